@@ -1,0 +1,83 @@
+"""Bulk-synchronous parallel programs in Python.
+
+    import bsp
+    proc = bsp.process()                      # outside bsprun: a world of one process
+    x = proc.coarray(proc.nprocs)             # one array per process
+    x.put((proc.pid + 1) % proc.nprocs, [proc.pid], at=slice(0, 1))
+    proc.sync()                               # now x.local[0] holds my left neighbour's pid
+
+Names are loaded when first used, so that `bsprun` starts the job before NumPy is needed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bsp.coarray import Coarray, Pending
+    from bsp.cost import Machine
+    from bsp.errors import (
+        BoundaryInImport,
+        BspError,
+        CannotSend,
+        CastError,
+        CollectiveMistake,
+        EffectsLost,
+        GetOutOfRange,
+        LaunchError,
+        LocalMistake,
+        NoSuchProcess,
+        NotReady,
+        NotRegistered,
+        Overlap,
+        ProcessExited,
+        ProcessFailed,
+        PutOutOfRange,
+        RegistrationMismatch,
+        ScheduleDependence,
+        ShapeError,
+        SyncMismatch,
+        TransferMismatch,
+        UnknownAlgorithm,
+        UnknownOperation,
+    )
+    from bsp.handle import Message, Process
+    from bsp.rounds import State
+    from bsp.runner import run
+    from bsp.world import process
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "coarray": ("Coarray", "Pending"),
+    "cost": ("Machine",),
+    "errors": (
+        "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
+        "GetOutOfRange", "LaunchError", "LocalMistake", "NoSuchProcess", "NotReady", "NotRegistered", "Overlap",
+        "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence",
+        "ShapeError", "SyncMismatch", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation",
+    ),
+    "handle": ("Message", "Process"),
+    "rounds": ("State",),
+    "runner": ("run",),
+    "world": ("process",),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
+    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "Message", "NoSuchProcess", "NotReady",
+    "NotRegistered", "Overlap", "Pending", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
+    "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TransferMismatch",
+    "UnknownAlgorithm", "UnknownOperation", "process", "run",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'bsp' has no attribute {name!r}")
+    value = getattr(import_module(f"bsp.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value

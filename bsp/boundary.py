@@ -1,0 +1,223 @@
+"""One superstep's traffic: packets out, packets in, and what the processes here find afterwards.
+
+The steps, in the order every element takes them: (1) one control packet for each other element
+carries everything small; (2) what was asked for is read; (3) large blocks follow where a header says
+so, straight into their owners; (4) replies follow where a header says GET; (5) puts are applied in
+the order of D1, messages handed out in the order of D2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bsp import header as h
+from bsp.delivery import Ranges, address_range, alone, read, reply_bytes, write, written_range
+from bsp.effects import Effect, Get, Put, PutEach, Send
+from bsp.packet import DIRECT_BYTES, Arrival, Packet, decode
+from bsp.transport import Blocks
+
+if TYPE_CHECKING:
+    from bsp.coarray import Coarray
+    from bsp.element import Element
+
+Answer = tuple[Get, np.ndarray]
+
+
+class Boundary:
+    """The traffic of one superstep of one element; made by the element, used once."""
+
+    def __init__(self, element: Element, effects: Sequence[Effect]) -> None:
+        """`effects` in (source pid, issue order) are split by the element that they go to."""
+        self._element = element
+        self._transport = element.transport
+        self.sent = effects
+        self._here: list[Effect] = []
+        self._packets = {k: Packet() for k in range(self._transport.elements) if k != element.index}
+        self._asked: dict[int, list[Get]] = {}
+        owner, index = element.owner, element.index
+        for effect in effects:
+            if isinstance(effect, Send):
+                for k in sorted({owner[dest] for dest in effect.dests}):
+                    dests = tuple(dest for dest in effect.dests if owner[dest] == k)
+                    if k == index:
+                        borrowed = effect.borrowed or len(effect.dests) > len(dests)
+                        self._here.append(
+                            Send(
+                                effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled, borrowed
+                            )
+                        )
+                    else:
+                        self._packets[k].add(effect, dests)
+            elif owner[effect.dest] == index:
+                self._here.append(effect)
+            else:
+                self._packets[owner[effect.dest]].add(effect)
+                if isinstance(effect, Get):
+                    self._asked.setdefault(owner[effect.dest], []).append(effect)
+
+    # --------------------------------------------------------------------------- out
+
+    def send(self, common: h.Header, texts: bool = True) -> list[h.Header]:
+        """The control exchange; `common` is what this element says to all.  Returns all headers."""
+        packets = self._packets
+        if texts:
+            for pid, text in self._element.texts_for_packets():
+                packets[0].texts.append((pid, text))
+        encoded = [packets[k].encode() if k in packets else b"" for k in range(self._transport.elements)]
+        blocks = [packets[k].block_bytes if k in packets else 0 for k in range(self._transport.elements)]
+        room = self._transport.room()
+        totals = [len(data) + size for data, size in zip(encoded, blocks, strict=True)]
+        longest = max(map(len, encoded))
+        common = common._replace(
+            flags=common.flags
+            | (h.BODY if longest > room else 0)
+            | (h.BLOCKS if any(blocks) else 0)
+            | (h.GET if self._asked else 0),
+            row_count=sum(map(bool, totals)),
+            row_total=sum(totals),
+            row_max=longest,
+        )
+        return self._transport.control(
+            [
+                common._replace(inline=len(data)) if len(data) <= room else common._replace(body=len(data))
+                for data in encoded
+            ],
+            encoded,
+        )
+
+    # ---------------------------------------------------------------------------- in
+
+    def receive(self) -> list[Effect]:
+        """The packets of the others, decoded; all effects for processes here, in D1's and D2's order."""
+        self._arrivals: dict[int, Arrival] = {
+            k: decode(data) for k, data in enumerate(self._transport.packets()) if len(data)
+        }
+        ordered: list[Effect] = []  # elements hold blocks of consecutive pids: their order is the pids'
+        for k in range(self._transport.elements):
+            if k == self._element.index:
+                ordered += self._here
+            elif k in self._arrivals:
+                ordered += self._arrivals[k].effects
+        self._ordered = ordered
+        return ordered
+
+    def texts(self) -> list[tuple[int, bytes]]:
+        """What processes of other elements printed."""
+        return [text for arrival in self._arrivals.values() for text in arrival.texts]
+
+    def deliver(self, headers: Sequence[h.Header]) -> None:
+        """Steps (2) to (5)."""
+        element = self._element
+        flags = 0
+        for header in headers:
+            flags |= header.flags
+        writes: list[tuple[Put | PutEach, Coarray]] = []
+        reads: list[tuple[Get, Coarray]] = []
+        sends: list[Send] = []
+        for effect in self._ordered:
+            if isinstance(effect, Send):
+                sends.append(effect)
+            elif isinstance(effect, Get):
+                reads.append((effect, element.coarray(effect)))
+            else:
+                writes.append((effect, element.coarray(effect)))
+        ranges = [written_range(put, coarray) for put, coarray in writes]
+        written = Ranges(ranges)
+        self._keep_borrowed(written)
+        answers, replies = self._read(reads, written)
+        direct: set[int] = set()
+        if flags & h.BLOCKS:
+            free = {id(put): coarray for (put, coarray), lonely in zip(writes, alone(ranges), strict=True) if lonely}
+            direct = self._exchange_blocks(free)
+        if flags & h.GET:
+            answers += self._exchange_replies(replies)
+        for put, coarray in writes:
+            if id(put) not in direct:
+                write(put, coarray)
+        for get, values in answers:
+            assert get.deliver is not None
+            get.deliver(values)
+        for send in sends:
+            element.hand_out(send)
+
+    def _keep_borrowed(self, written: Ranges) -> None:
+        """Copy what was only lent (buffered=False, collectives) wherever this superstep writes over it."""
+        for effect in self._here:
+            if isinstance(effect, Put) and effect.borrowed and written.meet(address_range(effect.values)):
+                effect.values = effect.values.copy()
+            elif isinstance(effect, Send) and effect.array is not None:  # noqa: SIM102
+                if effect.borrowed and written.meet(address_range(effect.array)):
+                    effect.array = effect.array.copy()
+        for packet in self._packets.values():
+            for k, block in enumerate(packet.blocks):
+                if written.meet(address_range(block)):
+                    packet.blocks[k] = block.copy()
+
+    def _read(
+        self, reads: list[tuple[Get, Coarray]], written: Ranges
+    ) -> tuple[list[Answer], dict[int, list[np.ndarray]]]:
+        """Values for processes here, as their own copies, and replies for others, copied only if at risk."""
+        answers: list[Answer] = []
+        replies: dict[int, list[np.ndarray]] = {}
+        for get, coarray in reads:
+            values = read(get, coarray)
+            if get.deliver is not None:
+                answers.append((get, values.copy()))
+            else:
+                at_risk = written.meet(address_range(values))
+                replies.setdefault(self._element.owner[get.source], []).append(values.copy() if at_risk else values)
+        return answers, replies
+
+    def _exchange_blocks(self, free: dict[int, Coarray]) -> set[int]:
+        """Move large blocks; returns the ids of the puts whose values went straight to their owners.
+
+        `free` are the puts whose memory no other put of this superstep touches, and their coarrays.
+        """
+        direct: set[int] = set()
+        into: Blocks = {}
+        for k, arrival in self._arrivals.items():
+            for block, put in zip(arrival.blocks, arrival.direct, strict=True):
+                if put is not None and put.op is None and put.region.index is None and id(put) in free:
+                    block = free[id(put)]._flat[put.region.start : put.region.stop]
+                    direct.add(id(put))
+                into.setdefault(k, []).append(_bytes(block))
+        out = {k: [_bytes(block) for block in packet.blocks] for k, packet in self._packets.items() if packet.blocks}
+        self._transport.blocks(out, into, self._element.superstep)
+        return direct
+
+    def _exchange_replies(self, replies: dict[int, list[np.ndarray]]) -> list[Answer]:
+        """Send the values read here to those who asked, and receive what was asked of others.
+
+        Answers under DIRECT_BYTES share one block; both sides know all sizes, so nothing is described.
+        """
+        out: Blocks = {}
+        for k, values in replies.items():
+            joined = b"".join([part.tobytes() for part in values if part.nbytes < DIRECT_BYTES])
+            out[k] = [np.frombuffer(joined, np.uint8)]
+            out[k] += [_bytes(part) for part in values if part.nbytes >= DIRECT_BYTES]
+        answers: list[Answer] = []
+        into: Blocks = {}
+        for k, gets in self._asked.items():
+            dtypes = [self._element.dtype(get) for get in gets]
+            sizes = [reply_bytes(get, dtype.itemsize) for get, dtype in zip(gets, dtypes, strict=True)]
+            joined_in = np.empty(sum(size for size in sizes if size < DIRECT_BYTES), np.uint8)
+            into[k] = [joined_in]
+            offset = 0
+            for get, dtype, size in zip(gets, dtypes, sizes, strict=True):
+                if size < DIRECT_BYTES:
+                    answers.append((get, joined_in[offset : offset + size].view(dtype)))
+                    offset += size
+                else:
+                    whole = np.empty(size // dtype.itemsize, dtype)
+                    into[k].append(_bytes(whole))
+                    answers.append((get, whole))
+        self._transport.blocks(out, into, self._element.superstep)
+        return [(get, values.copy() if values.base is not None else values) for get, values in answers]
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """A contiguous array as its bytes."""
+    return array.reshape(-1).view(np.uint8)

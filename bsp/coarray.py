@@ -1,0 +1,527 @@
+"""Registered memory: one array per process, written and read by the others at boundaries.
+
+Theory of operation.  A coarray is matched between processes by creation order inside its context
+(B3).  The shapes of all its instances travel with the next boundary; from then on every put and get
+is checked at the call against the shape it addresses.  Before, the call is kept and resolved at that
+boundary, before anything is delivered, so a mistake is found while every process still listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from bsp.effects import Deferred, Get, Put, PutEach, ScalarPuts
+from bsp.errors import (
+    CastError,
+    GetOutOfRange,
+    LocalMistake,
+    NoSuchProcess,
+    NotReady,
+    NotRegistered,
+    PutOutOfRange,
+    ShapeError,
+    UnknownOperation,
+)
+from bsp.operations import KNOWN, operation
+from bsp.partition import by_process
+from bsp.region import OutOfRange, Region, Shape, resolve
+from bsp.source import Line, assigned_name, here
+
+if TYPE_CHECKING:
+    from bsp.task import Context, Task
+
+_UNKNOWN = -1
+
+
+class Pending:
+    """What a `get` will have read: `.value` after the boundary that follows it.
+
+    The value holds the contents as they stood when every process reached that boundary, before any
+    put of the same superstep was applied (D1).
+    """
+
+    __slots__ = ("_line", "_ready", "_value")
+
+    def __init__(self, line: Line) -> None:
+        self._value: Any = None
+        self._ready = False
+        self._line = line
+
+    def _set(self, value: Any) -> None:
+        self._value = value
+        self._ready = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether the boundary after the get has passed."""
+        return self._ready
+
+    @property
+    def value(self) -> Any:
+        """An array of the selected shape (the receiver's own copy), or a scalar; NotReady before."""
+        if not self._ready:
+            raise NotReady(f"the value of the get at {self._line} is there after the next boundary, not before")
+        return self._value
+
+
+class Coarray:
+    """One array on each process.  Made by `proc.coarray` or `proc.register`, never directly.
+
+    `local` is this process's own array: read and write it freely between boundaries.
+    """
+
+    def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
+        self.local = local
+        self._flat = local.reshape(-1)
+        self._task = task
+        self._context = context
+        self._outbox = context.outbox
+        self._index = index
+        self._nprocs = task.nprocs
+        self._shapes: list[Shape] | None = None
+        self._released = False
+        self._line = line
+        # the fast way of a scalar put: a Python number into a one-dimensional array of its kind
+        self._scalar_type: type | None = None
+        self._low: Any = 0
+        self._high: Any = 0
+        self._lengths = [_UNKNOWN] * task.nprocs
+        self._batch: list[tuple[int, int, Any]] | None = None
+        if local.ndim == 1 and not aliased:
+            if local.dtype.kind == "f":
+                self._scalar_type, self._low, self._high = float, -np.inf, np.inf
+            elif local.dtype.kind in "iu":
+                limits = np.iinfo(local.dtype)
+                self._scalar_type, self._low, self._high = int, int(limits.min), int(limits.max)
+
+    # ------------------------------------------------------------------ what a user calls
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The element type, the same on every process."""
+        return self.local.dtype
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the local array; other processes' may differ."""
+        return self.local.shape
+
+    def shape_on(self, pid: int) -> Shape:
+        """The shape on process `pid`; known from the boundary after the registration on."""
+        if self._shapes is None:
+            raise NotReady("the shapes of the other processes arrive with the boundary after the registration")
+        return self._shapes[self._pid(pid, "shape_on")]
+
+    def put(
+        self,
+        dest: int,
+        values: ArrayLike,
+        at: Any = ...,
+        op: str | np.ufunc | None = None,
+        buffered: bool = True,
+    ) -> None:
+        """Write `values` to `local[at]` on process `dest` when this superstep ends.
+
+        1. `values` is copied now, and the caller may reuse it at once; with `buffered=False` it is
+           read at the boundary instead, and a large block moves without a staging copy.
+        2. Until the boundary every process still reads the old contents.
+        3. Overlapping puts apply in order of (source pid, issue order): the last one wins, in every
+           run, on every engine.
+        4. `op` ('add', 'min', 'max', ...) combines with what is there instead of replacing it; then
+           every put counts, and so does every repeated position.
+
+        values : anything that broadcasts to `local[at]` of `dest` and casts to its dtype 'same_kind'.
+        at : index into the destination's array: integer, slice, `...`, integer arrays, or a tuple.
+        Cost: the words of the region out of this process and into `dest` (the superstep's h).
+        Raises PutOutOfRange, NoSuchProcess, CastError, ShapeError, NotRegistered here and now; on a
+        coarray registered in this superstep, a remote PutOutOfRange or ShapeError at the boundary.
+        """
+        if (
+            type(at) is int
+            and op is None
+            and type(values) is self._scalar_type
+            and type(dest) is int
+            and 0 <= dest < self._nprocs
+            and 0 <= at < self._lengths[dest]
+            and self._low <= values <= self._high
+            and self._task.element.turn is self._task
+        ):
+            batch = self._batch
+            if batch is None:
+                batch = self._open_batch()
+            batch.append((dest, at, values))
+            return
+        self._check_owner("put")
+        dest = self._pid(dest, "put")
+        op_name = self._operation(op, "put")
+        array = self._cast(values, "put")
+        line = here()
+        if self._knows(dest):
+            self._batch = None
+            self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, line))
+            return
+        held = np.array(array) if buffered else array
+        held_at = _own_index(at)
+        self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
+
+    def get(self, source: int, at: Any = ...) -> Pending:
+        """Read `local[at]` of process `source` when this superstep ends; returns a Pending.
+
+        Cost: the words of the region into this process and out of `source`.
+        Raises GetOutOfRange, NoSuchProcess, NotRegistered at the call; on a coarray registered in
+        this superstep, a remote GetOutOfRange at the boundary.
+        """
+        self._check_owner("get")
+        source = self._pid(source, "get")
+        line = here()
+        pending = Pending(line)
+        if self._knows(source):
+            self._outbox.effects.append(self._get(source, at, pending, line))
+        else:
+            held_at = _own_index(at)
+            self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)]))
+        return pending
+
+    def put_each(self, dests: ArrayLike, at: Any, values: ArrayLike, op: str | np.ufunc | None = None) -> None:
+        """Write `values[k]` to position `at[k]` on process `dests[k]`, for all k, in one call.
+
+        dests : integer array of pids (or one pid).
+        at : flat C positions in the destination's array, or a tuple of index arrays.
+        values : broadcasts with `dests` and `at`; casts 'same_kind'.
+        Repeated positions: the last one wins; with `op` each one counts.
+        Cost: 2 words an item (value and position).  Everything is copied now.
+        Raises NoSuchProcess, PutOutOfRange, CastError, ShapeError, NotRegistered, like `put`.
+        """
+        self._check_owner("put_each")
+        op_name = self._operation(op, "put_each")
+        array = self._cast(values, "put_each")
+        pids, positions = self._targets(dests, at, "put_each")
+        line = here()
+        try:
+            size = np.broadcast_shapes(pids.shape, array.shape, *[part.shape for part in positions])
+        except ValueError:
+            raise ShapeError(
+                f"put_each of values {array.shape} for processes {pids.shape} and positions "
+                f"{[part.shape for part in positions]}: they do not broadcast together{self._place(line)}"
+            ) from None
+        pids, array = _flat(pids, size), _flat(array, size)
+        positions = tuple(_flat(part, size) for part in positions)
+        self._batch = None
+        if self._shapes is None:
+            held = pids.copy(), tuple(part.copy() for part in positions), array.copy()
+            self._outbox.effects.append(Deferred(lambda: list(self._puts_each(*held, op_name, line))))
+        else:
+            self._outbox.effects.extend(self._puts_each(pids, positions, array, op_name, line))
+
+    def get_each(self, sources: ArrayLike, at: Any) -> Pending:
+        """Read position `at[k]` on process `sources[k]`, for all k, in one call.
+
+        sources, at : as `dests` and `at` of `put_each`.
+        Returns a Pending whose value is an array of their broadcast shape.
+        Cost: one word an item out (the position) and one in (the value).
+        """
+        self._check_owner("get_each")
+        pids, positions = self._targets(sources, at, "get_each")
+        line = here()
+        try:
+            shape = np.broadcast_shapes(pids.shape, *[part.shape for part in positions])
+        except ValueError:
+            raise ShapeError(
+                f"get_each of processes {pids.shape} and positions {[part.shape for part in positions]}: "
+                f"they do not broadcast together{self._place(line)}"
+            ) from None
+        pids = _flat(pids, shape)
+        positions = tuple(_flat(part, shape) for part in positions)
+        pending = Pending(line)
+        if self._shapes is None:
+            held = pids.copy(), tuple(part.copy() for part in positions)
+            self._outbox.effects.append(Deferred(lambda: list(self._gets_each(*held, shape, pending, line))))
+        else:
+            self._outbox.effects.extend(self._gets_each(pids, positions, shape, pending, line))
+        return pending
+
+    def __getitem__(self, key: Any) -> Pending:
+        """`x[pid]` and `x[pid, index]`: a get."""
+        pid, at = _split(key)
+        return self.get(pid, at)
+
+    def __setitem__(self, key: Any, values: ArrayLike) -> None:
+        """`x[pid] = v` and `x[pid, index] = v`: a put."""
+        pid, at = _split(key)
+        self.put(pid, values, at)
+
+    def release(self) -> None:
+        """Give the memory back at the next boundary; every process releases alike (BSPlib's pop_reg).
+
+        Puts and gets issued in the same superstep, before or after this call, still work.
+        """
+        self._check_owner("release")
+        if not self._released:
+            self._released = True
+            self._context.releases.append(self._index)
+
+    def __repr__(self) -> str:
+        return f"<coarray {self._name} on process {self._task.pid}: local {self.local.shape} {self.local.dtype}>"
+
+    def _learn(self, shapes: list[Shape]) -> None:
+        """The shapes on all processes, by pid: called at the boundary after the registration."""
+        self._shapes = shapes
+        if self.local.ndim == 1:
+            self._lengths = [shape[0] for shape in shapes]
+
+    # ---------------------------------------------------------------- effects from checked calls
+
+    def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: Line) -> Put:
+        region = self._resolve(dest, at, PutOutOfRange, "put", array, line)
+        if array.shape != region.shape:
+            try:
+                array = np.broadcast_to(array, region.shape)
+            except ValueError:
+                raise ShapeError(
+                    f"put of values of shape {array.shape} into a region of shape {region.shape} of "
+                    f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
+                ) from None
+        if buffered:
+            held = np.array(array, dtype=self.local.dtype, order="C", copy=True)
+        else:
+            held = np.asarray(array, dtype=self.local.dtype, order="C")
+        task, context = self._task, self._context
+        return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
+
+    def _get(self, source: int, at: Any, pending: Pending, line: Line) -> Get:
+        region = self._resolve(source, at, GetOutOfRange, "get", None, line)
+
+        def deliver(values: np.ndarray) -> None:
+            pending._set(values.reshape(region.shape) if region.shape else values.reshape(-1)[0])
+
+        return Get(self._task.pid, source, self._context.id, self._index, region, None, deliver, line)
+
+    def _puts_each(
+        self, pids: np.ndarray, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line
+    ) -> list[PutEach]:
+        effects = []
+        for pid, chosen in self._split_by_process(pids, "put_each", line):
+            where = self._flat_positions(pid, [part[chosen] for part in positions], PutOutOfRange, "put_each", line)
+            what = values[chosen].astype(self.local.dtype, copy=False)
+            if isinstance(chosen, slice):  # views of the caller's arrays: indexing has copied nothing
+                where, what = where.copy(), what.copy()
+            effects.append(PutEach(self._task.pid, pid, self._context.id, self._index, where, what, op, line))
+        return effects
+
+    def _gets_each(
+        self, pids: np.ndarray, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
+    ) -> list[Get]:
+        parts = self._split_by_process(pids, "get_each", line)
+        result = np.empty(prod(shape), self.local.dtype)
+        waiting = len(parts)
+
+        def place(chosen: np.ndarray | slice) -> Callable[[np.ndarray], None]:
+            def deliver(values: np.ndarray) -> None:
+                nonlocal waiting
+                result[chosen] = values
+                waiting -= 1
+                if waiting == 0:
+                    pending._set(result.reshape(shape))
+
+            return deliver
+
+        if not parts:
+            pending._set(result.reshape(shape))
+        return [
+            Get(
+                self._task.pid, pid, self._context.id, self._index, None,
+                self._flat_positions(pid, [part[chosen] for part in positions], GetOutOfRange, "get_each", line),
+                place(chosen), line,
+            )
+            for pid, chosen in parts
+        ]  # fmt: skip
+
+    def _open_batch(self) -> list[tuple[int, int, Any]]:
+        line = here() if self._task.element.checking else Line(("", 0))
+
+        def finish(items: list[tuple[int, int, Any]]) -> list[PutEach]:
+            if self._batch is items:
+                self._batch = None
+            dests, positions, values = zip(*items, strict=True)
+            array = np.array(values, self.local.dtype)
+            return self._puts_each(np.array(dests), (np.array(positions),), array, None, line)
+
+        effect = ScalarPuts(finish)
+        self._outbox.effects.append(effect)
+        # --check names the line of every put, so each one gets a batch of its own
+        if not self._task.element.checking:
+            self._batch = effect.items
+        return effect.items
+
+    # ------------------------------------------------------------------------------ checks
+
+    def _check_owner(self, call: str) -> None:
+        turn = self._task.element.turn
+        if turn is not self._task:
+            what = "the run it belongs to has ended" if turn is None else f"it belongs to process {self._task.pid}"
+            whose = "" if turn is None else f" called by process {turn.pid}"
+            raise NotRegistered(f"{call} on coarray {self._name}{whose}: {what}; each process uses its own")
+        if self._released and self._index not in self._context.releases:
+            raise NotRegistered(f"{call} on coarray {self._name}: it was released{self._place(here())}")
+
+    def _pid(self, pid: Any, call: str) -> int:
+        try:
+            number = pid.__index__()
+        except (AttributeError, TypeError):
+            number = -1
+        if isinstance(pid, bool) or not 0 <= number < self._nprocs:
+            raise NoSuchProcess(
+                f"{call} on process {pid!r}: pids are integers in 0..{self._nprocs - 1}{self._place(here())}"
+            )
+        return int(number)
+
+    def _knows(self, pid: int) -> bool:
+        return self._shapes is not None or pid == self._task.pid
+
+    def _shape_of(self, pid: int) -> Shape:
+        return self._shapes[pid] if self._shapes is not None else self.local.shape
+
+    def _operation(self, op: str | np.ufunc | None, call: str) -> str | None:
+        if op is None:
+            return None
+        known = operation(op)
+        if known.ufunc is None or KNOWN.get(known.name) is not known:
+            raise UnknownOperation(
+                f"{call} takes an op known by name on every process, not {op!r}{self._place(here())}"
+            )
+        sample = np.empty(0, self.local.dtype)
+        try:
+            result = known.ufunc(sample, sample)
+        except TypeError:
+            result = None
+        if result is None or not np.can_cast(result.dtype, self.local.dtype, "same_kind"):
+            raise UnknownOperation(f"{call} with op {known.name!r} on {self.local.dtype} values{self._place(here())}")
+        return known.name
+
+    def _cast(self, values: ArrayLike, call: str) -> np.ndarray:
+        """`values` as an array that casts 'same_kind'; Python numbers cast if they fit, as NumPy's do."""
+        dtype = self.local.dtype
+        weak = not isinstance(values, (np.ndarray, np.generic))
+        try:
+            array = np.asarray(values)
+            if array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind") or array.size == 0:
+                return array if array.size else array.astype(dtype)
+            if weak and array.dtype.kind in "iu" and dtype.kind in "iu":
+                return np.asarray(values, dtype=dtype)
+        except (ValueError, OverflowError) as wrong:
+            raise CastError(
+                f"{call} of {values!r:.60} into {dtype} {self._name}: {wrong}{self._place(here())}"
+            ) from None
+        raise CastError(
+            f"{call} of {array.dtype} values into {dtype} {self._name}: "
+            f"they do not cast under 'same_kind'; convert them first{self._place(here())}"
+        )
+
+    def _targets(self, dests: ArrayLike, at: Any, call: str) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        pids = np.asarray(dests)
+        if pids.dtype.kind not in "iu" and pids.size:
+            what = f"{pids.dtype} pids"
+            if pids.dtype.kind == "f" and np.isnan(pids).any():
+                what += f" with NaN at item {int(np.flatnonzero(np.isnan(pids.ravel()))[0])}"
+            raise NoSuchProcess(f"{call} with {what}: pids are integers in 0..{self._nprocs - 1}{self._place(here())}")
+        positions = tuple(np.asarray(part) for part in (at if isinstance(at, tuple) else (at,)))
+        for part in positions:
+            if part.dtype.kind not in "iu" and part.size:
+                raise TypeError(
+                    f"{call} takes flat C positions or a tuple of index arrays, "
+                    f"not {part.dtype} values{self._place(here())}"
+                )
+        if len(positions) not in (1, self.local.ndim):
+            raise ShapeError(
+                f"{call} with {len(positions)} index arrays for {self.local.ndim} dimensions{self._place(here())}"
+            )
+        return pids, positions
+
+    def _split_by_process(self, pids: np.ndarray, call: str, line: Line) -> list[tuple[int, Any]]:
+        parts = by_process(pids, self._nprocs)
+        if parts is None:
+            first = int(np.flatnonzero((pids < 0) | (pids >= self._nprocs))[0])
+            raise NoSuchProcess(
+                f"{call} item {first} names process {int(pids[first])}: "
+                f"pids are integers in 0..{self._nprocs - 1}{self._place(line)}"
+            )
+        return parts
+
+    def _flat_positions(
+        self, pid: int, parts: list[np.ndarray], error: type[LocalMistake], call: str, line: Line
+    ) -> np.ndarray:
+        """Flat C positions on process `pid`, in the smallest of int32 and int64 that holds them."""
+        shape = self._shape_of(pid)
+        limits = shape if len(parts) == len(shape) else (prod(shape),)
+        fixed = []
+        for part, limit in zip(parts, limits, strict=True):
+            low, high = int(part.min()), int(part.max())
+            if low < -limit or high >= limit:
+                bad = int(part[(part < -limit) | (part >= limit)][0])
+                raise error(
+                    f"{call} at position {bad} of {self._name} (shape {shape}, axis length {limit}) "
+                    f"on process {pid}{self._place(line)}"
+                )
+            fixed.append(np.where(part < 0, part + limit, part) if low < 0 else part)
+        flat = fixed[0] if len(fixed) == 1 else np.ravel_multi_index(tuple(fixed), limits)
+        return flat.astype(np.int32 if prod(shape) <= np.iinfo(np.int32).max else np.int64, copy=False)
+
+    def _resolve(
+        self, pid: int, at: Any, error: type[LocalMistake], call: str, values: np.ndarray | None, line: Line
+    ) -> Region:
+        shape = self._shape_of(pid)
+        try:
+            return resolve(at, shape)
+        except OutOfRange as wrong:
+            amount = f" of {values.size} {self.local.dtype}" if values is not None else ""
+            extent = f"length {shape[0]}" if len(shape) == 1 else f"shape {shape}"
+            raise error(
+                f"{call}{amount} at {_describe(at)} {wrong} of {self._name} ({extent}) on process {pid}"
+                f"{self._place(line)}"
+            ) from None
+        except TypeError as wrong:
+            raise TypeError(f"{call} on {self._name}: {wrong}{self._place(line)}") from None
+
+    @property
+    def _name(self) -> str:
+        return f"'{assigned_name(self._line) or f'coarray {self._index}'}'"
+
+    def _place(self, line: Line) -> str:
+        return f" ({line}, process {self._task.pid}, superstep {self._task.element.superstep})"
+
+
+def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
+    """A new local array for a coarray."""
+    array = np.full(shape, fill, dtype)
+    if array.dtype.hasobject:
+        raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    return array
+
+
+def _own_index(at: Any) -> Any:
+    """`at` with its arrays copied, so that the caller may reuse them."""
+    if isinstance(at, tuple):
+        return tuple(_own_index(part) for part in at)
+    return np.array(at) if isinstance(at, (np.ndarray, list)) else at
+
+
+def _flat(array: np.ndarray, shape: Shape) -> np.ndarray:
+    return array.reshape(-1) if array.shape == shape else np.broadcast_to(array, shape).reshape(-1)
+
+
+def _split(key: Any) -> tuple[Any, Any]:
+    if not isinstance(key, tuple):
+        return key, ...
+    pid, *at = key
+    return pid, at[0] if len(at) == 1 else tuple(at) if at else ...
+
+
+def _describe(at: Any) -> str:
+    if isinstance(at, slice):
+        return f"offset {at.start or 0}"
+    return f"offset {at}" if isinstance(at, int) else f"index {at!r:.60}"

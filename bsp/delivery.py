@@ -1,0 +1,119 @@
+"""D1 on one element: read what is asked for, receive what is coming, then write in order.
+
+Large blocks are received straight into the memory they are for, and borrowed ones are sent straight
+from where they stand.  Both are allowed only where nothing else of this superstep can tell: where
+memory ranges meet, the block is staged (or the source copied) and D1's order decides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bsp.effects import Effect, Get, Put, PutEach
+from bsp.operations import KNOWN
+
+if TYPE_CHECKING:
+    from bsp.coarray import Coarray
+
+Range = tuple[int, int]  # addresses, the second exclusive
+
+
+def address_range(array: np.ndarray) -> Range:
+    """Where a contiguous array lies."""
+    start = array.__array_interface__["data"][0]
+    return start, start + array.nbytes
+
+
+def written_range(effect: Put | PutEach, coarray: Coarray) -> Range:
+    """The memory a put may write: exactly its range if that is contiguous, else the whole array."""
+    start, stop = address_range(coarray.local)
+    if isinstance(effect, Put) and effect.region.index is None:
+        size = coarray.local.itemsize
+        return start + effect.region.start * size, start + effect.region.stop * size
+    return start, stop
+
+
+class Ranges:
+    """A union of address ranges, asked whether it meets another."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        for start, stop in sorted(ranges):
+            if self._stops and start <= self._stops[-1]:
+                self._stops[-1] = max(self._stops[-1], stop)
+            elif start < stop:
+                self._starts.append(start)
+                self._stops.append(stop)
+
+    def meet(self, other: Range) -> bool:
+        """Whether some address lies in both."""
+        k = bisect_right(self._starts, other[0])
+        if k and self._stops[k - 1] > other[0]:
+            return True
+        return k < len(self._starts) and self._starts[k] < other[1]
+
+
+def alone(ranges: list[Range]) -> list[bool]:
+    """For each range, whether it meets none of the others."""
+    order = sorted(range(len(ranges)), key=ranges.__getitem__)
+    free = [True] * len(ranges)
+    widest = -1  # the earlier range that reaches furthest
+    for k in order:
+        if widest >= 0 and ranges[k][0] < ranges[widest][1]:
+            free[k] = free[widest] = False
+        if widest < 0 or ranges[k][1] > ranges[widest][1]:
+            widest = k
+    return free
+
+
+def read(get: Get, coarray: Coarray) -> np.ndarray:
+    """The values a get asks for, flat; a view where the region is contiguous."""
+    if get.positions is not None:
+        return np.asarray(coarray._flat[get.positions])
+    assert get.region is not None
+    if get.region.index is None:
+        return np.asarray(coarray._flat[get.region.start : get.region.stop])
+    return np.asarray(coarray.local[get.region.index]).reshape(-1)
+
+
+def write(effect: Put | PutEach, coarray: Coarray) -> None:
+    """Apply one put or accumulate to the owner's memory."""
+    values = effect.values
+    if values.dtype != coarray.local.dtype:  # a structured dtype travels as its bytes
+        values = values.view(coarray.local.dtype)
+    flat = coarray._flat
+    if isinstance(effect, PutEach):
+        if effect.op is None:
+            flat[effect.positions] = values
+        else:
+            KNOWN[effect.op].accumulate_at(flat, effect.positions, values, repeats=True)
+        return
+    region = effect.region
+    if region.index is None:
+        if effect.op is None:
+            flat[region.start : region.stop] = values.reshape(-1)
+        else:
+            KNOWN[effect.op].accumulate_at(flat, slice(region.start, region.stop), values.reshape(-1), repeats=False)
+    elif effect.op is None:
+        coarray.local[region.index] = values.reshape(region.shape)
+    else:
+        repeats = any(isinstance(part, np.ndarray) for part in region.index)
+        KNOWN[effect.op].accumulate_at(coarray.local, region.index, values.reshape(region.shape), repeats)
+
+
+def reply_bytes(get: Get, itemsize: int) -> int:
+    """The size of the answer, known to both sides."""
+    if get.positions is not None:
+        return int(get.positions.size) * itemsize
+    assert get.region is not None
+    return int(np.prod(get.region.shape, dtype=np.int64)) * itemsize
+
+
+def is_write(effect: Effect) -> bool:
+    """Whether an effect changes memory."""
+    return isinstance(effect, (Put, PutEach))

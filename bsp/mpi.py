@@ -1,0 +1,148 @@
+"""Elements as MPI ranks.  The only module, with `exchange`, that imports mpi4py.
+
+A boundary is one `Alltoall` of fixed slots, a header and as much of the packet as fits.  The slot
+grows to what the last superstep needed (all elements know that from its headers), so a program whose
+small supersteps repeat keeps needing one MPI call each.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from bsp.cost import DEFAULT
+from bsp.exchange import Blocks, Traffic, choose_large, choose_small, exchange
+from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, unpack
+
+_SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
+
+
+class MpiTransport:
+    """This rank among the ranks of a communicator."""
+
+    def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0) -> None:
+        self.comm = comm.Dup()
+        self.index = comm.rank
+        self.elements = comm.size
+        self._schedule = schedule
+        self._seed = seed
+        self._alltoall = self.comm.Alltoall
+        self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
+        self._use(_SLOTS[0])
+        self._headers: list[Header] | None = None
+        self._bodies: list[bytes] = []
+        self.last_schedule = "none"  # what the last blocks travelled by
+        self._began = 0.0
+        self.comm.Barrier()
+        self._began = time.perf_counter()
+
+    def close(self) -> None:
+        """Gives the communicator back."""
+        self.comm.Free()
+
+    def _use(self, slot: int) -> None:
+        if slot not in self._slots:
+            out, into = bytearray(slot * self.elements), bytearray(slot * self.elements)
+            offsets = [slot * k for k in range(self.elements)]
+            self._slots[slot] = out, into, [out, slot, MPI.BYTE], [into, slot, MPI.BYTE], offsets
+        self._slot = slot
+        self._out, self._into, self._out_spec, self._into_spec, self._offsets = self._slots[slot]
+
+    # ----------------------------------------------------------------- control
+
+    def clock(self) -> float:
+        return time.perf_counter() - self._began
+
+    def agreed_clock(self) -> float:
+        return clock_of(self._into) if self._headers is None else self._headers[0].clock
+
+    def quiet(self, superstep: int, digest: bytes) -> bool:
+        mine = pack_quiet(time.perf_counter() - self._began, superstep, digest)
+        out = self._out
+        for offset in self._offsets:
+            out[offset : offset + SIZE] = mine
+        self._alltoall(self._out_spec, self._into_spec)
+        self._headers = None
+        into = self._into
+        compared = mine[8:]
+        for offset in self._offsets:
+            if into[offset + 8 : offset + SIZE] != compared:
+                self.headers()
+                self._bodies = []
+                return False
+        return True
+
+    def headers(self) -> list[Header]:
+        if self._headers is None:
+            view = memoryview(self._into)
+            self._headers = [unpack(view[offset : offset + SIZE]) for offset in self._offsets]
+        return self._headers
+
+    def room(self) -> int:
+        return self._slot - SIZE
+
+    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
+        out = self._out
+        for offset, header, packet in zip(self._offsets, headers, packets, strict=True):
+            out[offset : offset + SIZE] = header.pack()
+            if header.inline:
+                out[offset + SIZE : offset + SIZE + header.inline] = packet
+        self._alltoall(self._out_spec, self._into_spec)
+        self._headers = None
+        self._bodies = [b"" if header.inline else packet for header, packet in zip(headers, packets, strict=True)]
+        return self.headers()
+
+    def packets(self) -> list[bytes | memoryview]:
+        headers = self.headers()
+        view = memoryview(self._into)
+        found: list[bytes | memoryview] = [
+            view[offset + SIZE : offset + SIZE + header.inline]
+            for offset, header in zip(self._offsets, headers, strict=True)
+        ]
+        if any(header.flags & BODY for header in headers):
+            out = {k: [np.frombuffer(body, np.uint8)] for k, body in enumerate(self._bodies) if body}
+            into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
+            traffic = self._traffic()
+            kind = choose_small(traffic, DEFAULT) if self._schedule == "auto" else self._schedule
+            self._move(out, into, kind, headers[0].superstep)
+            for k, (body,) in into.items():
+                found[k] = body.data
+        self._bodies = []
+        self._fit(max(header.row_max for header in headers))
+        return found
+
+    def _fit(self, packet: int) -> None:
+        """The smallest slot that would have held the largest packet of this superstep.
+
+        Unchanged if there was none: an element that had nothing to say may not have read the headers.
+        """
+        if not packet:
+            return
+        fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
+        wanted = fitting[0] if fitting else _SLOTS[0]
+        if wanted != self._slot:
+            self._use(wanted)
+
+    # ------------------------------------------------------------------ blocks
+
+    def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        kind = self._schedule
+        if kind == "auto":
+            sizes = [sum(block.nbytes for block in out.get(k, ())) for k in range(self.elements)]
+            kind = choose_large(self.comm, self._traffic(), sizes)
+        self._move(out, into, kind, superstep)
+
+    def _traffic(self) -> Traffic:
+        headers = self.headers()
+        return Traffic([header.row_total for header in headers], [header.row_count for header in headers])
+
+    def _move(self, out: Blocks, into: Blocks, kind: str, superstep: int) -> None:
+        self.last_schedule = kind
+        exchange(self.comm, out, into, kind, (self._seed, superstep))
+
+    def gather(self, value: Any) -> list[Any]:
+        return [pickle.loads(data) for data in self.comm.allgather(pickle.dumps(value, 5))]

@@ -1,0 +1,136 @@
+"""`at`, resolved against the shape of somebody else's array without touching its memory.
+
+Rule B4: negatives, `...`, slices and integer arrays mean what they mean to NumPy, except that an
+explicit slice bound outside the array is an error: one-sided memory is never clipped silently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The elements an index selects: a flat C range if `index` is None, else NumPy's own index."""
+
+    shape: Shape
+    start: int = 0
+    stop: int = 0
+    index: tuple[Any, ...] | None = None
+
+    def positions(self, whole: Shape) -> np.ndarray:
+        """The flat C positions selected in an array of shape `whole`, in order."""
+        if self.index is None:
+            return np.arange(self.start, self.stop)
+        return np.asarray(np.arange(prod(whole)).reshape(whole)[self.index]).ravel()
+
+
+class OutOfRange(IndexError):
+    """How far an index runs past an array; the caller says whose and which call it was."""
+
+
+def resolve(at: Any, shape: Shape) -> Region:
+    """The region `at` selects in an array of this shape; raises OutOfRange or TypeError."""
+    if at is Ellipsis:
+        return Region(shape, 0, prod(shape))
+    if len(shape) == 1:
+        length = shape[0]
+        if type(at) is slice and (at.step is None or at.step == 1):
+            start, stop = _bounds(at, length)
+            return Region((stop - start,), start, stop)
+        if type(at) is int:
+            position = _position(at, length)
+            return Region((), position, position + 1)
+    parts = at if isinstance(at, tuple) else (at,)
+    parts = tuple(_plain(part) for part in parts)
+    _check(parts, shape)
+    if any(isinstance(part, np.ndarray) for part in parts):
+        try:  # a broadcast byte stands for the array: the result is as large as the selection only
+            picked = np.broadcast_to(np.uint8(0), shape)[parts]
+        except IndexError as wrong:
+            raise OutOfRange(str(wrong)) from None
+        return Region(picked.shape, index=parts)
+    probe, base = _probe(shape)
+    view = probe[parts]
+    if view.flags.c_contiguous:
+        start = view.__array_interface__["data"][0] - base if view.size else 0
+        return Region(view.shape, start, start + view.size)
+    return Region(view.shape, index=parts)
+
+
+def _bounds(at: slice, length: int) -> tuple[int, int]:
+    for bound in (at.start, at.stop):
+        if bound is not None and not -length <= bound <= length:
+            past = bound - length if bound > 0 else -length - bound
+            raise OutOfRange(f"runs {past} past the {'end' if bound > 0 else 'start'}")
+    start, stop, _ = at.indices(length)
+    return start, max(start, stop)
+
+
+def _position(at: int, length: int) -> int:
+    if not -length <= at < length:
+        past = at - length + 1 if at >= 0 else -length - at
+        raise OutOfRange(f"runs {past} past the {'end' if at >= 0 else 'start'}")
+    return at + length if at < 0 else at
+
+
+def _plain(part: Any) -> Any:
+    """One part of an index as an int, a slice, `...` or an array of positions that is our own copy."""
+    if part is Ellipsis or (isinstance(part, (slice, int)) and not isinstance(part, bool)):
+        return part
+    if part is None:
+        raise TypeError("at= takes no newaxis: it addresses the memory as it is")
+    array = np.array(part)
+    if array.size == 0 and array.dtype.kind == "f":
+        array = array.astype(np.intp)
+    if array.dtype.kind not in "iub":
+        raise TypeError(f"at= takes integers, slices, '...' and integer arrays, not {array.dtype}")
+    if array.dtype.kind == "b":
+        return array
+    return int(array) if array.ndim == 0 else array
+
+
+def _check(parts: tuple[Any, ...], shape: Shape) -> None:
+    """Number of dimensions, explicit slice bounds and integers; arrays are checked by NumPy."""
+    used = sum(part.ndim if _is_mask(part) else part is not Ellipsis for part in parts)
+    if used > len(shape):
+        raise OutOfRange(f"has {used} indices for {len(shape)} dimensions")
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise TypeError("at= takes a single '...'")
+    axis = 0
+    for part in parts:
+        if part is Ellipsis:
+            axis += len(shape) - used
+        elif _is_mask(part):
+            if part.shape != shape[axis : axis + part.ndim]:
+                raise OutOfRange(f"has a mask of shape {part.shape} for {shape[axis : axis + part.ndim]}")
+            axis += part.ndim
+        else:
+            if isinstance(part, slice):
+                _bounds(part, shape[axis])
+            elif isinstance(part, int):
+                _position(part, shape[axis])
+            axis += 1
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype == bool
+
+
+@lru_cache(maxsize=256)
+def _probe(shape: Shape) -> tuple[np.ndarray, int]:
+    """An array of this shape that owns one byte: basic indexing never reads it, only does arithmetic."""
+    byte = np.zeros(1, np.uint8)
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * max(shape[axis + 1], 1)
+    probe = as_strided(byte, shape, strides, writeable=False)
+    return probe, byte.__array_interface__["data"][0]

@@ -1,0 +1,12 @@
+"""What an iteration carries from round to round."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+
+class State(SimpleNamespace):
+    """Named values: `state = bsp.State(beta=np.zeros(3))`, then `state.beta`.
+
+    Given to `proc.rounds`, it is all that has to move when a process is taken over elsewhere.
+    """

@@ -1,0 +1,213 @@
+"""`bsp.run`: a function as a BSP program, from a notebook, a test, or a program of one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from bsp.element import Element
+from bsp.errors import LaunchError, ProcessFailed
+from bsp.launch import BLAS_VARIABLES, Launch, start
+from bsp.transport import SCHEDULES, Solo, Transport
+from bsp.verdict import Verdict
+from bsp.world import handle, hosting
+
+
+def run(
+    main: Callable[..., Any],
+    *args: Any,
+    nprocs: int | None = None,
+    elements: int = 1,
+    engine: str = "plain",
+    seed: int = 0,
+    check: bool = False,
+    schedule: str = "auto",
+    blas_threads: int | None = None,
+) -> list[Any]:
+    """Run `main(proc, *args)` on `nprocs` processes and return their results, by pid.
+
+    elements : MPI ranks to run on.  1: in this interpreter.  More: an MPI job of that many ranks is
+        started, `main` and its results travel by cloudpickle.
+    engine : "plain", or "world": this interpreter is itself one rank of an MPI job, and every rank makes
+        this same call; the ranks of COMM_WORLD are the elements, results are returned on all.
+    check : also look for overlaps, and run a second time in another order of turns (see bsp.check).
+    schedule : "auto", "latin", "bruck" or "two-phase".
+    blas_threads : 1 if nprocs > 1 unless given (D8).
+    Raises what the program raised, with a note that names the process and the superstep.
+    """
+    if engine not in ("plain", "world"):
+        raise LaunchError(f"bsp.run: engine {engine!r} is none of 'plain', 'world'")
+    if schedule not in SCHEDULES:
+        raise LaunchError(f"bsp.run: schedule {schedule!r} is none of {', '.join(SCHEDULES)}")
+    if engine == "world":
+        from mpi4py import MPI
+
+        elements = MPI.COMM_WORLD.size
+    nprocs = elements if nprocs is None else nprocs
+    if nprocs < 1 or elements < 1:
+        raise LaunchError(f"bsp.run: {nprocs} processes on {elements} elements; both are 1 or more")
+    if elements > nprocs and engine == "plain":
+        raise LaunchError(f"bsp.run: {elements} elements for {nprocs} processes; at most one element a process")
+    threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
+    if engine == "plain" and elements > 1:
+        return _in_a_job(main, args, nprocs, elements, seed, check, schedule, blas_threads)
+
+    def once(checker: Any) -> list[Any]:
+        if engine == "world":
+            return _in_world(main, args, nprocs, seed, checker, schedule)
+        return run_here(main, args, nprocs, Solo(), seed, checker)
+
+    with blas_limit(threads):
+        if not check:
+            return once(None)
+        from bsp.check import twice
+
+        return twice(once)
+
+
+def run_here(
+    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int, checker: Any = None
+) -> list[Any]:
+    """`main` on this element and the others of `transport`; results by pid, on every element."""
+    element = Element(nprocs, transport, seed, checker)
+    element.host(lambda task: main(handle(task), *args))
+    with hosting(element):
+        verdict = element.run()
+    raise_failure(verdict)
+    mine = [task.result for task in element.tasks]
+    if transport.elements == 1:
+        return mine
+    import cloudpickle
+
+    parts = transport.gather(cloudpickle.dumps(mine))
+    results: list[Any] = []
+    for k, part in enumerate(parts):
+        results += mine if k == element.index else pickle.loads(part)
+    return results
+
+
+def raise_failure(verdict: Verdict) -> None:
+    """Raise what ended the job, as it was raised where that is possible."""
+    culprit = verdict.culprit
+    if culprit is not None and culprit.pickled and isinstance(verdict.failure, ProcessFailed):
+        error = pickle.loads(culprit.pickled)
+        error.add_note(f"raised by process {culprit.pid} in superstep {culprit.superstep}:\n{culprit.traceback}")
+        raise error
+    if verdict.failure is not None:
+        if culprit is not None and culprit.traceback:
+            verdict.failure.add_note(culprit.traceback)
+        raise verdict.failure
+    if verdict.status:
+        raise SystemExit(verdict.status)
+
+
+def _in_world(
+    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, seed: int, checker: Any, schedule: str
+) -> list[Any]:
+    from mpi4py import MPI
+
+    from bsp.mpi import MpiTransport
+
+    world = MPI.COMM_WORLD
+    hosts = world.Split(0 if world.rank < nprocs else 1)  # ranks beyond p have no process
+    results: list[Any] | None = None
+    error: BaseException | None = None
+    if world.rank < nprocs:
+        transport: Transport = MpiTransport(hosts, schedule, seed) if hosts.size > 1 else Solo()
+        try:
+            results = run_here(main, args, nprocs, transport, seed, checker)
+        except BaseException as raised:  # noqa: BLE001 - idle ranks are told as well
+            error = raised
+    hosts.Free()
+    if world.size > nprocs:
+        import cloudpickle
+
+        told = world.bcast(cloudpickle.dumps((results, error)) if world.rank == 0 else None)
+        if world.rank >= nprocs:
+            results, error = pickle.loads(told)
+    if error is not None:
+        raise error
+    assert results is not None
+    return results
+
+
+def _in_a_job(
+    main: Callable[..., Any],
+    args: tuple[Any, ...],
+    nprocs: int,
+    elements: int,
+    seed: int,
+    check: bool,
+    schedule: str,
+    blas_threads: int | None,
+) -> list[Any]:
+    """Start an MPI job that runs `main`, and fetch its results."""
+    import cloudpickle
+
+    with tempfile.TemporaryDirectory(prefix="bsp-run-") as folder:
+        request, answer = os.path.join(folder, "main"), os.path.join(folder, "results")
+        with open(request, "wb") as file:
+            pickle.dump(sys.path, file)  # modules that main needs are found as they are here
+            cloudpickle.dump((main, args), file)
+        job = Launch(
+            nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
+            program=["--function", request, answer],
+        )  # fmt: skip
+        status = start(job)
+        if not os.path.exists(answer):
+            raise LaunchError(f"bsp.run: the job of {elements} elements ended with status {status} and no results")
+        with open(answer, "rb") as file:
+            results, error = pickle.load(file)
+    if error is not None:
+        raise error
+    done: list[Any] = results
+    return done
+
+
+def serve(request: str, answer: str, nprocs: int, seed: int, transport: Transport, checker: Any) -> int:
+    """In an element of the job that `run` started: the function, and its results to where they are read."""
+    import cloudpickle
+
+    with open(request, "rb") as file:
+        sys.path[:] = pickle.load(file)
+        main, args = pickle.load(file)
+    results, error, status = None, None, 0
+    try:
+        results = run_here(main, args, nprocs, transport, seed, checker)
+    except BaseException as raised:  # noqa: BLE001 - it is raised again where run was called
+        error, status = raised, 1
+    if transport.index == 0:
+        try:
+            data = cloudpickle.dumps((results, error))
+        except Exception as wrong:  # noqa: BLE001
+            told = LaunchError(f"bsp.run: what the job gives back cannot be pickled: {wrong!r} (error: {error!r})")
+            data = cloudpickle.dumps((None, told))
+        with open(answer, "wb") as file:
+            file.write(data)
+    return status
+
+
+@contextlib.contextmanager
+def blas_limit(threads: int | None) -> Iterator[None]:
+    """BLAS on this many threads inside the block, libraries loaded meanwhile included (D8)."""
+    if threads is None:
+        yield
+        return
+    from threadpoolctl import threadpool_limits
+
+    kept = {name: os.environ.get(name) for name in BLAS_VARIABLES}
+    os.environ.update(dict.fromkeys(BLAS_VARIABLES, str(threads)))
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        for name, value in kept.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,68 @@
+"""Where the user's code stands: the nearest frame outside this package, found only when asked for.
+
+Nothing here runs on the way of a healthy superstep: a process that waits keeps its frames, so
+its source line can be read after a mistake is known.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import sys
+from types import CodeType, FrameType
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Line(tuple[str, int]):
+    """A (file, line number) pair; prints as `solver.py:41`."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self[0])}:{self[1]}" if self[1] else "its end"
+
+
+NOWHERE = Line(("", 0))
+
+
+def is_ours(filename: str) -> bool:
+    """Whether a code object's file belongs to this package."""
+    return filename.startswith(_HERE)
+
+
+def user_line(frame: FrameType | None) -> Line:
+    """The innermost line at or above `frame` that is not this package's."""
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not is_ours(filename):
+            return Line((filename, frame.f_lineno))
+        frame = frame.f_back
+    return NOWHERE
+
+
+def here() -> Line:
+    """The user's line that made the current call."""
+    return user_line(sys._getframe(1))
+
+
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.]*)\s*(?::[^=]+)?=[^=].*\b(?:coarray|register)\(")
+
+
+def assigned_name(line: Line) -> str | None:
+    """The variable that a registering source line assigns to: `rows = proc.coarray(9)` gives 'rows'."""
+    found = _ASSIGNED.search(linecache.getline(*line))
+    return found.group(1) if found else None
+
+
+def importing(frame: FrameType | None, root: CodeType) -> str | None:
+    """The name of a module whose import `frame` runs under, looking no further up than `root`; or None.
+
+    A boundary there would leave the module half made for the other processes of the interpreter.
+    """
+    while frame is not None and frame.f_code is not root:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return str(frame.f_locals.get("name", "a module"))
+        frame = frame.f_back
+    return None

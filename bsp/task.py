@@ -1,0 +1,207 @@
+"""One BSP process inside its interpreter: what it waits in, what it owns, how it takes its turn.
+
+Many processes share an interpreter and run in turn, each until its next boundary.  `__main__`,
+`sys.stdout`, `sys.stdin` and NumPy's global generator are a process's own and change hands with the
+turn; everything else of the interpreter (modules, environment, working directory) is shared.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from bsp.effects import Outbox
+from bsp.errors import BoundaryInImport, BspError, EffectsLost
+from bsp.generators import GlobalStream
+from bsp.header import digest
+from bsp.source import Line, here, importing, user_line
+
+if TYPE_CHECKING:
+    import greenlet
+
+    from bsp.coarray import Coarray
+    from bsp.element import Element
+    from bsp.handle import Process
+
+RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
+
+# Non-empty only while some import is under way; then, and only then, frames are looked at.
+_importing_now: Any = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", True)
+
+
+@dataclass(slots=True)
+class Context:
+    """A name space of effects: the user's own (0), the collectives' (1), or a library's (2, 3, ...).
+
+    A boundary delivers the effects of the contexts it names and no others (B2).
+    """
+
+    id: int
+    outbox: Outbox = field(default_factory=Outbox)
+    arriving: list[Any] = field(default_factory=list)  # delivered by the boundary under way
+    arrived: list[Any] = field(default_factory=list)  # delivered by the last one, not yet looked at
+    inbox: list[Any] | None = None  # the same as messages, made when asked for
+    coarrays: list[Coarray | None] = field(default_factory=list)
+    registered: int = 0  # coarrays[:registered] are known to all processes
+    releases: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Call:
+    """The boundary a process stands at."""
+
+    text: str  # as the user wrote it, for messages: "sync" or "broadcast(root=0)"
+    digest: bytes
+    contexts: tuple[Context, ...]
+    hint: int = 0
+
+
+END = Call("its end", digest("end"), ())
+
+
+class Task:
+    """A process as its element sees it."""
+
+    def __init__(self, element: Element, pid: int, seed: int, main: ModuleType | None) -> None:
+        self.element = element
+        self.pid = pid
+        self.nprocs = element.nprocs
+        self.body: Callable[[], Any] = lambda: None
+        self.main = main
+        self.call = END
+        self.state = RUNNING
+        self.greenlet: greenlet.greenlet | None = None
+        self.result: Any = None
+        self.raised: BaseException | None = None
+        self.raised_in = 0  # superstep
+        self.fault: BspError | TypeError | None = None  # a mistake of this process found at a boundary
+        self.contexts = {0: Context(0), 1: Context(1)}
+        self._next_context = 2
+        self.handle: Process | None = None
+        self.stream = GlobalStream(seed, pid)
+        self.text: io.BytesIO | None = None
+        self.stdout: TextIO = sys.stdout
+        self.stdin: TextIO | None = sys.stdin
+        if pid != 0:
+            self.stdin = _NO_INPUT
+        if pid != 0 or element.checking:
+            self.text = io.BytesIO()
+            self.stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
+
+    # ------------------------------------------------------------------- turns
+
+    def enter(self) -> None:
+        """Make the interpreter this process's."""
+        self.element.turn = self
+        if self.main is not None:
+            sys.modules["__main__"] = self.main
+        sys.stdout = self.stdout
+        sys.stdin = self.stdin
+        self.stream.enter()
+
+    def leave(self) -> None:
+        """Keep what the process has changed of the interpreter for its next turn."""
+        self.stream.leave()
+        self.stdout = sys.stdout
+        self.stdin = sys.stdin
+
+    def run(self) -> None:
+        """The process from its first line to its last; never raises."""
+        try:
+            self.result = self.body()
+            self.check_nothing_lost()
+            self.state, self.call = RETURNED, END
+        except SystemExit as left:
+            try:
+                self.check_nothing_lost()
+                self.state, self.call = (RAISED if status_of(left) else RETURNED), END
+                self.raised, self.raised_in = left, self.element.superstep
+            except EffectsLost as lost:
+                self._fail(lost)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the job must hear of it
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.raised, self.raised_in = error, self.element.superstep
+        self.state, self.call = RAISED, END
+
+    def check_nothing_lost(self) -> None:
+        """B5: what is issued after the last boundary would never be delivered."""
+        if self.element.failure is not None:
+            return
+        for context in self.contexts.values():
+            count = len(context.outbox.effects)
+            if count:
+                raise EffectsLost(
+                    f"process {self.pid} ends with {count} put, get or send call(s) issued after its last "
+                    f"boundary (superstep {self.element.superstep}); sync once more to deliver them"
+                )
+
+    # -------------------------------------------------------------- boundaries
+
+    def boundary(self, call: Call) -> int:
+        """Wait until every process stands at this boundary; returns the largest hint.  Rule B1."""
+        if _importing_now:
+            module = importing(sys._getframe(1), Task.run.__code__)
+            if module is not None:
+                raise BoundaryInImport(
+                    f"{call.text} at {here()} while module '{module}' is imported (process {self.pid}): modules are "
+                    "shared between processes, so a boundary there would leave it half made; call it from the script"
+                )
+        element = self.element
+        if element.turn is not self:
+            element.refuse(self, call.text)
+        if element.failure is not None:  # B6
+            raise element.failure_for(self)
+        self.call = call
+        self.state = WAITING
+        if element.hub is None:
+            element.end_superstep()
+        else:
+            element.hub.switch()
+        self.state = RUNNING
+        if element.failure is not None:
+            raise element.failure_for(self)
+        return element.hint
+
+    def new_context(self) -> Context:
+        """A name space for a library's own supersteps; numbered alike on every process."""
+        context = self.contexts[self._next_context] = Context(self._next_context)
+        self._next_context += 1
+        return context
+
+    def line(self) -> Line:
+        """Where the user's code waits; read only after a mistake."""
+        if self.greenlet is not None:
+            return user_line(self.greenlet.gr_frame)
+        return user_line(sys._getframe(1))
+
+    # -------------------------------------------------------------------- text
+
+    def has_text(self) -> bool:
+        """Whether text waits for its turn at a boundary (never for pid 0: its text is out already)."""
+        return self.text is not None and self.text.tell() > 0
+
+    def take_text(self) -> bytes:
+        """The text printed since the last boundary."""
+        if self.text is None:
+            return b""
+        text = self.text.getvalue()
+        self.text.seek(0)
+        self.text.truncate()
+        return text
+
+
+_NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0
+
+
+def status_of(left: SystemExit) -> int:
+    """The exit status a SystemExit asks for: None is 0, a text is 1."""
+    if left.code is None:
+        return 0
+    return left.code if isinstance(left.code, int) else 1

@@ -1,0 +1,92 @@
+"""How elements talk: control slots, blocks of known size, and rare objects.
+
+`Solo` is the element that has no others; `bsp.mpi` holds the one over MPI.  An element calls the
+same operations in the same order as all others, so a transport needs no names for exchanges.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+from bsp.header import Header
+
+Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
+
+SCHEDULES = ("auto", "latin", "bruck", "two-phase")
+
+
+class Transport(Protocol):
+    """What an element needs of the others."""
+
+    index: int
+    elements: int
+
+    def clock(self) -> float:
+        """Seconds since the job began, as this element sees it."""
+
+    def agreed_clock(self) -> float:
+        """Element 0's clock when it reached the last boundary: the same value on every element."""
+
+    def quiet(self, superstep: int, digest: bytes) -> bool:
+        """Control exchange of an element with nothing to say; whether all others had nothing either."""
+
+    def headers(self) -> list[Header]:
+        """The headers of the last control exchange, by element."""
+
+    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
+        """Control exchange; packets that fit stand in the slots, the others wait for `packets`."""
+
+    def packets(self) -> list[bytes | memoryview]:
+        """The packets that came with the last control exchange, fetching those outside the slots."""
+
+    def room(self) -> int:
+        """The bytes of packet a slot holds."""
+
+    def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        """Moves blocks whose sizes both sides know; called by all elements or by none."""
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every element's value, by element, on every element.  For set-up, mistakes and ends."""
+
+
+class Solo:
+    """One element: everything is at home."""
+
+    index = 0
+    elements = 1
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._agreed = 0.0
+
+    def clock(self) -> float:
+        return time.perf_counter() - self._began
+
+    def agreed_clock(self) -> float:
+        return self._agreed
+
+    def quiet(self, superstep: int, digest: bytes) -> bool:
+        self._agreed = time.perf_counter() - self._began
+        return True
+
+    def headers(self) -> list[Header]:
+        return []
+
+    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
+        self._agreed = headers[0].clock
+        return headers
+
+    def packets(self) -> list[bytes | memoryview]:
+        return [b""]
+
+    def room(self) -> int:
+        return 0
+
+    def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        return None
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value]

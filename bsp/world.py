@@ -1,0 +1,75 @@
+"""Which process am I?  The element whose processes run in this interpreter, and `bsp.process()`."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+
+import numpy as np
+
+from bsp.element import Element
+from bsp.errors import EffectsLost, NotRegistered
+from bsp.handle import Process
+from bsp.task import Task
+
+_elements: list[Element] = []
+# Where NumPy's global generator stood when this package was imported: a program that has seeded it
+# since, before it asked who it is, has said which numbers it wants.
+_untouched = np.random.get_state()[1:3]  # type: ignore[index]
+
+
+def handle(task: Task) -> Process:
+    """The user's own handle of a process; one for each."""
+    if task.handle is None:
+        task.handle = Process(task, task.contexts[0])
+    return task.handle
+
+
+@contextlib.contextmanager
+def hosting(element: Element) -> Iterator[None]:
+    """`bsp.process()` answers for this element's processes inside the block."""
+    _elements.append(element)
+    try:
+        yield
+    finally:
+        _elements.remove(element)
+
+
+def process() -> Process:
+    """The process that calls: under `bsprun` one of p, anywhere else the only one of a world of one."""
+    if not _elements:
+        _elements.append(_world_of_one())
+    turn = _elements[-1].turn
+    if turn is None:
+        raise NotRegistered("bsp.process() after the end of the run: there is no process any more")
+    return handle(turn)
+
+
+def _world_of_one() -> Element:
+    """A plain `python script.py`: one process that has been running since the interpreter started."""
+    element = Element(nprocs=1)
+    element.host(lambda task: None)
+    (task,) = element.tasks
+    element.turn = task
+    key, position = np.random.get_state()[1:3]  # type: ignore[index]
+    if position == _untouched[1] and np.array_equal(key, _untouched[0]):
+        task.stream.enter()
+    atexit.register(_end_of_one, task)
+    return element
+
+
+def _end_of_one(task: Task) -> None:
+    """Rule B5 for a plain script: what nothing will deliver is a mistake, and shows in the status."""
+    try:
+        task.check_nothing_lost()
+    except EffectsLost:
+        if getattr(sys, "last_value", None) is not None:
+            return  # the script has failed already and says why
+        traceback.print_exc(limit=0)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)
