@@ -9,12 +9,13 @@ the order of D1, messages handed out in the order of D2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bsp import header as h
-from bsp.delivery import Ranges, address_range, alone, read, reply_bytes, write, written_range
+from bsp.delivery import Range, Ranges, address_range, alone, read, reply_bytes, write, written_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.packet import DIRECT_BYTES, Arrival, Packet, decode
 from bsp.transport import Blocks
@@ -34,6 +35,7 @@ class Boundary:
         self._element = element
         self._transport = element.transport
         self.sent = effects
+        self._lent_here = False
         self._here: list[Effect] = []
         self._packets = {k: Packet() for k in range(self._transport.elements) if k != element.index}
         self._asked: dict[int, list[Get]] = {}
@@ -44,6 +46,7 @@ class Boundary:
                     dests = tuple(dest for dest in effect.dests if owner[dest] == k)
                     if k == index:
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
+                        self._lent_here = self._lent_here or borrowed
                         self._here.append(
                             Send(
                                 effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled, borrowed
@@ -53,6 +56,7 @@ class Boundary:
                         self._packets[k].add(effect, dests)
             elif owner[effect.dest] == index:
                 self._here.append(effect)
+                self._lent_here = self._lent_here or (isinstance(effect, Put) and effect.borrowed)
             else:
                 self._packets[owner[effect.dest]].add(effect)
                 if isinstance(effect, Get):
@@ -67,33 +71,31 @@ class Boundary:
             for pid, text in self._element.texts_for_packets():
                 packets[0].texts.append((pid, text))
         encoded = [packets[k].encode() if k in packets else b"" for k in range(self._transport.elements)]
-        blocks = [packets[k].block_bytes if k in packets else 0 for k in range(self._transport.elements)]
-        room = self._transport.room()
-        totals = [len(data) + size for data, size in zip(encoded, blocks, strict=True)]
-        longest = max(map(len, encoded))
-        common = common._replace(
-            flags=common.flags
-            | (h.BODY if longest > room else 0)
-            | (h.BLOCKS if any(blocks) else 0)
-            | (h.GET if self._asked else 0),
-            row_count=sum(map(bool, totals)),
-            row_total=sum(totals),
-            row_max=longest,
-        )
-        return self._transport.control(
-            [
-                common._replace(inline=len(data)) if len(data) <= room else common._replace(body=len(data))
-                for data in encoded
-            ],
-            encoded,
-        )
+        flags, count, total, longest = common.flags, 0, 0, 0
+        for k, packet in packets.items():
+            size = len(encoded[k])
+            if size:
+                longest = max(longest, size)
+                count += 1
+                total += size
+                if packet.blocks:
+                    flags |= h.BLOCKS
+                    total += packet.block_bytes
+        if longest > self._transport.room():
+            flags |= h.BODY
+        if self._asked:
+            flags |= h.GET
+        if total:
+            common = common._replace(flags=flags, row_count=count, row_total=total, row_max=longest)
+        return self._transport.control(common, encoded)
 
     # ---------------------------------------------------------------------------- in
 
     def receive(self) -> list[Effect]:
         """The packets of the others, decoded; all effects for processes here, in D1's and D2's order."""
+        dtype_of = self._element.dtype_of
         self._arrivals: dict[int, Arrival] = {
-            k: decode(data) for k, data in enumerate(self._transport.packets()) if len(data)
+            k: decode(data, dtype_of) for k, data in enumerate(self._transport.packets()) if len(data)
         }
         ordered: list[Effect] = []  # elements hold blocks of consecutive pids: their order is the pids'
         for k in range(self._transport.elements):
@@ -124,10 +126,13 @@ class Boundary:
                 reads.append((effect, element.coarray(effect)))
             else:
                 writes.append((effect, element.coarray(effect)))
-        ranges = [written_range(put, coarray) for put, coarray in writes]
+        ranges: list[Range] = []
+        if flags & (h.BLOCKS | h.GET) or reads or self._lends:
+            ranges = [written_range(put, coarray) for put, coarray in writes]
         written = Ranges(ranges)
-        self._keep_borrowed(written)
-        answers, replies = self._read(reads, written)
+        if self._lends and ranges:
+            self._keep_borrowed(written)
+        answers, replies = self._read(reads, written) if reads else ([], {})
         direct: set[int] = set()
         if flags & h.BLOCKS:
             free = {id(put): coarray for (put, coarray), lonely in zip(writes, alone(ranges), strict=True) if lonely}
@@ -142,6 +147,14 @@ class Boundary:
             get.deliver(values)
         for send in sends:
             element.hand_out(send)
+        for effect in self.sent:
+            if isinstance(effect, Put) and not effect.borrowed:
+                element.staging.give_back(effect.values)
+
+    @property
+    def _lends(self) -> bool:
+        """Whether anything that is sent from here may be memory that others write to."""
+        return self._lent_here or any(packet.lends for packet in self._packets.values())
 
     def _keep_borrowed(self, written: Ranges) -> None:
         """Copy what was only lent (buffered=False, collectives) wherever this superstep writes over it."""
@@ -179,11 +192,19 @@ class Boundary:
         direct: set[int] = set()
         into: Blocks = {}
         for k, arrival in self._arrivals.items():
-            for block, put in zip(arrival.blocks, arrival.direct, strict=True):
-                if put is not None and put.op is None and put.region.index is None and id(put) in free:
-                    block = free[id(put)]._flat[put.region.start : put.region.stop]
-                    direct.add(id(put))
-                into.setdefault(k, []).append(_bytes(block))
+            for target in arrival.awaited:
+                if isinstance(target, Put):
+                    coarray, region = self._element.coarray(target), target.region
+                    size = coarray.local.itemsize
+                    if target.op is None and region.index is None and id(target) in free:
+                        block = coarray.raw[region.start * size : region.stop * size]
+                        direct.add(id(target))
+                    else:
+                        target.values = np.empty(prod(region.shape), coarray.local.dtype)
+                        block = _bytes(target.values)
+                else:
+                    block = _bytes(target)
+                into.setdefault(k, []).append(block)
         out = {k: [_bytes(block) for block in packet.blocks] for k, packet in self._packets.items() if packet.blocks}
         self._transport.blocks(out, into, self._element.superstep)
         return direct

@@ -30,7 +30,7 @@ from bsp.errors import (
 from bsp.operations import KNOWN, operation
 from bsp.partition import by_process
 from bsp.region import OutOfRange, Region, Shape, resolve
-from bsp.source import Line, assigned_name, here
+from bsp.source import NOWHERE, Line, assigned_name, here
 
 if TYPE_CHECKING:
     from bsp.task import Context, Task
@@ -45,12 +45,11 @@ class Pending:
     put of the same superstep was applied (D1).
     """
 
-    __slots__ = ("_line", "_ready", "_value")
+    __slots__ = ("_ready", "_value")
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self) -> None:
         self._value: Any = None
         self._ready = False
-        self._line = line
 
     def _set(self, value: Any) -> None:
         self._value = value
@@ -65,7 +64,7 @@ class Pending:
     def value(self) -> Any:
         """An array of the selected shape (the receiver's own copy), or a scalar; NotReady before."""
         if not self._ready:
-            raise NotReady(f"the value of the get at {self._line} is there after the next boundary, not before")
+            raise NotReady(f"the value of a get is there after the next boundary, not before ({here()})")
         return self._value
 
 
@@ -77,7 +76,9 @@ class Coarray:
 
     def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
         self.local = local
+        self._dtype = local.dtype
         self._flat = local.reshape(-1)
+        self.raw = self._flat.view(np.uint8)
         self._task = task
         self._context = context
         self._outbox = context.outbox
@@ -158,15 +159,15 @@ class Coarray:
             return
         self._check_owner("put")
         dest = self._pid(dest, "put")
-        op_name = self._operation(op, "put")
-        array = self._cast(values, "put")
-        line = here()
-        if self._knows(dest):
+        op_name = None if op is None else self._operation(op, "put")
+        array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
+        if self._shapes is not None or dest == self._task.pid:
             self._batch = None
-            self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, line))
+            self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
         held = np.array(array) if buffered else array
         held_at = _own_index(at)
+        line = here()
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
 
     def get(self, source: int, at: Any = ...) -> Pending:
@@ -178,11 +179,11 @@ class Coarray:
         """
         self._check_owner("get")
         source = self._pid(source, "get")
-        line = here()
-        pending = Pending(line)
-        if self._knows(source):
-            self._outbox.effects.append(self._get(source, at, pending, line))
+        pending = Pending()
+        if self._shapes is not None or source == self._task.pid:
+            self._outbox.effects.append(self._get(source, at, pending, self._noted()))
         else:
+            line = here()
             held_at = _own_index(at)
             self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)]))
         return pending
@@ -201,7 +202,7 @@ class Coarray:
         op_name = self._operation(op, "put_each")
         array = self._cast(values, "put_each")
         pids, positions = self._targets(dests, at, "put_each")
-        line = here()
+        line = self._noted() if self._shapes is not None else here()
         try:
             size = np.broadcast_shapes(pids.shape, array.shape, *[part.shape for part in positions])
         except ValueError:
@@ -227,7 +228,7 @@ class Coarray:
         """
         self._check_owner("get_each")
         pids, positions = self._targets(sources, at, "get_each")
-        line = here()
+        line = self._noted() if self._shapes is not None else here()
         try:
             shape = np.broadcast_shapes(pids.shape, *[part.shape for part in positions])
         except ValueError:
@@ -237,7 +238,7 @@ class Coarray:
             ) from None
         pids = _flat(pids, shape)
         positions = tuple(_flat(part, shape) for part in positions)
-        pending = Pending(line)
+        pending = Pending()
         if self._shapes is None:
             held = pids.copy(), tuple(part.copy() for part in positions)
             self._outbox.effects.append(Deferred(lambda: list(self._gets_each(*held, shape, pending, line))))
@@ -287,9 +288,11 @@ class Coarray:
                     f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
                 ) from None
         if buffered:
-            held = np.array(array, dtype=self.local.dtype, order="C", copy=True)
+            held = self._task.element.staging.copy(array, self._dtype)
+        elif array.dtype == self._dtype and array.flags.c_contiguous:
+            held = array
         else:
-            held = np.asarray(array, dtype=self.local.dtype, order="C")
+            held = np.asarray(array, dtype=self._dtype, order="C")
         task, context = self._task, self._context
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
@@ -342,7 +345,7 @@ class Coarray:
         ]  # fmt: skip
 
     def _open_batch(self) -> list[tuple[int, int, Any]]:
-        line = here() if self._task.element.checking else Line(("", 0))
+        line = self._noted()
 
         def finish(items: list[tuple[int, int, Any]]) -> list[PutEach]:
             if self._batch is items:
@@ -370,6 +373,8 @@ class Coarray:
             raise NotRegistered(f"{call} on coarray {self._name}: it was released{self._place(here())}")
 
     def _pid(self, pid: Any, call: str) -> int:
+        if type(pid) is int and 0 <= pid < self._nprocs:
+            return pid
         try:
             number = pid.__index__()
         except (AttributeError, TypeError):
@@ -380,8 +385,9 @@ class Coarray:
             )
         return int(number)
 
-    def _knows(self, pid: int) -> bool:
-        return self._shapes is not None or pid == self._task.pid
+    def _noted(self) -> Line:
+        """The user's line, for --check; a mistake found at the call finds its line itself."""
+        return here() if self._task.element.checking else NOWHERE
 
     def _shape_of(self, pid: int) -> Shape:
         return self._shapes[pid] if self._shapes is not None else self.local.shape
@@ -492,7 +498,7 @@ class Coarray:
         return f"'{assigned_name(self._line) or f'coarray {self._index}'}'"
 
     def _place(self, line: Line) -> str:
-        return f" ({line}, process {self._task.pid}, superstep {self._task.element.superstep})"
+        return f" ({line or here()}, process {self._task.pid}, superstep {self._task.element.superstep})"
 
 
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:

@@ -26,6 +26,7 @@ from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.generators import global_bits, set_global_bits
 from bsp.registration import Entry, agree
 from bsp.source import is_ours
+from bsp.staging import Staging
 from bsp.task import END, RAISED, WAITING, Task, status_of
 from bsp.transport import Solo, Transport
 from bsp.verdict import Report, Verdict, judge
@@ -78,6 +79,7 @@ class Element:
         self.tasks: list[Task] = []
         self.failure: Exception | None = None
         self.verdict: Verdict | None = None
+        self.staging = Staging()
         self._console = sys.stdout
 
     # --------------------------------------------------------------- hosting processes
@@ -194,7 +196,8 @@ class Element:
             return
         self.hint = max(header.hint for header in headers)
         boundary.deliver(headers)
-        self._release()
+        if flags & h.REGISTERED:
+            self._release()
         self._print(boundary.texts())
         self._advance()
 
@@ -269,6 +272,12 @@ class Element:
     def coarray(self, effect: Put | PutEach | Get) -> Coarray:
         """The instance an effect addresses, on one of the processes here."""
         return self._instance(effect.dest, effect)
+
+    def dtype_of(self, pid: int, context: int, coarray: int) -> np.dtype[Any]:
+        """The dtype of a coarray's instance on a process here."""
+        instance = self.tasks[pid - self.tasks[0].pid].contexts[context].coarrays[coarray]
+        assert instance is not None
+        return instance.local.dtype
 
     def dtype(self, get: Get) -> np.dtype[Any]:
         """The dtype of what a process here has asked for: its own instance's."""

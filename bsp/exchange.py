@@ -82,8 +82,11 @@ def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tup
 
 def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     for block in blocks:
-        for start in range(0, block.nbytes, _LARGEST):
-            yield block[start : start + _LARGEST]
+        if 0 < block.nbytes <= _LARGEST:
+            yield block
+        else:
+            for start in range(0, block.nbytes, _LARGEST):
+                yield block[start : start + _LARGEST]
 
 
 def _latin(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
@@ -96,7 +99,9 @@ def _latin(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
 def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[np.ndarray], source: int) -> None:
     requests = [comm.Irecv([part, MPI.BYTE], source, _TAG) for part in _messages(into)]
     requests += [comm.Isend([part, MPI.BYTE], dest, _TAG) for part in _messages(out)]
-    if requests:
+    if len(requests) == 1:
+        requests[0].Wait()
+    elif requests:
         MPI.Request.Waitall(requests)
 
 

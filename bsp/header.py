@@ -41,9 +41,9 @@ class Header(NamedTuple):
     row_total: int  # bytes the sender has for all others, blocks included
     row_max: int  # the largest of its packets
 
-    def pack(self) -> bytes:
-        """The 64 bytes of this header."""
-        return _LAYOUT.pack(*self)
+    def pack_into(self, slots: bytearray, offset: int, inline: int, body: int) -> None:
+        """The 64 bytes of this header, for the element whose packet is `inline` and `body` bytes long."""
+        _LAYOUT.pack_into(slots, offset, *self[:3], inline, *self[4:8], body, *self[9:])
 
 
 def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
@@ -51,9 +51,9 @@ def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
     return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0)
 
 
-def unpack(slot: bytes | bytearray | memoryview) -> Header:
+def unpack(slots: bytearray, offset: int) -> Header:
     """The header at the beginning of a slot."""
-    return Header._make(_LAYOUT.unpack_from(slot))
+    return Header._make(_LAYOUT.unpack_from(slots, offset))
 
 
 def clock_of(slot: bytes | bytearray | memoryview) -> float:

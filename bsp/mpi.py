@@ -34,7 +34,7 @@ class MpiTransport:
         self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
         self._use(_SLOTS[0])
         self._headers: list[Header] | None = None
-        self._bodies: list[bytes] = []
+        self._bodies: dict[int, bytes] = {}
         self.last_schedule = "none"  # what the last blocks travelled by
         self._began = 0.0
         self.comm.Barrier()
@@ -72,28 +72,32 @@ class MpiTransport:
         for offset in self._offsets:
             if into[offset + 8 : offset + SIZE] != compared:
                 self.headers()
-                self._bodies = []
+                self._bodies = {}
                 return False
         return True
 
     def headers(self) -> list[Header]:
         if self._headers is None:
-            view = memoryview(self._into)
-            self._headers = [unpack(view[offset : offset + SIZE]) for offset in self._offsets]
+            into = self._into
+            self._headers = [unpack(into, offset) for offset in self._offsets]
         return self._headers
 
     def room(self) -> int:
         return self._slot - SIZE
 
-    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
-        out = self._out
-        for offset, header, packet in zip(self._offsets, headers, packets, strict=True):
-            out[offset : offset + SIZE] = header.pack()
-            if header.inline:
-                out[offset + SIZE : offset + SIZE + header.inline] = packet
+    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
+        out, room = self._out, self._slot - SIZE
+        self._bodies = {}
+        for k, packet in enumerate(packets):
+            offset, size = self._offsets[k], len(packet)
+            if size <= room:
+                header.pack_into(out, offset, size, 0)
+                out[offset + SIZE : offset + SIZE + size] = packet
+            else:
+                header.pack_into(out, offset, 0, size)
+                self._bodies[k] = packet
         self._alltoall(self._out_spec, self._into_spec)
         self._headers = None
-        self._bodies = [b"" if header.inline else packet for header, packet in zip(headers, packets, strict=True)]
         return self.headers()
 
     def packets(self) -> list[bytes | memoryview]:
@@ -104,14 +108,14 @@ class MpiTransport:
             for offset, header in zip(self._offsets, headers, strict=True)
         ]
         if any(header.flags & BODY for header in headers):
-            out = {k: [np.frombuffer(body, np.uint8)] for k, body in enumerate(self._bodies) if body}
+            out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
             into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
             traffic = self._traffic()
             kind = choose_small(traffic, DEFAULT) if self._schedule == "auto" else self._schedule
             self._move(out, into, kind, headers[0].superstep)
             for k, (body,) in into.items():
                 found[k] = body.data
-        self._bodies = []
+        self._bodies = {}
         self._fit(max(header.row_max for header in headers))
         return found
 
@@ -131,7 +135,9 @@ class MpiTransport:
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
         kind = self._schedule
-        if kind == "auto":
+        if kind == "auto" and self.elements == 2:
+            kind = "latin"
+        elif kind == "auto":
             sizes = [sum(block.nbytes for block in out.get(k, ())) for k in range(self.elements)]
             kind = choose_large(self.comm, self._traffic(), sizes)
         self._move(out, into, kind, superstep)

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import marshal
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.region import Region
-from bsp.source import NOWHERE, Line
+from bsp.source import Line
 
 DIRECT_BYTES = 1 << 15
 
@@ -33,37 +35,39 @@ class Packet:
     records: list[tuple[Any, ...]] = field(default_factory=list)
     blocks: list[np.ndarray] = field(default_factory=list)
     texts: list[tuple[int, bytes]] = field(default_factory=list)
+    lends: bool = False  # some block may be memory that others write to
 
     def add(self, effect: Effect, dests: tuple[int, ...] | None = None) -> None:
         """Append an effect; `dests` are the receivers of a Send that live on that element."""
-        line = effect.line if isinstance(effect, (Put, PutEach, Get)) else NOWHERE
         if isinstance(effect, Put):
             region = effect.region
+            self.lends = self.lends or effect.borrowed
             index = None if region.index is None else pickle.dumps(region.index, 5)
-            record: tuple[Any, ...] = (
-                _PUT, effect.source, effect.dest, effect.context, effect.coarray, region.shape, region.start,
-                region.stop, index, effect.op, tuple(line), effect.values.dtype.str, self._data(effect.values),
+            self.records.append(
+                (_PUT, effect.source, effect.dest, effect.context, effect.coarray, region.shape, region.start,
+                 region.stop, index, effect.op, tuple(effect.line), self._data(effect.values))
             )  # fmt: skip
         elif isinstance(effect, PutEach):
-            record = (
-                _EACH, effect.source, effect.dest, effect.context, effect.coarray, effect.positions.dtype.str,
-                effect.positions.size, self._data(effect.positions), effect.op, tuple(line),
-                effect.values.dtype.str, self._data(effect.values),
+            self.records.append(
+                (_EACH, effect.source, effect.dest, effect.context, effect.coarray, effect.positions.itemsize,
+                 effect.positions.size, self._data(effect.positions), effect.op, tuple(effect.line),
+                 self._data(effect.values))
             )  # fmt: skip
         elif isinstance(effect, Get):
             where = effect.region if effect.positions is None else effect.positions
-            record = (
-                _GET, effect.source, effect.dest, effect.context, effect.coarray, pickle.dumps(where, 5), tuple(line)
+            self.records.append(
+                (_GET, effect.source, effect.dest, effect.context, effect.coarray, pickle.dumps(where, 5),
+                 tuple(effect.line))
             )  # fmt: skip
         elif effect.array is None:
-            record = (_SEND, effect.source, dests, effect.context, effect.tag, effect.pickled)
+            self.records.append((_SEND, effect.source, dests, effect.context, effect.tag, effect.pickled))
         else:
             array = effect.array
-            record = (
-                _SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
-                self._data(array),
+            self.lends = self.lends or effect.borrowed
+            self.records.append(
+                (_SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
+                 self._data(array))
             )  # fmt: skip
-        self.records.append(record)
 
     def _data(self, values: np.ndarray) -> bytes | None:
         """The values to stand inside the record, or None: a block follows."""
@@ -86,66 +90,64 @@ class Packet:
 
 @dataclass(slots=True)
 class Arrival:
-    """A decoded packet: effects whose large values are arrays still to be received into."""
+    """A decoded packet."""
 
     effects: list[Effect]
-    blocks: list[np.ndarray]  # in the sender's order; each is received whole
-    direct: list[Put | None]  # the put a block is the value of, if it might go straight to its owner
+    awaited: list[np.ndarray | Put]  # what each block is received into, in the sender's order; a Put decides later
     texts: list[tuple[int, bytes]]
 
 
-def decode(data: bytes | memoryview) -> Arrival:
-    """The effects in a packet.  Values of blocks are not allocated yet: see `Arrival.blocks`."""
-    arrival = Arrival([], [], [], [])
-    if not len(data):
-        return arrival
-    records, arrival.texts = marshal.loads(data)
+def decode(data: bytes | memoryview, dtype_of: Callable[[int, int, int], np.dtype[Any]]) -> Arrival:
+    """The effects in a packet; `dtype_of` (pid, context, coarray) are those of the coarrays here."""
+    records, texts = marshal.loads(data)
+    awaited: list[np.ndarray | Put] = []
+    effects: list[Effect] = []
+
+    def values(inline: bytes | None, dtype: np.dtype[Any], count: int) -> np.ndarray:
+        if inline is not None:
+            return np.frombuffer(inline, dtype)
+        block = np.empty(count, dtype)
+        awaited.append(block)
+        return block
+
     for record in records:
         kind = record[0]
         if kind == _PUT:
-            _, source, dest, context, coarray, shape, start, stop, index, op, line, dtype, inline = record
+            _, source, dest, context, coarray, shape, start, stop, index, op, line, inline = record
             region = Region(shape, start, stop, None if index is None else pickle.loads(index))
-            put = Put(source, dest, context, coarray, region, _EMPTY, op, Line(line))
-            put.values = _values(arrival, inline, np.dtype(dtype), region.shape, put)
-            arrival.effects.append(put)
+            known = _AWAITED if inline is None else np.frombuffer(inline, dtype_of(dest, context, coarray))
+            put = Put(source, dest, context, coarray, region, known, op, Line(line))
+            if inline is None:
+                awaited.append(put)
+            effects.append(put)
         elif kind == _EACH:
-            _, source, dest, context, coarray, ptype, count, pinline, op, line, dtype, inline = record
-            positions = _values(arrival, pinline, np.dtype(ptype), (count,), None)
-            values = _values(arrival, inline, np.dtype(dtype), (count,), None)
-            arrival.effects.append(PutEach(source, dest, context, coarray, positions, values, op, Line(line)))
+            _, source, dest, context, coarray, width, count, where, op, line, inline = record
+            positions = values(where, _POSITIONS[width], count)
+            items = values(inline, dtype_of(dest, context, coarray), count)
+            effects.append(PutEach(source, dest, context, coarray, positions, items, op, Line(line)))
         elif kind == _GET:
-            _, source, dest, context, coarray, where, line = record
-            place = pickle.loads(where)
-            flat = isinstance(place, np.ndarray)
-            get = Get(
-                source, dest, context, coarray, None if flat else place, place if flat else None, None, Line(line)
-            )
-            arrival.effects.append(get)
+            _, source, dest, context, coarray, pickled, line = record
+            place = pickle.loads(pickled)
+            get = Get(source, dest, context, coarray, None, None, None, Line(line))
+            if isinstance(place, Region):
+                get.region = place
+            else:
+                get.positions = place
+            effects.append(get)
         elif record[5] is not None:
             _, source, dests, context, tag, pickled = record
-            arrival.effects.append(Send(source, dests, context, tag, None, pickled))
+            effects.append(Send(source, dests, context, tag, None, pickled))
         else:
-            _, source, dests, context, tag, _, dtype, shape, inline = record
-            array = _values(arrival, inline, _dtype_in(dtype), shape, None)
+            _, source, dests, context, tag, _, described, shape, inline = record
+            array = values(inline, _dtype_in(described), prod(shape)).reshape(shape)
             if inline is not None:
                 array = array.copy()  # the receiver's own: aligned and writable (D9)
-            arrival.effects.append(Send(source, dests, context, tag, array, None))
-    return arrival
+            effects.append(Send(source, dests, context, tag, array, None))
+    return Arrival(effects, awaited, texts)
 
 
-_EMPTY = np.empty(0)
-
-
-def _values(
-    arrival: Arrival, inline: bytes | None, dtype: np.dtype[Any], shape: tuple[int, ...], put: Put | None
-) -> np.ndarray:
-    if inline is not None:
-        return np.frombuffer(inline, dtype).reshape(shape)
-    # np.empty reserves addresses only: a block that goes straight to its owner never touches this one
-    block = np.empty(shape, dtype)
-    arrival.blocks.append(block)
-    arrival.direct.append(put)
-    return block
+_AWAITED = np.empty(0)  # stands for the values of a put until it is known where they are received
+_POSITIONS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def _dtype_out(dtype: np.dtype[Any]) -> str | bytes:

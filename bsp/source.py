@@ -16,9 +16,12 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Line(tuple[str, int]):
-    """A (file, line number) pair; prints as `solver.py:41`."""
+    """A (file, line number) pair; prints as `solver.py:41`.  False if it is nowhere."""
 
     __slots__ = ()
+
+    def __bool__(self) -> bool:
+        return self[1] > 0
 
     def __str__(self) -> str:
         return f"{os.path.basename(self[0])}:{self[1]}" if self[1] else "its end"

@@ -36,7 +36,7 @@ class Transport(Protocol):
     def headers(self) -> list[Header]:
         """The headers of the last control exchange, by element."""
 
-    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
+    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
         """Control exchange; packets that fit stand in the slots, the others wait for `packets`."""
 
     def packets(self) -> list[bytes | memoryview]:
@@ -75,9 +75,9 @@ class Solo:
     def headers(self) -> list[Header]:
         return []
 
-    def control(self, headers: list[Header], packets: list[bytes]) -> list[Header]:
-        self._agreed = headers[0].clock
-        return headers
+    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
+        self._agreed = header.clock
+        return [header]
 
     def packets(self) -> list[bytes | memoryview]:
         return [b""]

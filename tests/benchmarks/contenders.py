@@ -1,0 +1,156 @@
+"""Both sides of every speed claim, in one job: this library and mpi4py + NumPy by hand, taking turns.
+
+Run by `tests/benchmarks/run.py` as a BSP program of p processes on 2 elements.  Each figure is a ratio of
+two times taken in the same round, one right after the other; the report gives medians and quartiles.
+"""
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+from mpi4py import MPI
+
+import bsp
+
+proc = bsp.process()
+comm = MPI.COMM_WORLD
+first_here = proc.nprocs == comm.size or proc.pid in (0, proc.nprocs // 2)
+other = 1 - comm.rank
+ROUNDS = 15
+
+
+def seconds(work: Callable[[], None], repeat: int) -> float:
+    """The time of one call, the ranks starting together."""
+    comm.Barrier()
+    began = time.perf_counter()
+    for _ in range(repeat):
+        work()
+    return (time.perf_counter() - began) / repeat
+
+
+def compare(ours: Callable[[], None], theirs: Callable[[], None], repeat: int) -> dict[str, list[float]]:
+    """`ROUNDS` times both, in alternating order; the slower rank's time counts."""
+    times: dict[str, list[float]] = {"ours": [], "theirs": []}
+    ours(), theirs()
+    gc.collect()
+    gc.disable()
+    for k in range(ROUNDS):
+        for name, work in sorted({"ours": ours, "theirs": theirs}.items(), reverse=bool(k % 2)):
+            times[name].append(comm.allreduce(seconds(work, repeat), MPI.MAX))
+    gc.enable()
+    return times
+
+
+def empty() -> dict[str, list[float]]:
+    """An empty superstep against `Alltoall` of counts and an empty `Alltoallv`."""
+    counts, back = np.zeros(comm.size, "i4"), np.zeros(comm.size, "i4")
+    nothing, none = np.empty(0), [0] * comm.size
+
+    def theirs() -> None:
+        comm.Alltoall(counts, back)
+        comm.Alltoallv([nothing, (none, none), MPI.DOUBLE], [nothing, (none, none), MPI.DOUBLE])
+
+    return compare(proc.sync, theirs, 2000)
+
+
+def block(mebibytes: int, buffered: bool) -> dict[str, list[float]]:
+    """A put of one block from process 0 to 1 against Isend and Irecv of the same block."""
+    words = mebibytes << 17
+    x = proc.coarray(words)
+    values, target = np.ones(words), np.empty(words)
+    proc.sync()
+
+    def ours() -> None:
+        if proc.pid == 0:
+            x.put(1, values, buffered=buffered)
+        proc.sync()
+
+    def theirs() -> None:
+        request = comm.Isend(values, other) if comm.rank == 0 else comm.Irecv(target, other)
+        request.Wait()
+
+    times = compare(ours, theirs, max(1, 64 // mebibytes))
+    assert proc.pid == 0 or (x.local == 1).all()
+    return times
+
+
+def random_puts() -> dict[str, list[float]]:
+    """A million puts to random places against a mask per process, int32 positions and two Alltoallv."""
+    count = 1_000_000
+    x = proc.coarray(count)
+    rng = np.random.default_rng(proc.pid)
+    dests, at, values = rng.integers(0, 2, count), rng.integers(0, count, count), rng.random(count)
+    local = np.zeros(count)
+    proc.sync()
+
+    def ours() -> None:
+        x.put_each(dests, at, values)
+        proc.sync()
+
+    def theirs() -> None:
+        chosen = [np.flatnonzero(dests == dest) for dest in range(comm.size)]
+        positions = np.concatenate([at[items] for items in chosen]).astype(np.int32)
+        data = np.concatenate([values[items] for items in chosen])
+        counts = np.array([items.size for items in chosen], np.int32)
+        back = np.empty_like(counts)
+        comm.Alltoall(counts, back)
+        where, what = np.empty(back.sum(), np.int32), np.empty(back.sum())
+        comm.Alltoallv([positions, counts], [where, back])
+        comm.Alltoallv([data, counts], [what, back])
+        local[where] = what
+
+    times = compare(ours, theirs, 1)
+    assert (x.local == local).all()
+    return times
+
+
+def scalar_puts() -> dict[str, list[float]]:
+    """Ten thousand puts of a float in a loop against as many interleaved isend and recv."""
+    count = 10_000
+    x = proc.coarray(count)
+    proc.sync()
+
+    def ours() -> None:
+        for k in range(count):
+            x.put(other, 1.5, at=k)
+        proc.sync()
+
+    def theirs() -> None:
+        for _ in range(count):
+            request = comm.isend(1.5, other)
+            comm.recv(source=other)
+            request.wait()
+
+    return compare(ours, theirs, 1)
+
+
+def many_processes() -> dict[str, list[float]]:
+    """The time of an empty superstep with all p processes, in seconds; nothing beside it."""
+    times = []
+    for _ in range(ROUNDS):
+        proc.sync()
+        began = time.perf_counter()
+        for _ in range(200):
+            proc.sync()
+        times.append((time.perf_counter() - began) / 200)
+    return {"ours": times, "theirs": []}
+
+
+WORKS = {
+    "empty": empty,
+    "put 1 MiB": lambda: block(1, False),
+    "put 16 MiB": lambda: block(16, False),
+    "buffered 1 MiB": lambda: block(1, True),
+    "buffered 16 MiB": lambda: block(16, True),
+    "put_each": random_puts,
+    "scalar puts": scalar_puts,
+    "many": many_processes,
+}
+
+if __name__ == "__main__":
+    measured = {name: WORKS[name]() for name in sys.argv[1:]}
+    if proc.pid == 0:
+        print(json.dumps(measured))
