@@ -25,7 +25,7 @@ from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.generators import global_bits, set_global_bits
 from bsp.registration import Entry, agree
-from bsp.source import is_ours
+from bsp.source import NOWHERE, Line, is_ours
 from bsp.staging import Staging
 from bsp.task import END, RAISED, WAITING, Task, status_of
 from bsp.transport import Solo, Transport
@@ -373,25 +373,21 @@ def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
     return lambda: body(task)
 
 
-def _raised_at(error: BaseException) -> Any:
+def _raised_at(error: BaseException) -> Line:
     """The user's line closest to where an exception was raised."""
-    step = error.__traceback__
-    frames = []
-    while step is not None:
-        frames.append((step.tb_frame.f_code.co_filename, step.tb_lineno))
-        step = step.tb_next
-    from bsp.source import NOWHERE, Line
-
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [frame for frame in frames if not is_ours(frame[0])]
     return Line(users[-1]) if users else NOWHERE
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback from the user's outermost line on."""
-    step = error.__traceback__
-    while step is not None and is_ours(step.tb_frame.f_code.co_filename):
-        step = step.tb_next
-    return "".join(traceback.format_exception(type(error), error, step or error.__traceback__))
+    """The traceback without this package's own frames: the message says what they would."""
+    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
+    text = told
+    while told is not None:
+        told.stack = traceback.StackSummary.from_list([f for f in told.stack if not is_ours(f.filename)])
+        told = told.__cause__ or told.__context__
+    return "".join(text.format()) if text is not None else ""
 
 
 def _pickled(error: BaseException) -> bytes:

@@ -70,11 +70,11 @@ def main() -> None:
     """The element's life."""
     settings = json.loads(sys.argv[1])
     program = sys.argv[2:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     if under_mpi:
         die_with_parent()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
         from mpi4py import MPI
 
         from bsp.mpi import MpiTransport
@@ -82,7 +82,7 @@ def main() -> None:
         if MPI.COMM_WORLD.size > 1:
             transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"])
     try:
-        status = _run(settings, program, transport)
+        status, said = _run(settings, program, transport)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
@@ -90,21 +90,22 @@ def main() -> None:
             MPI.COMM_WORLD.Abort(1)
         raise
     sys.stdout.flush()
-    if transport.index == 0 and _tell(settings.get("status"), status):
-        status = 0
-    sys.exit(0 if transport.index else status)
+    if transport.index == 0 and not _tell(settings.get("status"), status, said):
+        sys.stderr.write(said)
+        sys.exit(status)
 
 
-def _tell(path: str | None, status: int) -> bool:
-    """Write the status where bsprun looks; False if that place is not on this machine."""
+def _tell(path: str | None, status: int, said: str) -> bool:
+    """Leave the status, and what there is to say about it, where bsprun looks; False if that is elsewhere."""
     if path is None or not os.path.isdir(os.path.dirname(path)):
         return False
     with open(path, "w") as file:
-        file.write(str(status))
+        json.dump({"status": status, "said": said}, file)
     return True
 
 
-def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> int:
+def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> tuple[int, str]:
+    """The program on this element; the job's exit status and what to say about it on stderr."""
     checker = Checker.of(settings, transport)
     if program[0] == "--function":
         from bsp.runner import serve
@@ -112,7 +113,7 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> 
         status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, checker)
         if checker is not None and not status:
             checker.keep(transport)
-        return status
+        return status, ""
     script: Script | None = None
     wrong = ""
     try:
@@ -120,9 +121,7 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> 
     except (OSError, SyntaxError, ValueError, ImportError) as error:
         wrong = "".join(traceback.format_exception_only(error))
     if script is None:
-        if transport.index == 0:
-            sys.stderr.write(wrong)
-        return 1
+        return 1, wrong
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
     if checker is not None and checker.shuffles and transport.index == 0:
@@ -133,9 +132,7 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> 
         verdict = element.run()
     if checker is not None:
         checker.keep(transport)
-    if transport.index == 0:
-        explain(verdict)
-    return verdict.status
+    return verdict.status, explanation(verdict)
 
 
 def _executing(code: CodeType) -> Callable[[Any], Any]:
@@ -145,17 +142,14 @@ def _executing(code: CodeType) -> Callable[[Any], Any]:
     return body
 
 
-def explain(verdict: Verdict) -> None:
-    """What ended the job, once, on stderr, after all text."""
-    sys.stdout.flush()
+def explanation(verdict: Verdict) -> str:
+    """What ended the job, in words; empty after an orderly end."""
     culprit = verdict.culprit
     if culprit is not None and culprit.traceback:
-        sys.stderr.write(f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}")
-    elif verdict.failure is not None:
-        sys.stderr.write(f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n")
-    if verdict.farewell:
-        sys.stderr.write(verdict.farewell)
-    sys.stderr.flush()
+        return f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}"
+    if verdict.failure is not None:
+        return f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n{verdict.farewell}"
+    return verdict.farewell
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ class Launch:
 
     def environment(self) -> dict[str, str]:
         """What the elements' environment has beyond ours."""
-        extra = {"PYTHONUNBUFFERED": os.environ.get("PYTHONUNBUFFERED", "")} if "PYTHONUNBUFFERED" in os.environ else {}
+        extra: dict[str, str] = {}
         threads = self.blas_threads or (1 if self.nprocs > 1 else None)
         if threads is not None:  # D8
             extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
@@ -134,7 +134,10 @@ def _one_pass(job: Launch, **settings: Any) -> int:
         code = _watch(command, os.environ | job.environment())
         if os.path.exists(report):
             with open(report) as file:
-                return int(file.read())
+                told = json.load(file)
+            sys.stdout.flush()
+            sys.stderr.write(told["said"])  # after the job's text, whatever way that took
+            return int(told["status"])
     if code == 0:
         print("bsprun: error: the job ended without saying how; an element left by os._exit?", file=sys.stderr)
         return 1
@@ -144,7 +147,7 @@ def _one_pass(job: Launch, **settings: Any) -> int:
             name = signal.Signals(number).name
         except ValueError:
             name = f"signal {number}"
-        if number not in (signal.SIGINT, signal.SIGTERM):
+        if number not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             print(f"bsprun: error: the job was ended by {name}", file=sys.stderr)
         return 128 + number
     print(f"bsprun: error: an element died without a Python error (status {code})", file=sys.stderr)

@@ -122,6 +122,7 @@ class Task:
                 self.state, self.call = (RAISED if status_of(left) else RETURNED), END
                 self.raised, self.raised_in = left, self.element.superstep
             except EffectsLost as lost:
+                lost.__suppress_context__ = True
                 self._fail(lost)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the job must hear of it
             self._fail(error)
