@@ -1,0 +1,39 @@
+# Two commands, each enough on a fresh clone: `make demo` and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint bench install install-test clean
+
+demo: install
+	$(BIN)/bsprun -p 64 examples/doctor_visits.py
+
+test: install-test lint
+	$(BIN)/python -m pytest
+
+lint: install-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy -p bsp
+
+bench: install-test
+	$(BIN)/python tests/benchmarks/run.py
+
+install: .venv/installed
+install-test: .venv/installed-test
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: error: $(PYTHON) is older than 3.11; say which to use: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv .venv || $(PYTHON) -m virtualenv .venv || \
+	  { echo "make: error: $(PYTHON) has no venv module; install it (Debian: apt-get install python3-venv)"; exit 1; }
+
+.venv/installed: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi]'
+	@touch $@
+
+.venv/installed-test: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,test]'
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
