@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bsp.handle import Process
 
 Packed = np.ndarray | bytes  # a value as it travels: an array of numbers, or a pickle
+_NOBODY = -2
 ARITIES = (2, 4, 8, 16)
 
 
@@ -111,6 +112,9 @@ def _checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
 
 
 def _root_rank(steps: _Steps, root: int) -> int:
+    """The rank of the root; for a process outside the group a number that is nobody's."""
+    if not steps.takes_part:
+        return _NOBODY
     if root not in steps.ranks or isinstance(root, bool):
         raise NoSuchProcess(
             f"{steps._text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
@@ -206,7 +210,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     """See Process.broadcast."""
     text = "broadcast" if group is not None else f"broadcast(root={root!r})"
     steps = _Steps(proc, text, group, algorithm)
-    source = _root_rank(steps, root) if steps.takes_part else -1
+    source = _root_rank(steps, root)
     plan: _Plan | None = None
     received: dict[int, Packed] = {}
     if steps.me == source:
@@ -260,7 +264,7 @@ def scatter(
     """See Process.scatter."""
     text = "scatter" if group is not None else f"scatter(root={root!r})"
     steps = _Steps(proc, text, group, algorithm)
-    source = _root_rank(steps, root) if steps.takes_part else -1
+    source = _root_rank(steps, root)
     plan: _Plan | None = None
     bundle: dict[int, Packed] = {}  # what this process holds, by position in the tree
     if steps.me == source:
@@ -310,7 +314,7 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
     text = "gather" if group is not None else f"gather(root={root!r})"
     chosen = _choose(_prices(proc.machine, 1, 1, chunked=False), algorithm, text)
     steps = _Steps(proc, text, group, chosen)
-    target = _root_rank(steps, root) if steps.takes_part else -1
+    target = _root_rank(steps, root)
     packed = _pack(value, proc, text) if steps.takes_part else b""
     if chosen == "one-phase":
         if steps.takes_part:
@@ -402,7 +406,7 @@ def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] |
     """See Process.reduce."""
     todo = _Reduction(proc, "reduce", value, op, group, algorithm, sweeps=1, root=root)
     steps = todo.steps
-    target = _root_rank(steps, root) if steps.takes_part else -1
+    target = _root_rank(steps, root)
     if todo.algorithm == "one-phase":
         if steps.takes_part:
             steps.post([target], todo.packed)

@@ -59,7 +59,8 @@ def resolve(at: Any, shape: Shape) -> Region:
             raise OutOfRange(str(wrong)) from None
         return Region(picked.shape, index=parts)
     probe, base = _probe(shape)
-    view = probe[parts]
+    # with `...` in it even an index of integers alone gives a view, and reads nothing
+    view = probe[parts if any(part is Ellipsis for part in parts) else (*parts, ...)]
     if view.flags.c_contiguous:
         start = view.__array_interface__["data"][0] - base if view.size else 0
         return Region(view.shape, start, start + view.size)

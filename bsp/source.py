@@ -65,7 +65,8 @@ def importing(frame: FrameType | None, root: CodeType) -> str | None:
     A boundary there would leave the module half made for the other processes of the interpreter.
     """
     while frame is not None and frame.f_code is not root:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        code = frame.f_code
+        if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
             return str(frame.f_locals.get("name", "a module"))
         frame = frame.f_back
     return None

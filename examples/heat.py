@@ -30,7 +30,7 @@ mode = np.outer(shape[top : bottom + 2], shape[left : right + 2])
 plate.local[1:-1, 1:-1] = mode[1:-1, 1:-1]
 
 inner = slice(1, -1)
-for sweep in proc.rounds(sweeps):
+for _ in proc.rounds(sweeps):
     u = plate.local
     if row > 0:
         plate.put(proc.pid - across, u[1, inner], at=(-1, inner))

@@ -5,6 +5,7 @@ of two whatever the keys are.  Run as: bsprun -p 8 examples/sample_sort.py [keys
 """
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 
@@ -28,7 +29,7 @@ edges = proc.allgather((int(mine[0]), int(mine[-1])) if mine.size else None)
 ranges = [edge for edge in edges if edge is not None]
 if (total, checksum) != (total_after, checksum_after):
     sys.exit("keys were lost")
-if any(low[1] > high[0] for low, high in zip(ranges, ranges[1:], strict=False)):
+if any(low[1] > high[0] for low, high in pairwise(ranges)):
     sys.exit("not in order")
 largest = proc.allreduce(mine.size, op="max")
 if proc.pid == 0:

@@ -1,0 +1,305 @@
+"""Collectives: the same answer by every algorithm, for any p, any root, any group; one boundary each."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+from bsp import collectives
+from bsp.cost import Machine
+
+PROCS = [1, 2, 3, 4, 7, 12]
+ROOTED = [None, "one-phase", "tree-2", "tree-4", "tree-16"]
+
+
+def word(pid: int) -> Any:
+    """A value of another type and size on every process."""
+    return [pid, "text" * pid, None, {"pid": pid}, np.arange(pid + 1.0), (pid,), 2.5 * pid][pid % 7]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality that looks into arrays and lists."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and bool(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("algorithm", [*ROOTED, "two-phase"])
+def test_broadcast_brings_the_roots_value_to_all(run: Any, nprocs: int, algorithm: str | None) -> None:
+    values = [word(pid) for pid in range(7)] + [np.arange(9000.0).reshape(90, 100), np.array(3.5), b"\0" * 9999]
+
+    def main(proc: bsp.Process) -> None:
+        for root in range(proc.nprocs):
+            for value in values:
+                got = proc.broadcast(value if proc.pid == root else "ignored", root=root, algorithm=algorithm)
+                assert same(got, value)
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("algorithm", ROOTED)
+def test_gather_and_scatter_are_inverse_and_in_pid_order(run: Any, nprocs: int, algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        for root in {0, proc.nprocs // 2, proc.nprocs - 1}:
+            everything = proc.gather(word(proc.pid), root=root, algorithm=algorithm)
+            if proc.pid == root:
+                assert same(everything, [word(pid) for pid in range(proc.nprocs)])
+            else:
+                assert everything is None
+            assert same(proc.scatter(everything, root=root, algorithm=algorithm), word(proc.pid))
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("algorithm", [None, "one-phase", "doubling"])
+def test_allgather_lists_everyones_value(run: Any, nprocs: int, algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        assert same(proc.allgather(word(proc.pid), algorithm=algorithm), [word(pid) for pid in range(proc.nprocs)])
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("algorithm", [None, "one-phase", "logarithmic"])
+def test_alltoall_transposes(run: Any, nprocs: int, algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        p = proc.nprocs
+        got = proc.alltoall([(proc.pid, dest, word(dest)) for dest in range(p)], algorithm=algorithm)
+        assert [item[:2] for item in got] == [(source, proc.pid) for source in range(p)]
+        assert all(same(item[2], word(proc.pid)) for item in got)
+        rows = np.arange(p * 3).reshape(p, 3) + 100 * proc.pid
+        turned = proc.total_exchange(rows, algorithm=algorithm)
+        assert np.array_equal(turned, [np.arange(3) + 3 * proc.pid + 100 * source for source in range(p)])
+        counts = [(proc.pid + dest) % 3 for dest in range(p)]
+        keys = np.repeat(np.arange(p), counts) * 1000 + proc.pid
+        received, by_source = proc.total_exchange(keys, counts, algorithm=algorithm)
+        assert by_source == [(source + proc.pid) % 3 for source in range(p)]
+        assert received.tolist() == [proc.pid * 1000 + s for s in range(p) for _ in range((s + proc.pid) % 3)]
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", PROCS)
+@pytest.mark.parametrize("algorithm", [None, "one-phase", "two-phase"])
+def test_scan_and_exscan_combine_those_before(run: Any, nprocs: int, algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        mine = np.array([proc.pid + 1, -proc.pid, 2])
+        upto = [np.array([k + 1, -k, 2]) for k in range(proc.nprocs)]
+        assert proc.scan(mine, algorithm=algorithm).tolist() == sum(upto[: proc.pid + 1]).tolist()
+        before = proc.exscan(mine, algorithm=algorithm)
+        assert before.dtype == mine.dtype
+        assert before.tolist() == (sum(upto[: proc.pid]).tolist() if proc.pid else [0, 0, 0])
+        largest = proc.exscan(mine, op="max", algorithm=algorithm)
+        if proc.pid == 0:
+            assert largest is None  # min and max have no identity
+        else:
+            assert largest.tolist() == np.max(upto[: proc.pid], axis=0).tolist()
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+def test_reductions_keep_the_type_of_their_input(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        p = proc.nprocs
+        for value in (3, 2.5, 1 + 2j, np.float32(1.5), np.int16(3), np.float64(2), 10**30):
+            total = proc.allreduce(value)
+            assert type(total) is type(value) and total == value * p
+        small = proc.allreduce(np.full(3, 2, np.int8))
+        assert small.dtype == np.int8 and small.tolist() == [2 * p] * 3
+        assert proc.allreduce(np.array(2.0)).shape == ()
+        assert proc.allreduce("ab") == "ab" * p
+        assert proc.allreduce([proc.pid]) == list(range(p))
+        assert proc.allreduce(proc.pid, op="max") == p - 1 == proc.allreduce(proc.pid, op=max)
+        assert proc.allreduce(proc.pid, op=np.minimum) == 0
+        assert proc.allreduce(proc.pid + 1, op="multiply") == functools.reduce(operator.mul, range(1, p + 1))
+        assert proc.allreduce(True, op="logical_and") is True
+        assert proc.allreduce(1 << proc.pid, op="or") == (1 << p) - 1
+        assert proc.allreduce((proc.pid, "x"), op=lambda a, b: (a[0] + b[0], a[1])) == (p * (p - 1) // 2, "x")
+        assert proc.exscan(1.5) == 1.5 * proc.pid and type(proc.exscan(1.5)) is float
+        assert proc.exscan("a") == ("a" * proc.pid if proc.pid else None)
+        assert proc.exscan(3, op="or") == (3 if proc.pid else 0)
+        masked = proc.allreduce(np.ma.masked_array([1.0, 2.0], [False, True]))
+        assert isinstance(masked, np.ma.MaskedArray) and masked.mask.tolist() == [False, True]
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [4, 6, 9])
+def test_groups_work_side_by_side_and_the_superstep_stays_global(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> int:
+        odd = proc.pid % 2
+        group = list(range(odd, proc.nprocs, 2))[:: 1 if odd else -1]  # one of them in falling order
+        for algorithm in (None, "one-phase", "tree-2", "tree-4"):
+            assert proc.allreduce(proc.pid, group=group, algorithm=algorithm) == sum(group)
+            value = np.full(proc.pid + 1, 1.0 * proc.pid)
+            got = proc.broadcast(value, root=group[1], group=group, algorithm=algorithm)
+            assert got.tolist() == [group[1]] * (group[1] + 1)
+            everything = proc.gather(proc.pid, root=group[-1], group=group, algorithm=algorithm)
+            assert everything == (group if proc.pid == group[-1] else None)
+            mine = proc.scatter(
+                group if proc.pid == group[0] else None, root=group[0], group=group, algorithm=algorithm
+            )
+            assert mine == proc.pid
+        assert proc.allgather(proc.pid, group=group) == group
+        assert proc.allgather(proc.pid, group=group, algorithm="doubling") == group
+        turned = [(pid, proc.pid) for pid in group]
+        for algorithm in ("one-phase", "logarithmic"):
+            assert proc.alltoall([(proc.pid, pid) for pid in group], group=group, algorithm=algorithm) == turned
+        assert proc.scan(1, group=group) == group.index(proc.pid) + 1
+        return proc.superstep
+
+    assert len(set(run(main, nprocs=nprocs))) == 1
+
+
+@pytest.mark.parametrize("nprocs", [3, 5])
+@pytest.mark.parametrize("algorithm", [None, "one-phase", "tree-2"])
+def test_processes_outside_the_group_call_too_and_get_none(run: Any, nprocs: int, algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        inside = proc.pid in (2, 0)
+        results = [
+            proc.broadcast(proc.pid, root=2, group=[2, 0], algorithm=algorithm),
+            proc.allreduce(proc.pid, group=[2, 0], algorithm=algorithm),
+            proc.reduce(proc.pid, root=0, group=[2, 0], algorithm=algorithm),
+            proc.gather(proc.pid, root=0, group=[2, 0], algorithm=algorithm),
+            proc.scatter([5, 6] if proc.pid == 0 else None, root=0, group=[2, 0], algorithm=algorithm),
+            proc.allgather(proc.pid, group=[2, 0]),
+        ]
+        if not inside:
+            assert results == [None] * 6
+        elif proc.pid == 0:
+            assert results == [2, 2, 2, [2, 0], 6, [2, 0]]
+        else:
+            assert results == [2, 2, None, None, 5, [2, 0]]
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+def test_transfer_moves_a_value_to_whoever_expects_it(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> None:
+        p = proc.nprocs
+        moved = proc.transfer(proc.pid, to=(proc.pid + 1) % p, expect=True)
+        assert moved == (proc.pid - 1) % p
+        one = proc.transfer(
+            np.arange(3) if proc.pid == 0 else None, to=p - 1 if proc.pid == 0 else None, expect=proc.pid == p - 1
+        )
+        assert (one.tolist() == [0, 1, 2]) if proc.pid == p - 1 else one is None
+        assert proc.transfer() is None
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("two senders", r"processes 0, 1 all send to process 2"),
+        ("not expected", r"process 0 sends at test_collectives.py:\d+ to process 2, which expects nothing at"),
+        ("not sent", r"process 2 expects a value at test_collectives.py:\d+, and no process sends"),
+    ],
+)
+def test_transfer_checks_its_rules(run: Any, rule: str, message: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        sends = {"two senders": (0, 1), "not expected": (0,), "not sent": ()}[rule]
+        proc.transfer(1, to=2 if proc.pid in sends else None, expect=proc.pid == 2 and rule != "not expected")
+        with pytest.raises(bsp.TransferMismatch, match=message):
+            proc.sync()  # the receiver has told; every other process hears it here
+
+    with pytest.raises(bsp.TransferMismatch, match=message):
+        run(main, nprocs=3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda proc: proc.allreduce(np.ones(2 + proc.pid % 2)),
+        lambda proc: proc.allreduce(np.ones(2, np.float32 if proc.pid else np.float64)),
+        lambda proc: proc.broadcast(1, root=proc.pid),
+        lambda proc: proc.allreduce(1, op="add" if proc.pid else "max"),
+        lambda proc: proc.allreduce(1, algorithm="tree-2" if proc.pid else "one-phase"),
+    ],
+)
+def test_arguments_that_must_agree_and_do_not_are_a_mismatch_everywhere(run: Any, wrong: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(bsp.SyncMismatch, match=r"process 0 waits in .* at test_collectives.py"):
+            wrong(proc)
+
+    with pytest.raises(bsp.SyncMismatch):
+        run(main, nprocs=3)
+
+
+def test_mistakes_of_one_process_raise_there(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        for call, error in (
+            (lambda: proc.broadcast(1, root=5), bsp.NoSuchProcess),
+            (lambda: proc.broadcast(1, root=-1), bsp.NoSuchProcess),
+            (
+                lambda: proc.reduce(1, root=0, group=[1]) if proc.pid else proc.reduce(1, root=1, group=[0]),
+                bsp.NoSuchProcess,
+            ),
+            (lambda: proc.allreduce(1, group=[0, 7]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, group=[0, 0]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, group=[]), bsp.NoSuchProcess),
+            (lambda: proc.allreduce(1, op="plus"), bsp.UnknownOperation),
+            (lambda: proc.allreduce(1, op=7), bsp.UnknownOperation),
+            (lambda: proc.allreduce(1, op=np.exp), bsp.UnknownOperation),
+            (lambda: proc.allreduce(1, algorithm="magic"), bsp.UnknownAlgorithm),
+            (lambda: proc.scatter([1], root=proc.pid), bsp.ShapeError),
+            (lambda: proc.alltoall([1]), bsp.ShapeError),
+            (lambda: proc.total_exchange(np.ones(5), [1, 1]), bsp.ShapeError),
+            (lambda: proc.total_exchange(np.ones(2), [3, -1]), bsp.ShapeError),
+            (lambda: proc.allgather(lambda: 0), bsp.CannotSend),
+            (lambda: proc.transfer(1, to=2), bsp.NoSuchProcess),
+        ):
+            with pytest.raises(error):
+                call()
+        proc.sync()
+
+    run(main, nprocs=2)
+
+
+def test_the_choice_is_the_cheapest_by_the_machine() -> None:
+    far = Machine(p=64, g=1.0, L=1e9, o=0.0)  # supersteps are dear: as few as can be
+    near = Machine(p=64, g=1.0, L=1.0, o=1e6)  # messages are dear: as few as can be
+    wide = Machine(p=64, g=1e3, L=1.0, o=0.0)  # words are dear: move each twice and no more
+    prices = {
+        name: collectives._prices(machine, 1000, 1, True)
+        for name, machine in (("far", far), ("near", near), ("wide", wide))
+    }
+    cheapest = {name: min(found, key=found.__getitem__) for name, found in prices.items()}
+    assert cheapest["far"] == "one-phase"
+    assert cheapest["near"] == "tree-2"
+    assert cheapest["wide"] == "two-phase"
+    assert prices["far"]["one-phase"] == 63 * 1000 + 1e9  # McColl 1.6.1: g(p - 1)n + L
+    assert prices["near"]["tree-4"] == 3 * (3 * 1000 + 3 * 1e6 + 1)  # log_4 64 supersteps
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5, 8])
+@pytest.mark.parametrize(
+    ("call", "algorithm", "supersteps"),
+    [
+        ("broadcast", "one-phase", lambda p: 1),
+        ("broadcast", "two-phase", lambda p: 2),
+        ("broadcast", "tree-2", lambda p: max(1, (p - 1).bit_length())),
+        ("allreduce", "one-phase", lambda p: 1),
+        ("allreduce", "two-phase", lambda p: 2),
+        ("allreduce", "tree-2", lambda p: 2 * max(1, (p - 1).bit_length())),
+        ("reduce", "tree-4", lambda p: 1 if p <= 4 else 2),
+    ],
+)
+def test_supersteps_are_those_of_the_cost_formula(
+    run: Any, nprocs: int, call: str, algorithm: str, supersteps: Any
+) -> None:
+    def main(proc: bsp.Process) -> int:
+        getattr(proc, call)(np.ones(100), algorithm=algorithm)
+        return proc.superstep
+
+    assert run(main, nprocs=nprocs) == [supersteps(nprocs)] * nprocs
