@@ -90,7 +90,7 @@ class Task:
         if pid != 0:
             self.stdin = _NO_INPUT
         if pid != 0 or element.checking:
-            self.text = io.BytesIO()
+            self.text = _Text()
             self.stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
 
     # ------------------------------------------------------------------- turns
@@ -196,6 +196,13 @@ class Task:
         self.text.seek(0)
         self.text.truncate()
         return text
+
+
+class _Text(io.BytesIO):
+    """What a process has printed; closing sys.stdout, or losing it, takes nothing back."""
+
+    def close(self) -> None:
+        """Stays open until the element has taken the text."""
 
 
 _NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0

@@ -1,0 +1,154 @@
+"""Many processes in one interpreter: text, `__main__`, standard input, and the world of one."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+import pytest
+from tests_run import run_program
+
+import bsp
+
+
+@pytest.mark.solo
+def test_text_of_pid_0_is_out_at_once_and_the_others_at_the_boundary_in_pid_order(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    seen = []
+
+    def main(proc: bsp.Process) -> None:
+        for line in range(2):
+            print(f"{proc.superstep}.{line} {proc.pid}")
+            if proc.pid == 2:
+                seen.append(capsys.readouterr().out)
+        proc.sync()
+        seen.append(capsys.readouterr().out)
+        print("end", proc.pid)
+
+    run_program(main, nprocs=3)
+    assert seen[0] == "0.0 0\n0.1 0\n"
+    assert seen[2] == "0.0 1\n0.1 1\n0.0 2\n0.1 2\n"
+    assert "".join(seen[3:]) + capsys.readouterr().out == "end 0\nend 1\nend 2\n"
+
+
+@pytest.mark.solo
+def test_text_written_as_bytes_or_before_a_failure_is_not_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    def main(proc: bsp.Process) -> None:
+        if proc.pid == 1:
+            sys.stdout.buffer.write(b"bytes\n")
+            print("é", end="")
+            raise ValueError("stop")
+        try:
+            proc.sync()
+        finally:
+            print("cleanup", proc.pid)
+
+    with pytest.raises(ValueError, match="stop"):
+        run_program(main, nprocs=3)
+    assert capsys.readouterr().out == "cleanup 0\nbytes\nécleanup 2\n"
+
+
+@pytest.mark.solo
+def test_standard_streams_and_main_are_the_callers_again_after_a_run() -> None:
+    before = sys.stdout, sys.stdin, sys.modules["__main__"]
+
+    def main(proc: bsp.Process) -> None:
+        sys.stdout = io.StringIO()  # a redirection of its own, kept over boundaries
+        mine = sys.stdout
+        proc.sync()
+        assert sys.stdout is mine
+        print("nobody sees this")
+
+    run_program(main, nprocs=3)
+    assert (sys.stdout, sys.stdin, sys.modules["__main__"]) == before
+
+
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_only_pid_0_reads_standard_input(run: Any, nprocs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a line\n"))
+
+    def main(proc: bsp.Process) -> str:
+        return sys.stdin.readline()
+
+    assert run(main, nprocs=nprocs)[1:] == [""] * (nprocs - 1)
+
+
+def test_bsp_process_is_the_process_whose_turn_it_is(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        for _ in range(3):
+            assert bsp.process() is proc
+            proc.sync()
+
+    run(main, nprocs=4)
+
+
+def test_a_run_inside_a_run_is_a_world_of_its_own(run: Any) -> None:
+    def inner(proc: bsp.Process, outer: int) -> int:
+        return int(proc.allreduce(outer + proc.pid))
+
+    def main(proc: bsp.Process) -> list[int]:
+        found = bsp.run(inner, proc.pid, nprocs=2)
+        proc.sync()
+        assert bsp.process() is proc
+        return found
+
+    assert run(main, nprocs=3) == [[1, 1], [3, 3], [5, 5]]
+
+
+def test_handles_of_other_processes_and_of_ended_runs_are_refused(run: Any) -> None:
+    handles: dict[int, tuple[bsp.Process, bsp.Coarray]] = {}
+
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(2)
+        handles[proc.pid] = proc, x
+        proc.sync()
+        for pid, (other, theirs) in list(handles.items()):
+            if pid != proc.pid:
+                with pytest.raises(bsp.NotRegistered, match=f"it belongs to process {pid}"):
+                    theirs.put(0, 1.0, at=0)
+                with pytest.raises(bsp.NotRegistered, match=f"called by process {proc.pid}"):
+                    other.sync()
+        proc.sync()
+
+    run(main, nprocs=3)
+    for proc, x in handles.values():
+        with pytest.raises(bsp.NotRegistered, match="has ended"):
+            x.put(0, 1.0, at=0)
+        with pytest.raises(bsp.NotRegistered, match="has ended"):
+            proc.sync()
+
+
+def test_what_main_raises_is_raised_by_run_with_a_note_on_where(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        proc.sync()
+        if proc.pid == 1:
+            raise KeyError("lost")
+        with pytest.raises(bsp.ProcessFailed, match=r"process 1 raised KeyError: 'lost' \(test_interpreter.py:\d+"):
+            proc.sync()
+
+    with pytest.raises(KeyError) as told:
+        run(main, nprocs=3)
+    assert "raised by process 1 in superstep 1" in "".join(told.value.__notes__)
+
+
+@pytest.mark.parametrize("options", [{"nprocs": 0}, {"nprocs": 2, "elements": 0}, {"nprocs": 2, "elements": 3}])
+@pytest.mark.solo
+def test_impossible_runs_are_refused(options: dict[str, int]) -> None:
+    with pytest.raises(bsp.LaunchError):
+        bsp.run(lambda proc: None, **options)
+    with pytest.raises(bsp.LaunchError, match="magic"):
+        bsp.run(lambda proc: None, nprocs=1, engine="magic")
+    with pytest.raises(bsp.LaunchError, match="pigeon"):
+        bsp.run(lambda proc: None, nprocs=1, schedule="pigeon")
+
+
+def test_rounds_are_a_range_with_a_state(run: Any) -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        state = bsp.State(total=0)
+        for k in proc.rounds(4, state):
+            state.total += proc.allreduce(k)
+        return [state.total, *proc.rounds(2)]
+
+    assert run(main, nprocs=3) == [[18, 0, 1]] * 3

@@ -1,0 +1,75 @@
+"""Random blocks between real ranks by every schedule; run by test_exchange.py under mpiexec."""
+
+from __future__ import annotations
+
+import numpy as np
+from mpi4py import MPI
+
+from bsp import exchange
+from bsp.cost import Machine
+
+comm = MPI.COMM_WORLD
+me, elements = comm.rank, comm.size
+KINDS = ("latin", "bruck", "two-phase")
+
+
+def content(source: int, dest: int, k: int, size: int) -> np.ndarray:
+    """The bytes of the k-th block from `source` to `dest`."""
+    return np.random.default_rng([source, dest, k]).integers(0, 256, size, np.uint8)
+
+
+def sizes_of(case: str, seed: int) -> list[list[list[int]]]:
+    """sizes[source][dest]: the sizes of the blocks, known everywhere."""
+    rng = np.random.default_rng(seed)
+    table: list[list[list[int]]] = [[[] for _ in range(elements)] for _ in range(elements)]
+    for source in range(elements):
+        for dest in range(elements):
+            if source == dest:
+                continue
+            if case == "ragged":
+                table[source][dest] = rng.integers(0, 9000, rng.integers(0, 4)).tolist()
+            elif case == "skewed" and source == 0:
+                table[source][dest] = [100_000] if dest == 1 else []
+            elif case == "sparse" and rng.random() < 0.3:
+                table[source][dest] = [int(rng.integers(0, 3))]
+            elif case == "large":
+                table[source][dest] = [30_001, 5]
+    return table
+
+
+def move(case: str, kind: str, seed: int) -> None:
+    """One exchange, compared byte for byte."""
+    sizes = sizes_of(case, seed)
+    out = {d: [content(me, d, k, n) for k, n in enumerate(sizes[me][d])] for d in range(elements) if sizes[me][d]}
+    into = {s: [np.empty(n, np.uint8) for n in sizes[s][me]] for s in range(elements) if sizes[s][me]}
+    exchange.exchange(comm, out, into, kind, (seed, 3))
+    for source, blocks in into.items():
+        for k, block in enumerate(blocks):
+            assert np.array_equal(block, content(source, me, k, block.size)), (case, kind, seed, source, k)
+
+
+for largest in (1 << 30, 1000):  # the second splits every block into messages of 1000 bytes
+    exchange._LARGEST = largest
+    for case in ("ragged", "skewed", "sparse", "large", "nothing"):
+        for kind in KINDS:
+            for seed in range(3):
+                move(case, kind, seed)
+
+# the choice is the same on every rank, and by predicted cost
+machine = Machine(o=1e4, g=1.0)
+many = exchange.Traffic([800] * elements, [elements - 1] * elements)
+few = exchange.Traffic([8_000_000] * elements, [1] * elements)
+chosen = comm.allgather((exchange.choose_small(many, machine), exchange.choose_small(few, machine)))
+assert len(set(chosen)) == 1
+assert chosen[0] == ("bruck" if elements >= 16 else "latin", "latin"), chosen
+skewed = [0] * elements
+skewed[(me + 1 + me % 3) % elements] = 2_000_000  # every round of the Latin square has a heavy pair
+totals = comm.allgather(sum(skewed))
+kinds = comm.allgather(exchange.choose_large(comm, exchange.Traffic(totals, [1] * elements), skewed))
+assert len(set(kinds)) == 1
+matrix = np.array(comm.allgather(skewed))
+rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
+relation = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
+assert kinds[0] == ("two-phase" if 2 * relation < rounds else "latin")
+if me == 0:
+    print(f"exchange: all blocks arrived on {elements} elements; skewed traffic goes {kinds[0]}")
