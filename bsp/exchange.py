@@ -173,29 +173,31 @@ def _two_phase(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int])
 
     for shift in range(elements):  # first phase: from the origins to the intermediates
         via, origin = (me + shift) % elements, (me - shift) % elements
-        mine = [piece for piece in through[via] if piece.origin == me]
-        theirs = [piece for piece in through[me] if piece.origin == origin]
-        parts = [part for piece in mine for part in sources[piece.final].parts(piece.start, piece.stop)]
-        arrived = _swap(comm, parts, via, theirs, origin)
-        for piece, data in zip(theirs, arrived, strict=True):
-            held[piece] = data
+        sent = [_whole(sources[p.final].parts(p.start, p.stop)) for p in through[via] if p.origin == me]
+        theirs = [p for p in through[me] if p.origin == origin]
+        if shift:
+            got = [np.empty(p.stop - p.start, np.uint8) for p in theirs]
+            _pair(comm, sent, via, got, origin)
+        else:
+            got = sent
+        held.update(zip(theirs, got, strict=True))
     for shift in range(elements):  # second phase: from the intermediates to the owners
         final, via = (me + shift) % elements, (me - shift) % elements
-        mine = [piece for piece in through[me] if piece.final == final]
-        theirs = [piece for piece in through[via] if piece.final == me]
-        arrived = _swap(comm, [held.pop(piece) for piece in mine], final, theirs, via)
-        for piece, data in zip(theirs, arrived, strict=True):
-            done = 0
-            for part in targets[piece.origin].parts(piece.start, piece.stop):
-                part[:] = data[done : done + part.nbytes]
-                done += part.nbytes
+        sent = [held.pop(p) for p in through[me] if p.final == final]
+        places = [list(targets[p.origin].parts(p.start, p.stop)) for p in through[via] if p.final == me]
+        if shift:
+            got = [parts[0] if len(parts) == 1 else np.empty(sum(map(len, parts)), np.uint8) for parts in places]
+            _pair(comm, sent, final, got, via)
+        else:
+            got = sent
+        for parts, data in zip(places, got, strict=True):
+            if data is not parts[0]:
+                cuts = np.cumsum([0, *map(len, parts)])
+                for k, part in enumerate(parts):
+                    part[:] = data[cuts[k] : cuts[k + 1]]
 
 
-def _swap(comm: MPI.Comm, parts: list[np.ndarray], dest: int, pieces: list[_Piece], source: int) -> list[np.ndarray]:
-    """Sends `parts` as one run of bytes to `dest` and receives these `pieces`, as one run, from `source`."""
-    outgoing = np.concatenate(parts) if parts else np.empty(0, np.uint8)
-    lengths = [piece.stop - piece.start for piece in pieces]
-    incoming = np.empty(sum(lengths), np.uint8) if source != comm.rank else outgoing
-    if dest != comm.rank:
-        _pair(comm, [outgoing], dest, [incoming], source)
-    return np.split(incoming, np.cumsum(lengths)[:-1]) if pieces else []
+def _whole(parts: Iterator[np.ndarray]) -> np.ndarray:
+    """The bytes of some parts in one array; those of a single part where they are."""
+    found = list(parts)
+    return found[0] if len(found) == 1 else np.concatenate(found)

@@ -729,9 +729,7 @@ def test_arguments_of_the_script_reach_it_untouched(write: Write, elements: int)
     """)
     expected = "".join(f"{pid} {['solver.py', *HARD_ARGUMENTS]!r}\n" for pid in range(4))
     assert job(script, *HARD_ARGUMENTS, elements=elements) == Ended(0, expected, "")
-    behind = command(
-        BSPRUN, "-p", 4, "-n", elements, "--", script.path.name, *HARD_ARGUMENTS, cwd=script.path.parent
-    )
+    behind = command(BSPRUN, "-p", 4, "-n", elements, "--", script.path.name, *HARD_ARGUMENTS, cwd=script.path.parent)
     assert behind == Ended(0, expected, "")
 
 
@@ -923,7 +921,8 @@ def test_what_processes_say_on_stderr_is_heard(write: Write, elements: int) -> N
 @ELEMENTS
 def test_the_global_generator_of_numpy_is_each_process_own(write: Write, elements: int) -> None:
     """D4: seeding it in one process is not felt in another, and an odd number of normals is not either."""
-    script = write("""
+    script = write(
+        """
         import numpy as np
         import bsp
 
@@ -932,7 +931,8 @@ def test_the_global_generator_of_numpy_is_each_process_own(write: Write, element
         for turn in range(3):
             proc.sync()
             print(proc.pid, np.random.normal().hex(), np.random.randint(1000), np.random.normal(size=3)[2].hex())
-    """.replace(".hex()", ".item().hex()").replace("normal().item()", "normal()"))
+    """.replace(".hex()", ".item().hex()").replace("normal().item()", "normal()")
+    )
     drawn = {turn: "" for turn in range(3)}
     for pid in range(4):
         alone = np.random.RandomState(100 + pid)

@@ -1,0 +1,1 @@
+"""A program of nothing: what start-up costs."""

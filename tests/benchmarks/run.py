@@ -1,0 +1,136 @@
+"""`make bench`: every speed and memory claim, measured side by side, as the table of the README.
+
+Ratios are medians over rounds in which both sides take turns in one job; in brackets the quartiles.
+Nothing else should run on the machine meanwhile.  `--write` puts the table into README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from bsp.launch import Launch, find_mpiexec
+
+HERE = Path(__file__).parent
+README = HERE.parents[1] / "README.md"
+BSPRUN = Path(sys.executable).with_name("bsprun")
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+SPEED = [
+    ("empty", "empty superstep", "mpi4py `Alltoall` of counts + empty `Alltoallv`", 1.5),
+    ("put 1 MiB", "1 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
+    ("put 16 MiB", "16 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
+    ("buffered 1 MiB", "1 MiB `put`, buffered", "the same", 2.3),
+    ("buffered 16 MiB", "16 MiB `put`, buffered", "the same", 2.3),
+    ("put_each", "`put_each` of 1,000,000 float64 to random places", "NumPy masks, int32 positions, `Alltoallv`", 1.1),
+    ("scalar puts", "10,000 scalar puts in a loop", "10,000 interleaved `isend`/`recv` of a float", 0.6),
+]
+
+
+def ask(script: str, nprocs: int, elements: int, *arguments: str) -> Any:
+    """What a measuring program prints, as JSON."""
+    command = [str(BSPRUN), "-p", str(nprocs), "-n", str(elements), str(HERE / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    return json.loads(done.stdout)
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Lower quartile, median, upper quartile."""
+    low, middle, high = statistics.quantiles(values, n=4)
+    return low, middle, high
+
+
+def ratios(repeats: int) -> dict[str, list[float]]:
+    """Ours over theirs for each work, from all rounds of several jobs."""
+    found: dict[str, list[float]] = {name: [] for name, *_ in SPEED}
+    for _ in range(repeats):
+        for name, times in ask("contenders.py", 2, 2, *found).items():
+            found[name] += [ours / theirs for ours, theirs in zip(times["ours"], times["theirs"], strict=True)]
+    return found
+
+
+def start_up(rounds: int) -> list[float]:
+    """`bsprun -p 64` of an empty script over `mpiexec -n 2` of a Python that imports mpi4py and NumPy."""
+    empty = HERE / "empty.py"
+    mpiexec = find_mpiexec()
+    assert mpiexec is not None
+    raw = [mpiexec, "-n", "2", sys.executable, "-c", "from mpi4py import MPI; import numpy"]
+    root = {key: value for key, value in Launch(2, 2, []).environment().items() if "ROOT" in key}
+    found = []
+    for k in range(rounds + 1):
+        times = {}
+        for name, command in (("ours", [str(BSPRUN), "-p", "64", str(empty)]), ("theirs", raw)):
+            began = time.perf_counter()
+            subprocess.run(command, check=True, env=os.environ | root, timeout=100)
+            times[name] = time.perf_counter() - began
+        if k:  # the first round warms the file cache
+            found.append(times["ours"] / times["theirs"])
+    return found
+
+
+def lines(repeats: int) -> list[str]:
+    """The table."""
+    table = ["| what | against | at most | measured |", "| --- | --- | --- | --- |"]
+
+    def row(what: str, against: str, most: str, measured: str, met: bool) -> None:
+        table.append(f"| {what} | {against} | {most} | {measured}{'' if met else ' **missed**'} |")
+        print(table[-1], flush=True)
+
+    found = ratios(repeats)
+    for name, what, against, most in SPEED:
+        low, middle, high = quartiles(found[name])
+        row(what, against, f"{most}×", f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= most)
+    two = [t for _ in range(repeats) for t in ask("contenders.py", 2, 2, "many")["many"]["ours"]]
+    many = [t for _ in range(repeats) for t in ask("contenders.py", 64, 2, "many")["many"]["ours"]]
+    more = (statistics.median(many) - statistics.median(two)) * 1e3
+    row("64 processes on 2 elements, empty superstep", "2 processes", "0.1 ms more", f"{more:.3f} ms more", more <= 0.1)
+    low, middle, high = quartiles(start_up(7))
+    row("start-up of `bsprun -p 64`", "`mpiexec -n 2` of Python, mpi4py, NumPy", "1.5×",
+        f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= 1.5)  # fmt: skip
+    imported = min(_import_time() for _ in range(5))
+    row("`import bsp; bsp.process()`", "", "0.3 s", f"{imported:.2f} s", imported <= 0.3)
+
+    idle = ask("memory.py", 65, 1, "idle") - ask("memory.py", 1, 1, "idle")
+    row("64 idle processes more in an element", "", "5 MiB", f"{idle:.1f} MiB", idle <= 5)
+    for way, most in (("buffered", 1), ("unbuffered", 0)):
+        extra = ask("memory.py", 2, 2, "put", "256", way)
+        row(f"256 MiB `put`, {way}: memory beyond the program's own", "", f"{most} copies",
+            f"{extra / 256:.2f} copies", extra <= 256 * most + 16)  # fmt: skip
+    for elements in (2, 4):
+        for way in ("put", "send"):
+            extra = ask("memory.py", elements, elements, "exchange", "192", way)
+            row(f"192 MiB out and in by `{way}` on {elements} elements: memory beyond the program's own", "",
+                "2 × 192 + 64 MiB", f"{extra:.0f} MiB", extra <= 2 * 192 + 64)  # fmt: skip
+    return table
+
+
+def _import_time() -> float:
+    code = "import time; t = time.perf_counter(); import bsp; bsp.process(); print(time.perf_counter() - t)"
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    """Measure, print, and with --write put the table into the README."""
+    parser = argparse.ArgumentParser(description="Measure every claim of the README's table.")
+    parser.add_argument("--repeats", type=int, default=3, help="jobs of 15 rounds each (default 3)")
+    parser.add_argument("--write", action="store_true", help="replace the table in README.md")
+    options = parser.parse_args()
+    table = lines(options.repeats)
+    if options.write:
+        text = README.read_text()
+        before, rest = text.split(BEGIN)
+        _, after = rest.split(END)
+        README.write_text(before + BEGIN + "\n" + "\n".join(table) + "\n" + END + after)
+
+
+if __name__ == "__main__":
+    main()
