@@ -1,192 +1,25 @@
-"""Collectives as supersteps of private messages, each by the cheapest of several algorithms.
+"""Collectives: each the cheapest of several algorithms, all with the same result (D3).
 
-A collective is one boundary of its caller: the first of its supersteps delivers the caller's puts,
-gets and messages, the others touch none (B1).  All processes take the same number of supersteps, also
-those outside `group`, so several groups may work side by side.  Which algorithm runs is a function of
-p, of sizes known to all, and of the machine (D5); where only the root knows the size, it decides, and
-the number of supersteps it needs travels in the headers of the first.
-
-Costs are those of McColl 1.6.1, with o for each message.  Results do not depend on the choice (D3).
+Which algorithm runs is decided in `choice`; where only the root knows the size, it decides, and the number
+of supersteps it needs travels in the headers of the first.  The supersteps themselves are in `steps`.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bsp.cost import Machine
-from bsp.effects import Send
-from bsp.errors import CannotSend, NoSuchProcess, ShapeError, SyncMismatch, TransferMismatch, UnknownAlgorithm
-from bsp.header import digest
+from bsp.choice import ARITIES, arity_of, choose, levels_of, value_prices
+from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.operations import Operation, combine, operation, prefix
 from bsp.source import Line, here
-from bsp.task import Call
+from bsp.steps import Packed, Steps, is_array, pack, root_rank, unpack, words_of
 
 if TYPE_CHECKING:
     from bsp.handle import Process
-
-Packed = np.ndarray | bytes  # a value as it travels: an array of numbers, or a pickle
-_NOBODY = -2
-ARITIES = (2, 4, 8, 16)
-
-
-# --------------------------------------------------------------------- steps and values
-
-
-class _Steps:
-    """The supersteps of one collective on one process, and who takes part in its data."""
-
-    def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
-        self.proc = proc
-        self._task = proc._task
-        self._channel = proc._task.contexts[1]
-        self._text = text
-        self._agreed = (text, proc._context.id, group is not None, *agreed)
-        self._taken = 0
-        self.hint = 0
-        self.note: Any = None
-        self.ranks: Sequence[int] = range(proc.nprocs)
-        self._group_tag: bytes | None = None
-        self.me = proc.pid
-        if group is not None:
-            self.ranks = _checked_group(proc, text, group)
-            self._group_tag = digest("group", *self.ranks)
-            self.me = self.ranks.index(proc.pid) if proc.pid in self.ranks else -1
-        self.n = len(self.ranks)
-
-    @property
-    def takes_part(self) -> bool:
-        """Whether this process is in the group."""
-        return self.me >= 0
-
-    def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
-        """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
-        dests = tuple(self.ranks[rank] for rank in ranks)
-        array, pickled = (value, None) if isinstance(value, np.ndarray) else (None, value)
-        tag = None if note is None and self._group_tag is None else pickle.dumps((self._group_tag, note), 5)
-        if dests:
-            self._channel.outbox.effects.append(
-                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=True)
-            )
-
-    def step(self, hint: int = 0) -> dict[int, Packed]:
-        """End a superstep; what arrived, by rank.
-
-        Afterwards `hint` is the largest one any process gave, `note` the last note that arrived.
-        """
-        contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
-        call = Call(self._text, _digest(*self._agreed, self._taken), contexts, hint)
-        self._taken += 1
-        self.hint = self._task.boundary(call)
-        arrived, self._channel.arrived = self._channel.arrived, []
-        found: dict[int, Packed] = {}
-        for source, tag, array, pickled in arrived:
-            group_tag, note = (None, None) if tag is None else pickle.loads(tag)
-            if group_tag != self._group_tag:
-                raise SyncMismatch(
-                    f"{self._text} at {here()}: process {source} sends to process {self.proc.pid} in another group; "
-                    f"all members of a group must name the same group (superstep {self._task.element.superstep})"
-                )
-            if note is not None:
-                self.note = note
-            found[self.ranks.index(source)] = array if pickled is None else pickled
-        return found
-
-
-@lru_cache(maxsize=1024)
-def _digest(*agreed: Any) -> bytes:
-    return digest(*agreed)
-
-
-def _checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
-    ranks = [int(pid) for pid in group]
-    wrong = [pid for pid in ranks if not 0 <= pid < proc.nprocs]
-    if wrong or len(set(ranks)) != len(ranks) or not ranks:
-        what = f"process {wrong[0]} is none" if wrong else "a group names each process once and at least one"
-        raise NoSuchProcess(f"{text} with group={ranks}: {what}; pids are 0..{proc.nprocs - 1}{proc._place()}")
-    return ranks
-
-
-def _root_rank(steps: _Steps, root: int) -> int:
-    """The rank of the root; for a process outside the group a number that is nobody's."""
-    if not steps.takes_part:
-        return _NOBODY
-    if root not in steps.ranks or isinstance(root, bool):
-        raise NoSuchProcess(
-            f"{steps._text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
-        )
-    return steps.ranks.index(root)
-
-
-def _pack(value: Any, proc: Process, text: str) -> Packed:
-    if _is_array(value):
-        return np.ascontiguousarray(value) if value.ndim else value.copy()
-    try:
-        return pickle.dumps(value, 5)
-    except Exception as wrong:
-        raise CannotSend(f"{text} of {type(value).__name__}: it cannot be pickled ({wrong}){proc._place()}") from wrong
-
-
-def _unpack(packed: Packed) -> Any:
-    return packed if isinstance(packed, np.ndarray) else pickle.loads(packed)
-
-
-def _is_array(value: Any) -> bool:
-    return type(value) is np.ndarray and not value.dtype.hasobject
-
-
-def _words(packed: Packed) -> int:
-    return -(-(packed.nbytes if isinstance(packed, np.ndarray) else len(packed)) // 8)
-
-
-# ------------------------------------------------------------------------------ the choice
-
-
-def _levels(p: int, arity: int) -> int:
-    """ceil(log_arity p), and 1 for a single process: a collective is a boundary for it too."""
-    levels, reached = 1, arity
-    while reached < p:
-        levels, reached = levels + 1, reached * arity
-    return levels
-
-
-def _tree_price(machine: Machine, words: int, arity: int) -> float:
-    levels = _levels(machine.p, arity)
-    return machine.price(h=levels * (arity - 1) * words, supersteps=levels, messages=levels * (arity - 1))
-
-
-def _prices(machine: Machine, words: int, trees: int, chunked: bool) -> dict[str, float]:
-    """Flop-times of the algorithms for one value of `words` words, `trees` sweeps over a tree."""
-    p = machine.p
-    prices = {"one-phase": machine.price(h=(p - 1) * words, messages=p - 1)}
-    if chunked:
-        prices["two-phase"] = machine.price(h=2 * words, supersteps=2, messages=2 * (p - 1))
-    for arity in ARITIES if trees else ():
-        prices[f"tree-{arity}"] = trees * _tree_price(machine, words, arity)
-    return prices
-
-
-def _choose(prices: dict[str, float], algorithm: str | None, text: str) -> str:
-    """The cheapest, the first of equals; or the one asked for."""
-    if algorithm is None:
-        return min(prices, key=prices.__getitem__)
-    if algorithm == "tree" and "tree-2" in prices:
-        return "tree-2"
-    if algorithm not in prices:
-        raise UnknownAlgorithm(f"{text}: algorithm {algorithm!r} is none of {', '.join(prices)}")
-    return algorithm
-
-
-def _arity(algorithm: str) -> int:
-    return int(algorithm.removeprefix("tree-"))
-
-
-def _cuts(size: int, parts: int) -> list[int]:
-    return [size * k // parts for k in range(parts + 1)]
 
 
 # -------------------------------------------------------------------- from one to all
@@ -202,20 +35,20 @@ class _Plan(NamedTuple):
 
 def _planned(proc: Process, algorithm: str, shape: tuple[int, ...] | None) -> _Plan:
     if algorithm.startswith("tree"):
-        return _Plan(algorithm, _levels(proc.nprocs, _arity(algorithm)), shape)
+        return _Plan(algorithm, levels_of(proc.nprocs, arity_of(algorithm)), shape)
     return _Plan(algorithm, 2 if algorithm == "two-phase" else 1, shape)
 
 
 def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.broadcast."""
     text = "broadcast" if group is not None else f"broadcast(root={root!r})"
-    steps = _Steps(proc, text, group, algorithm)
-    source = _root_rank(steps, root)
+    steps = Steps(proc, text, group, algorithm)
+    source = root_rank(steps, root)
     plan: _Plan | None = None
     received: dict[int, Packed] = {}
     if steps.me == source:
-        packed = _pack(value, proc, text)
-        chosen = _choose(_prices(proc.machine, _words(packed), 1, chunked=True), algorithm, text)
+        packed = pack(value, proc, text)
+        chosen = choose(value_prices(proc.machine, words_of(packed), 1, chunked=True), algorithm, text)
         plan = _planned(proc, chosen, packed.shape if isinstance(packed, np.ndarray) else None)
         received = {source: packed}
     taken, total = 0, 1
@@ -230,12 +63,12 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     if plan is None or not steps.takes_part:
         return None
     if plan.algorithm != "two-phase":
-        return _unpack(received[min(received)])
+        return unpack(received[min(received)])
     whole = np.concatenate([np.asarray(received[rank]) for rank in sorted(received)])
     return whole.reshape(plan.shape) if plan.shape is not None else pickle.loads(whole.data)
 
 
-def _pass_on(steps: _Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
+def _pass_on(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
     """What a process that has its part sends in superstep `taken` of a broadcast."""
     everyone = range(steps.n)
     packed = received[min(received)]
@@ -243,13 +76,13 @@ def _pass_on(steps: _Steps, plan: _Plan, received: dict[int, Packed], source: in
         steps.post(everyone, packed, plan)
     elif plan.algorithm == "two-phase" and taken == 0:
         flat = packed.reshape(-1) if isinstance(packed, np.ndarray) else np.frombuffer(packed, np.uint8)
-        cuts = _cuts(flat.size, steps.n)
+        cuts = cuts_of(flat.size, steps.n)
         for rank in everyone:
             steps.post([rank], flat[cuts[rank] : cuts[rank + 1]], plan)
     elif plan.algorithm == "two-phase":
         steps.post(everyone, packed)
     else:
-        arity = _arity(plan.algorithm)
+        arity = arity_of(plan.algorithm)
         stride = arity ** (plan.supersteps - 1 - taken)
         position = (steps.me - source) % steps.n
         if position % (stride * arity) == 0:
@@ -263,21 +96,21 @@ def scatter(
 ) -> Any:
     """See Process.scatter."""
     text = "scatter" if group is not None else f"scatter(root={root!r})"
-    steps = _Steps(proc, text, group, algorithm)
-    source = _root_rank(steps, root)
+    steps = Steps(proc, text, group, algorithm)
+    source = root_rank(steps, root)
     plan: _Plan | None = None
     bundle: dict[int, Packed] = {}  # what this process holds, by position in the tree
     if steps.me == source:
         if values is None or len(values) != steps.n:
             count = "none" if values is None else len(values)
             raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
-        bundle = {(rank - source) % steps.n: _pack(values[rank], proc, text) for rank in range(steps.n)}
-        words = sum(map(_words, bundle.values()))
+        bundle = {(rank - source) % steps.n: pack(values[rank], proc, text) for rank in range(steps.n)}
+        words = sum(map(words_of, bundle.values()))
         prices = {"one-phase": proc.machine.price(h=words, messages=proc.nprocs - 1)}
         for arity in ARITIES:
-            levels = _levels(proc.nprocs, arity)
+            levels = levels_of(proc.nprocs, arity)
             prices[f"tree-{arity}"] = proc.machine.price(h=2 * words, supersteps=levels, messages=levels * (arity - 1))
-        plan = _planned(proc, _choose(prices, algorithm, text), None)
+        plan = _planned(proc, choose(prices, algorithm, text), None)
     position = (steps.me - source) % steps.n
     taken, total = 0, 1
     while taken < total:
@@ -286,7 +119,7 @@ def scatter(
                 for at, packed in bundle.items():
                     steps.post([(at + source) % steps.n], packed, plan)
             else:
-                arity = _arity(plan.algorithm)
+                arity = arity_of(plan.algorithm)
                 stride = arity ** (plan.supersteps - 1 - taken)
                 for start in range(position + stride, min(position + stride * arity, steps.n), stride):
                     part = {at: bundle.pop(at) for at in range(start, min(start + stride, steps.n))}
@@ -298,12 +131,12 @@ def scatter(
             if plan is not None and plan.algorithm == "one-phase":
                 bundle = {position: packed}
             else:
-                bundle = _unpack(packed)
+                bundle = unpack(packed)
         taken += 1
     if not steps.takes_part:
         return None
     own = bundle[position]
-    return own.copy() if isinstance(own, np.ndarray) else _unpack(own)
+    return own.copy() if isinstance(own, np.ndarray) else unpack(own)
 
 
 # -------------------------------------------------------------------- from all to one
@@ -312,29 +145,29 @@ def scatter(
 def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.gather.  Sizes may differ, so the choice goes by p alone, as if for one word."""
     text = "gather" if group is not None else f"gather(root={root!r})"
-    chosen = _choose(_prices(proc.machine, 1, 1, chunked=False), algorithm, text)
-    steps = _Steps(proc, text, group, chosen)
-    target = _root_rank(steps, root)
-    packed = _pack(value, proc, text) if steps.takes_part else b""
+    chosen = choose(value_prices(proc.machine, 1, 1, chunked=False), algorithm, text)
+    steps = Steps(proc, text, group, chosen)
+    target = root_rank(steps, root)
+    packed = pack(value, proc, text) if steps.takes_part else b""
     if chosen == "one-phase":
         if steps.takes_part:
             steps.post([target], packed)
         arrived = steps.step()
-        return [_unpack(arrived[rank]) for rank in range(steps.n)] if steps.me == target else None
-    arity = _arity(chosen)
+        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.me == target else None
+    arity = arity_of(chosen)
     position = (steps.me - target) % steps.n
     bundle = {steps.me: packed}
-    for level in range(_levels(proc.nprocs, arity)):
+    for level in range(levels_of(proc.nprocs, arity)):
         stride = arity**level
         if steps.takes_part and position % stride == 0 and position % (stride * arity):
             above = position - position % (stride * arity)
             steps.post([(above + target) % steps.n], pickle.dumps(bundle, 5))
         for part in steps.step().values():
-            bundle |= _unpack(part)
+            bundle |= unpack(part)
     if steps.me != target:
         return None
     bundle[steps.me] = packed.copy() if isinstance(packed, np.ndarray) else packed
-    return [_unpack(bundle[rank]) for rank in range(steps.n)]
+    return [unpack(bundle[rank]) for rank in range(steps.n)]
 
 
 class _Reduction:
@@ -345,7 +178,7 @@ class _Reduction:
         sweeps: int, root: int | None = None,
     ) -> None:  # fmt: skip
         self.op: Operation = operation(op)
-        self.array = _is_array(value)
+        self.array = is_array(value)
         kind = f"{value.dtype}{list(value.shape)}" if self.array else "object"
         outside = group is not None and proc.pid not in group
         self.text = f"{name}({kind}, op='{self.op.name}'" + (
@@ -354,14 +187,14 @@ class _Reduction:
         if group is not None:  # other groups may reduce other things meanwhile; their steps must be as many
             self.text = f"{name}(op='{self.op.name}')"
         words = -(-value.nbytes // 8) if self.array and group is None else 1
-        prices = _prices(proc.machine, words, sweeps, chunked=self.array and group is None)
-        self.algorithm = _choose(prices, algorithm, self.text)
-        self.steps = _Steps(proc, self.text, group, self.algorithm)
-        self.packed: Packed = b"" if outside else _pack(value, proc, self.text)
+        prices = value_prices(proc.machine, words, sweeps, chunked=self.array and group is None)
+        self.algorithm = choose(prices, algorithm, self.text)
+        self.steps = Steps(proc, self.text, group, self.algorithm)
+        self.packed: Packed = b"" if outside else pack(value, proc, self.text)
 
     def combined(self, parts: dict[int, Packed]) -> Any:
         """The values of ranks 0..n-1 in the tree of D3; a single one as a copy of its own."""
-        return self.combine([_unpack(parts[rank]) for rank in sorted(parts)])
+        return self.combine([unpack(parts[rank]) for rank in sorted(parts)])
 
     def combine(self, values: list[Any]) -> Any:
         """`values` in the tree of D3; a mistake of shape says which call made it."""
@@ -373,7 +206,7 @@ class _Reduction:
     def chunks(self) -> list[np.ndarray]:
         """The flat value cut into one piece for each rank."""
         flat = np.asarray(self.packed).reshape(-1)
-        cuts = _cuts(flat.size, self.steps.n)
+        cuts = cuts_of(flat.size, self.steps.n)
         return [flat[cuts[k] : cuts[k + 1]] for k in range(self.steps.n)]
 
     def own_chunk(self) -> Any:
@@ -389,14 +222,14 @@ class _Reduction:
 
     def up_the_tree(self, target: int) -> Any:
         """Aligned blocks of arity^j ranks combine at their first rank, until rank 0 has all; `target` gets it."""
-        steps, arity = self.steps, _arity(self.algorithm)
-        levels = _levels(steps.proc.nprocs, arity)
-        held = _unpack(self.packed) if steps.takes_part else None
+        steps, arity = self.steps, arity_of(self.algorithm)
+        levels = levels_of(steps.proc.nprocs, arity)
+        held = unpack(self.packed) if steps.takes_part else None
         for level in range(levels):
             stride = arity**level
             if steps.takes_part and steps.me % stride == 0:
                 above = target if level == levels - 1 else steps.me - steps.me % (stride * arity)
-                steps.post([above], _pack(held, steps.proc, self.text))
+                steps.post([above], pack(held, steps.proc, self.text))
             arrived = steps.step()
             held = self.combined(arrived) if arrived else held
         return held
@@ -406,7 +239,7 @@ def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] |
     """See Process.reduce."""
     todo = _Reduction(proc, "reduce", value, op, group, algorithm, sweeps=1, root=root)
     steps = todo.steps
-    target = _root_rank(steps, root)
+    target = root_rank(steps, root)
     if todo.algorithm == "one-phase":
         if steps.takes_part:
             steps.post([target], todo.packed)
@@ -436,14 +269,14 @@ def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, a
         result = todo.whole(steps.step())
     else:
         result = todo.up_the_tree(0)
-        arity = _arity(todo.algorithm)
-        stride = arity ** (_levels(proc.nprocs, arity) - 1)
+        arity = arity_of(todo.algorithm)
+        stride = arity ** (levels_of(proc.nprocs, arity) - 1)
         while stride:
             if steps.takes_part and steps.me % (stride * arity) == 0:
                 below = range(steps.me + stride, min(steps.me + stride * arity, steps.n), stride)
-                steps.post(below, _pack(result, proc, todo.text))
+                steps.post(below, pack(result, proc, todo.text))
             for packed in steps.step().values():
-                result = _unpack(packed)
+                result = unpack(packed)
             stride //= arity
     return _own(result, todo) if steps.takes_part else None
 
@@ -468,7 +301,7 @@ def scan(
         arrived = steps.step()
         if not steps.takes_part:
             return None
-        values = [_unpack(arrived[rank]) for rank in range(count)]
+        values = [unpack(arrived[rank]) for rank in range(count)]
         return _own(prefix(values, count, todo.op), todo) if count else todo.op.identity_like(value)
     for rank, chunk in enumerate(todo.chunks()):
         steps.post([rank], chunk)
@@ -487,30 +320,30 @@ def scan(
 def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.allgather."""
     machine, p = proc.machine, proc.nprocs
-    steps_up = _levels(p, 2)
+    steps_up = levels_of(p, 2)
     prices = {
         "one-phase": machine.price(h=p - 1, messages=p - 1),
         "doubling": machine.price(h=p - 1, supersteps=steps_up, messages=steps_up),
     }
-    chosen = _choose(prices, algorithm, "allgather")
-    steps = _Steps(proc, "allgather", group, chosen)
-    packed = _pack(value, proc, "allgather") if steps.takes_part else b""
+    chosen = choose(prices, algorithm, "allgather")
+    steps = Steps(proc, "allgather", group, chosen)
+    packed = pack(value, proc, "allgather") if steps.takes_part else b""
     if chosen == "one-phase":
         if steps.takes_part:
             steps.post(range(steps.n), packed)
         arrived = steps.step()
-        return [_unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
+        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
     held = {steps.me: packed}
     for j in range(steps_up):
         if steps.takes_part and 1 << j < steps.n:
             wanted = {rank: held[rank] for rank in [(steps.me + i) % steps.n for i in range(1 << j)] if rank in held}
             steps.post([(steps.me - (1 << j)) % steps.n], pickle.dumps(wanted, 5))
         for part in steps.step().values():
-            held |= _unpack(part)
+            held |= unpack(part)
     if not steps.takes_part:
         return None
     held[steps.me] = packed.copy() if isinstance(packed, np.ndarray) else packed
-    return [_unpack(held[rank]) for rank in range(steps.n)]
+    return [unpack(held[rank]) for rank in range(steps.n)]
 
 
 def alltoall(proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None) -> Any:
@@ -522,21 +355,21 @@ def _all_to_all(
     proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None, text: str
 ) -> Any:
     machine, p = proc.machine, proc.nprocs
-    hops = _levels(p, 2)
+    hops = levels_of(p, 2)
     prices = {
         "one-phase": machine.price(h=p - 1, messages=p - 1),
         "logarithmic": machine.price(h=hops * p / 2, supersteps=hops, messages=hops),
     }
-    chosen = _choose(prices, algorithm, text)
-    steps = _Steps(proc, text, group, chosen)
+    chosen = choose(prices, algorithm, text)
+    steps = Steps(proc, text, group, chosen)
     if steps.takes_part and len(values) != steps.n:
         raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")
-    packed = [_pack(value, proc, text) for value in values] if steps.takes_part else []
+    packed = [pack(value, proc, text) for value in values] if steps.takes_part else []
     if chosen == "one-phase":
         for rank, part in enumerate(packed):
             steps.post([rank], part)
         arrived = steps.step()
-        return [_unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
+        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
     held: list[tuple[int, int, Packed]] = [(steps.me, rank, part) for rank, part in enumerate(packed)]
     for j in range(hops):
         if steps.takes_part and 1 << j < steps.n:
@@ -544,13 +377,13 @@ def _all_to_all(
             held = [item for item in held if not (item[1] - item[0]) % steps.n >> j & 1]
             steps.post([(steps.me + (1 << j)) % steps.n], pickle.dumps(moving, 5))
         for part in steps.step().values():
-            held += _unpack(part)
+            held += unpack(part)
     if not steps.takes_part:
         return None
     by_rank = {source: part for source, _, part in held}
     own = by_rank[steps.me]
     by_rank[steps.me] = own.copy() if isinstance(own, np.ndarray) else own
-    return [_unpack(by_rank[rank]) for rank in range(steps.n)]
+    return [unpack(by_rank[rank]) for rank in range(steps.n)]
 
 
 def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | None, algorithm: str | None) -> Any:
@@ -575,11 +408,11 @@ def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | None, algor
 
 def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
     """See Process.transfer."""
-    steps = _Steps(proc, "transfer", None)
+    steps = Steps(proc, "transfer", None)
     if to is not None:
         if not isinstance(to, (int, np.integer)) or isinstance(to, bool) or not 0 <= to < proc.nprocs:
             raise NoSuchProcess(f"transfer to process {to!r}: pids are 0..{proc.nprocs - 1}{proc._place()}")
-        steps.post([int(to)], _pack(payload, proc, "transfer"), tuple(here()))
+        steps.post([int(to)], pack(payload, proc, "transfer"), tuple(here()))
     arrived = steps.step()
     if len(arrived) > 1:
         raise TransferMismatch(
@@ -595,4 +428,8 @@ def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
         else:
             what = f"process {proc.pid} expects a value at {here()}, and no process sends it one"
         raise TransferMismatch(f"transfer: {what}; sent if and only if expected")
-    return _unpack(next(iter(arrived.values()))) if arrived else None
+    return unpack(next(iter(arrived.values()))) if arrived else None
+
+
+def cuts_of(size: int, parts: int) -> list[int]:
+    return [size * k // parts for k in range(parts + 1)]

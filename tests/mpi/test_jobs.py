@@ -933,7 +933,7 @@ def test_the_global_generator_of_numpy_is_each_process_own(write: Write, element
             print(proc.pid, np.random.normal().hex(), np.random.randint(1000), np.random.normal(size=3)[2].hex())
     """.replace(".hex()", ".item().hex()").replace("normal().item()", "normal()")
     )
-    drawn = {turn: "" for turn in range(3)}
+    drawn = dict.fromkeys(range(3), "")
     for pid in range(4):
         alone = np.random.RandomState(100 + pid)
         for turn in range(3):

@@ -1,0 +1,133 @@
+"""The supersteps of a collective: private messages between the ranks that take part.
+
+A collective is one boundary of its caller: the first of its supersteps delivers the caller's puts,
+gets and messages, the others touch none (B1).  All processes take every superstep, also those outside
+the group, so several groups may work side by side.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.effects import Send
+from bsp.errors import CannotSend, NoSuchProcess, SyncMismatch
+from bsp.header import digest
+from bsp.source import here
+from bsp.task import Call
+
+if TYPE_CHECKING:
+    from bsp.handle import Process
+
+Packed = np.ndarray | bytes  # a value as it travels: an array of numbers, or a pickle
+_NOBODY = -2
+
+
+class Steps:
+    """The supersteps of one collective on one process, and who takes part in its data."""
+
+    def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
+        self.proc = proc
+        self._task = proc._task
+        self._channel = proc._task.contexts[1]
+        self.text = text
+        self._agreed = (text, proc._context.id, group is not None, *agreed)
+        self._taken = 0
+        self.hint = 0
+        self.note: Any = None
+        self.ranks: Sequence[int] = range(proc.nprocs)
+        self._group_tag: bytes | None = None
+        self.me = proc.pid
+        if group is not None:
+            self.ranks = checked_group(proc, text, group)
+            self._group_tag = digest("group", *self.ranks)
+            self.me = self.ranks.index(proc.pid) if proc.pid in self.ranks else -1
+        self.n = len(self.ranks)
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this process is in the group."""
+        return self.me >= 0
+
+    def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
+        """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
+        dests = tuple(self.ranks[rank] for rank in ranks)
+        array, pickled = (value, None) if isinstance(value, np.ndarray) else (None, value)
+        tag = None if note is None and self._group_tag is None else pickle.dumps((self._group_tag, note), 5)
+        if dests:
+            self._channel.outbox.effects.append(
+                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=True)
+            )
+
+    def step(self, hint: int = 0) -> dict[int, Packed]:
+        """End a superstep; what arrived, by rank.
+
+        Afterwards `hint` is the largest one any process gave, `note` the last note that arrived.
+        """
+        contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
+        call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
+        self._taken += 1
+        self.hint = self._task.boundary(call)
+        arrived, self._channel.arrived = self._channel.arrived, []
+        found: dict[int, Packed] = {}
+        for source, tag, array, pickled in arrived:
+            group_tag, note = (None, None) if tag is None else pickle.loads(tag)
+            if group_tag != self._group_tag:
+                raise SyncMismatch(
+                    f"{self.text} at {here()}: process {source} sends to process {self.proc.pid} in another group; "
+                    f"all members of a group must name the same group (superstep {self._task.element.superstep})"
+                )
+            if note is not None:
+                self.note = note
+            found[self.ranks.index(source)] = array if pickled is None else pickled
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _digest(*agreed: Any) -> bytes:
+    return digest(*agreed)
+
+
+def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
+    ranks = [int(pid) for pid in group]
+    wrong = [pid for pid in ranks if not 0 <= pid < proc.nprocs]
+    if wrong or len(set(ranks)) != len(ranks) or not ranks:
+        what = f"process {wrong[0]} is none" if wrong else "a group names each process once and at least one"
+        raise NoSuchProcess(f"{text} with group={ranks}: {what}; pids are 0..{proc.nprocs - 1}{proc._place()}")
+    return ranks
+
+
+def root_rank(steps: Steps, root: int) -> int:
+    """The rank of the root; for a process outside the group a number that is nobody's."""
+    if not steps.takes_part:
+        return _NOBODY
+    if root not in steps.ranks or isinstance(root, bool):
+        raise NoSuchProcess(
+            f"{steps.text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
+        )
+    return steps.ranks.index(root)
+
+
+def pack(value: Any, proc: Process, text: str) -> Packed:
+    if is_array(value):
+        return np.ascontiguousarray(value) if value.ndim else value.copy()
+    try:
+        return pickle.dumps(value, 5)
+    except Exception as wrong:
+        raise CannotSend(f"{text} of {type(value).__name__}: it cannot be pickled ({wrong}){proc._place()}") from wrong
+
+
+def unpack(packed: Packed) -> Any:
+    return packed if isinstance(packed, np.ndarray) else pickle.loads(packed)
+
+
+def is_array(value: Any) -> bool:
+    return type(value) is np.ndarray and not value.dtype.hasobject
+
+
+def words_of(packed: Packed) -> int:
+    return -(-(packed.nbytes if isinstance(packed, np.ndarray) else len(packed)) // 8)
