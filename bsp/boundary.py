@@ -35,9 +35,11 @@ class Boundary:
         self._element = element
         self._transport = element.transport
         self.sent = effects
-        self._lent_here = False
+        self._lends = False  # whether something sent from here may be memory that others write to
         self._here: list[Effect] = []
-        self._packets = {k: Packet() for k in range(self._transport.elements) if k != element.index}
+        self._packets: dict[int, Packet] = {}
+        self._arrivals: dict[int, Arrival] = {}
+        self._ordered: list[Effect] = []
         self._asked: dict[int, list[Get]] = {}
         owner, index = element.owner, element.index
         for effect in effects:
@@ -46,76 +48,77 @@ class Boundary:
                     dests = tuple(dest for dest in effect.dests if owner[dest] == k)
                     if k == index:
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
-                        self._lent_here = self._lent_here or borrowed
+                        self._lends = self._lends or borrowed
                         self._here.append(
                             Send(
                                 effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled, borrowed
                             )
                         )
                     else:
-                        self._packets[k].add(effect, dests)
+                        self._packet(k).add(effect, dests)
             elif owner[effect.dest] == index:
                 self._here.append(effect)
-                self._lent_here = self._lent_here or (isinstance(effect, Put) and effect.borrowed)
+                self._lends = self._lends or (isinstance(effect, Put) and effect.borrowed)
             else:
-                self._packets[owner[effect.dest]].add(effect)
+                self._packet(owner[effect.dest]).add(effect)
                 if isinstance(effect, Get):
                     self._asked.setdefault(owner[effect.dest], []).append(effect)
 
     # --------------------------------------------------------------------------- out
 
-    def send(self, common: h.Header, texts: bool = True) -> list[h.Header]:
-        """The control exchange; `common` is what this element says to all.  Returns all headers."""
-        packets = self._packets
+    def _packet(self, k: int) -> Packet:
+        """What is being collected for element `k`."""
+        packet = self._packets.get(k)
+        if packet is None:
+            packet = self._packets[k] = Packet()
+        return packet
+
+    def send(self, header: h.Header, texts: bool = True) -> list[h.Header]:
+        """The control exchange; `header` is what this element says to all.  Returns all headers."""
         if texts:
-            for pid, text in self._element.texts_for_packets():
-                packets[0].texts.append((pid, text))
-        encoded = [packets[k].encode() if k in packets else b"" for k in range(self._transport.elements)]
-        flags, count, total, longest = common.flags, 0, 0, 0
-        for k, packet in packets.items():
-            size = len(encoded[k])
-            if size:
-                longest = max(longest, size)
-                count += 1
-                total += size
-                if packet.blocks:
-                    flags |= h.BLOCKS
-                    total += packet.block_bytes
-        if longest > self._transport.room():
-            flags |= h.BODY
-        if self._asked:
-            flags |= h.GET
-        if total:
-            common = common._replace(flags=flags, row_count=count, row_total=total, row_max=longest)
-        return self._transport.control(common, encoded)
+            for text in self._element.texts_for_packets():
+                self._packet(0).texts.append(text)
+        encoded: dict[int, bytes] = {}
+        flags, total, longest = header.flags, 0, 0
+        for k, packet in self._packets.items():
+            data = encoded[k] = packet.encode()
+            total += len(data)
+            longest = max(longest, len(data))
+            self._lends = self._lends or packet.lends
+            if packet.blocks:
+                flags |= h.BLOCKS
+                total += packet.block_bytes
+        if encoded:
+            if longest > self._transport.room():
+                flags |= h.BODY
+            if self._asked:
+                flags |= h.GET
+            header = header._replace(flags=flags, row_count=len(encoded), row_total=total, row_max=longest)
+        return self._transport.control(header, encoded)
 
     # ---------------------------------------------------------------------------- in
 
-    def receive(self) -> list[Effect]:
-        """The packets of the others, decoded; all effects for processes here, in D1's and D2's order."""
+    def receive(self, flags: int) -> list[Effect]:
+        """The packets of the others, decoded; all effects for processes here, in D1's and D2's order.
+
+        `flags` are those of all headers together, here and in `deliver`.
+        """
         dtype_of = self._element.dtype_of
-        self._arrivals: dict[int, Arrival] = {
-            k: decode(data, dtype_of) for k, data in enumerate(self._transport.packets()) if len(data)
-        }
-        ordered: list[Effect] = []  # elements hold blocks of consecutive pids: their order is the pids'
-        for k in range(self._transport.elements):
-            if k == self._element.index:
-                ordered += self._here
-            elif k in self._arrivals:
-                ordered += self._arrivals[k].effects
-        self._ordered = ordered
-        return ordered
+        self._arrivals = {k: decode(data, dtype_of) for k, data in self._transport.packets(flags).items()}
+        self._ordered = self._here
+        if self._arrivals:
+            self._arrivals[self._element.index] = Arrival(self._here, [], [])
+            # elements hold blocks of consecutive pids: their order is the pids'
+            self._ordered = [effect for k in sorted(self._arrivals) for effect in self._arrivals[k].effects]
+        return self._ordered
 
     def texts(self) -> list[tuple[int, bytes]]:
         """What processes of other elements printed."""
         return [text for arrival in self._arrivals.values() for text in arrival.texts]
 
-    def deliver(self, headers: Sequence[h.Header]) -> None:
+    def deliver(self, flags: int) -> None:
         """Steps (2) to (5)."""
         element = self._element
-        flags = 0
-        for header in headers:
-            flags |= header.flags
         writes: list[tuple[Put | PutEach, Coarray]] = []
         reads: list[tuple[Get, Coarray]] = []
         sends: list[Send] = []
@@ -150,11 +153,6 @@ class Boundary:
         for effect in self.sent:
             if isinstance(effect, Put) and not effect.borrowed:
                 element.staging.give_back(effect.values)
-
-    @property
-    def _lends(self) -> bool:
-        """Whether anything that is sent from here may be memory that others write to."""
-        return self._lent_here or any(packet.lends for packet in self._packets.values())
 
     def _keep_borrowed(self, written: Ranges) -> None:
         """Copy what was only lent (buffered=False, collectives) wherever this superstep writes over it."""

@@ -93,6 +93,7 @@ class Coarray:
         self._high: Any = 0
         self._lengths = [_UNKNOWN] * task.nprocs
         self._batch: list[tuple[int, int, Any]] | None = None
+        self._aliased = aliased
         if local.ndim == 1 and not aliased:
             if local.dtype.kind == "f":
                 self._scalar_type, self._low, self._high = float, -np.inf, np.inf
@@ -162,7 +163,7 @@ class Coarray:
         op_name = None if op is None else self._operation(op, "put")
         array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
         if self._shapes is not None or dest == self._task.pid:
-            self._batch = None
+            self._close_batch()
             self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
         held = np.array(array) if buffered else array
@@ -212,7 +213,7 @@ class Coarray:
             ) from None
         pids, array = _flat(pids, size), _flat(array, size)
         positions = tuple(_flat(part, size) for part in positions)
-        self._batch = None
+        self._close_batch()
         if self._shapes is None:
             held = pids.copy(), tuple(part.copy() for part in positions), array.copy()
             self._outbox.effects.append(Deferred(lambda: list(self._puts_each(*held, op_name, line))))
@@ -343,6 +344,14 @@ class Coarray:
             )
             for pid, chosen in parts
         ]  # fmt: skip
+
+    def _close_batch(self) -> None:
+        """Scalar puts after this one come after it: its memory may be that of every open batch if it is aliased."""
+        self._batch = None
+        if self._aliased:
+            for coarray in self._context.coarrays:
+                if coarray is not None:
+                    coarray._batch = None
 
     def _open_batch(self) -> list[tuple[int, int, Any]]:
         line = self._noted()

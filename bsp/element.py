@@ -173,33 +173,39 @@ class Element:
                 self._advance()
                 return
             headers = self.transport.headers()
-            common = headers[self.index]
             boundary = Boundary(self, ())
         else:
-            common = h.Header(self.transport.clock(), self.superstep, flags, 0, digest, bad, 0, hint, 0, 0, 0)
-            held = flags & (h.FAULTS | h.REGISTERED)
-            boundary = Boundary(self, () if held else self._drain())
-            headers = boundary.send(common, texts=not held)
-        if self._agreed(headers) and any(header.flags & h.REGISTERED for header in headers):
-            tables = self._register()
-            if tables is None:
+            boundary, headers = self._tell(digest, flags, bad, hint)
+        seen, self.hint = h.combined(headers, headers[self.index])
+        if seen & h.REGISTERED and not seen & h.FAULTS:
+            if not self._register():
                 return
-            if flags & h.REGISTERED:
-                boundary = Boundary(self, self._drain())
-            faults = h.RAISED if any(task.fault is not None for task in tasks) else 0
-            headers = boundary.send(common._replace(flags=faults))
-        if not self._agreed(headers):
+            boundary, headers = self._tell(digest, 0, -1, hint, None if flags & h.REGISTERED else boundary)
+            seen, self.hint = h.combined(headers, headers[self.index])
+        if seen & h.FAULTS:
             self._disagree()
             return
-        effects = boundary.receive()
+        effects = boundary.receive(seen)
         if self.checker is not None and not self._passes(self.checker, boundary.sent, effects):
             return
-        self.hint = max(header.hint for header in headers)
-        boundary.deliver(headers)
+        boundary.deliver(seen)
         if flags & h.REGISTERED:
             self._release()
         self._print(boundary.texts())
         self._advance()
+
+    def _tell(
+        self, digest: bytes, flags: int, bad: int, hint: int, boundary: Boundary | None = None
+    ) -> tuple[Boundary, list[h.Header]]:
+        """The control exchange.  Effects stay where they are while something else has to be settled first."""
+        held = bool(flags & (h.FAULTS | h.REGISTERED))
+        if boundary is None:
+            boundary = Boundary(self, () if held else self._drain())
+        faulty = [task.pid for task in self.tasks if task.fault is not None]
+        if faulty:
+            flags, bad = flags | h.RAISED, faulty[0]
+        header = h.Header(self.transport.clock(), self.superstep, flags, 0, digest, bad, 0, hint, 0, 0, 0)
+        return boundary, boundary.send(header, texts=not held)
 
     def _advance(self) -> None:
         if self.tasks[0].call is END:  # the end is an exchange but no superstep (B5)
@@ -210,13 +216,6 @@ class Element:
             for context in task.call.contexts:
                 if context.arriving or context.arrived or context.inbox is not None:
                     context.arrived, context.arriving, context.inbox = context.arriving, [], None
-
-    def _agreed(self, headers: Sequence[h.Header]) -> bool:
-        mine = headers[self.index]
-        return all(
-            not header.flags & h.FAULTS and header.digest == mine.digest and header.superstep == mine.superstep
-            for header in headers
-        )
 
     def _drain(self) -> list[Effect]:
         """The effects of all processes here in (source pid, issue order); who made a mistake has a fault."""
@@ -232,8 +231,8 @@ class Element:
 
     # ------------------------------------------------------------------ registration
 
-    def _register(self) -> bool | None:
-        """Exchange the tables of new coarrays; None after a mismatch."""
+    def _register(self) -> bool:
+        """Exchange the tables of new coarrays; False after a mismatch."""
         entries = [
             Entry(
                 task.pid, context.id,
@@ -251,7 +250,7 @@ class Element:
             shapes = agree(everybody, self.superstep)
         except CollectiveMistake as mismatch:
             self._fail(mismatch)
-            return None
+            return False
         for task in self.tasks:
             for context in task.call.contexts:
                 for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):

@@ -8,6 +8,7 @@ which stands first for that reason: one comparison of bytes settles it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ FAULTS = RAISED | RETURNED | MIXED
 
 _LAYOUT = struct.Struct("<d I H H 8s i I Q Q Q Q")
 SIZE = _LAYOUT.size
+_INLINE, _INLINE_AT = struct.Struct("<H"), struct.calcsize("<d I H")
+_BODY, _BODY_AT = struct.Struct("<Q"), struct.calcsize("<d I H H 8s i I Q")
 _COMPARED = slice(8, SIZE)
 
 
@@ -41,9 +44,19 @@ class Header(NamedTuple):
     row_total: int  # bytes the sender has for all others, blocks included
     row_max: int  # the largest of its packets
 
-    def pack_into(self, slots: bytearray, offset: int, inline: int, body: int) -> None:
-        """The 64 bytes of this header, for the element whose packet is `inline` and `body` bytes long."""
-        _LAYOUT.pack_into(slots, offset, *self[:3], inline, *self[4:8], body, *self[9:])
+    def pack(self) -> bytes:
+        """The 64 bytes of this header."""
+        return _LAYOUT.pack(*self)
+
+
+def set_inline(slots: bytearray, offset: int, size: int) -> None:
+    """In the header at `offset`: this many bytes of packet stand behind it."""
+    _INLINE.pack_into(slots, offset + _INLINE_AT, size)
+
+
+def set_body(slots: bytearray, offset: int, size: int) -> None:
+    """In the header at `offset`: this many bytes of packet follow outside the slot."""
+    _BODY.pack_into(slots, offset + _BODY_AT, size)
 
 
 def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
@@ -54,6 +67,18 @@ def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
 def unpack(slots: bytearray, offset: int) -> Header:
     """The header at the beginning of a slot."""
     return Header._make(_LAYOUT.unpack_from(slots, offset))
+
+
+def combined(headers: Sequence[Header], mine: Header) -> tuple[int, int]:
+    """The flags of all headers together, MIXED if they stand at different boundaries; and the largest hint."""
+    flags = hint = 0
+    for header in headers:
+        flags |= header.flags
+        if header.hint > hint:
+            hint = header.hint
+        if header.digest != mine.digest or header.superstep != mine.superstep:
+            flags |= MIXED
+    return flags, hint
 
 
 def clock_of(slot: bytes | bytearray | memoryview) -> float:

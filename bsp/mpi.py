@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 from bsp.cost import DEFAULT
 from bsp.exchange import Blocks, Traffic, choose_large, choose_small, exchange
-from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, unpack
+from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
@@ -85,47 +85,51 @@ class MpiTransport:
     def room(self) -> int:
         return self._slot - SIZE
 
-    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
+    def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
         out, room = self._out, self._slot - SIZE
+        packed = header.pack()
+        for offset in self._offsets:
+            out[offset : offset + SIZE] = packed
         self._bodies = {}
-        for k, packet in enumerate(packets):
+        for k, packet in packets.items():
             offset, size = self._offsets[k], len(packet)
             if size <= room:
-                header.pack_into(out, offset, size, 0)
+                set_inline(out, offset, size)
                 out[offset + SIZE : offset + SIZE + size] = packet
             else:
-                header.pack_into(out, offset, 0, size)
+                set_body(out, offset, size)
                 self._bodies[k] = packet
         self._alltoall(self._out_spec, self._into_spec)
-        self._headers = None
-        return self.headers()
+        into = self._into
+        self._headers = [header if k == self.index else unpack(into, offset) for k, offset in enumerate(self._offsets)]
+        return self._headers
 
-    def packets(self) -> list[bytes | memoryview]:
+    def packets(self, flags: int) -> dict[int, bytes | memoryview]:
         headers = self.headers()
-        view = memoryview(self._into)
-        found: list[bytes | memoryview] = [
-            view[offset + SIZE : offset + SIZE + header.inline]
-            for offset, header in zip(self._offsets, headers, strict=True)
-        ]
-        if any(header.flags & BODY for header in headers):
+        found: dict[int, bytes | memoryview] = {}
+        longest = 0
+        for k, header in enumerate(headers):
+            if header.row_max > longest:
+                longest = header.row_max
+            if header.inline:
+                start = self._offsets[k] + SIZE
+                found[k] = bytes(self._into[start : start + header.inline])
+        if flags & BODY:
             out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
             into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
-            traffic = self._traffic()
-            kind = choose_small(traffic, DEFAULT) if self._schedule == "auto" else self._schedule
+            kind = choose_small(self._traffic(), DEFAULT) if self._schedule == "auto" else self._schedule
             self._move(out, into, kind, headers[0].superstep)
-            for k, (body,) in into.items():
-                found[k] = body.data
-        self._bodies = {}
-        self._fit(max(header.row_max for header in headers))
+            found |= {k: body.data for k, (body,) in into.items()}
+            self._bodies = {}
+        if longest:
+            self._fit(longest)
         return found
 
     def _fit(self, packet: int) -> None:
         """The smallest slot that would have held the largest packet of this superstep.
 
-        Unchanged if there was none: an element that had nothing to say may not have read the headers.
+        Not called if there was none: an element that had nothing to say may not have read the headers.
         """
-        if not packet:
-            return
         fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
         wanted = fitting[0] if fitting else _SLOTS[0]
         if wanted != self._slot:

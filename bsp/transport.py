@@ -36,11 +36,14 @@ class Transport(Protocol):
     def headers(self) -> list[Header]:
         """The headers of the last control exchange, by element."""
 
-    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
+    def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
         """Control exchange; packets that fit stand in the slots, the others wait for `packets`."""
 
-    def packets(self) -> list[bytes | memoryview]:
-        """The packets that came with the last control exchange, fetching those outside the slots."""
+    def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        """The packets that came with the last control exchange, by element; fetches those outside the slots.
+
+        `flags` are those of all headers together.
+        """
 
     def room(self) -> int:
         """The bytes of packet a slot holds."""
@@ -75,12 +78,12 @@ class Solo:
     def headers(self) -> list[Header]:
         return []
 
-    def control(self, header: Header, packets: list[bytes]) -> list[Header]:
+    def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
         self._agreed = header.clock
         return [header]
 
-    def packets(self) -> list[bytes | memoryview]:
-        return [b""]
+    def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        return {}
 
     def room(self) -> int:
         return 0

@@ -15,7 +15,7 @@ from bsp.delivery import Ranges, alone
 from bsp.effects import Put, PutEach, Send
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
 from bsp.generators import GlobalStream, generator
-from bsp.header import Header, pack_quiet, unpack
+from bsp.header import Header, pack_quiet, set_body, set_inline, unpack
 from bsp.packet import DIRECT_BYTES, Packet, decode
 from bsp.partition import by_process
 from bsp.region import OutOfRange, Region, resolve
@@ -121,8 +121,11 @@ def test_a_range_is_alone_if_it_meets_no_other(ranges: list[tuple[int, int]]) ->
 def test_headers_survive_their_slot() -> None:
     header = Header(1.5, 7, 3, 20, b"12345678", -1, 2, 99, 0, 1 << 40, 64)
     slots = bytearray(200)
-    header.pack_into(slots, 64, 20, 0)
+    slots[64:128] = header.pack()
     assert unpack(slots, 64) == header
+    set_inline(slots, 64, 21)
+    set_body(slots, 64, 1 << 33)
+    assert unpack(slots, 64) == header._replace(inline=21, body=1 << 33)
     slots[:64] = pack_quiet(2.0, 5, b"abcdefgh")
     assert unpack(slots, 0) == Header(2.0, 5, 0, 0, b"abcdefgh", -1, 0, 0, 0, 0, 0)
 
