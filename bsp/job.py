@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import Any
 
+from bsp.build import build, difference
 from bsp.check import Checker
 from bsp.element import Element
 from bsp.launch import die_with_parent
@@ -81,6 +82,9 @@ def main() -> None:
 
         if MPI.COMM_WORLD.size > 1:
             transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"])
+            differs = difference(transport.gather(build()))
+            if differs is not None and transport.index == 0:
+                print(f"bsprun: note: {differs}", file=sys.stderr)
     try:
         status, said = _run(settings, program, transport)
     except BaseException:

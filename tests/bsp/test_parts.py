@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from bsp.build import build, difference
 from bsp.delivery import Ranges, alone
 from bsp.effects import Put, PutEach, Send
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
@@ -150,6 +151,15 @@ def test_packets_bring_effects_back_as_they_were() -> None:
     assert isinstance(fifth, Send) and fifth.dests == (3,) and fifth.array is not None
     assert fifth.array.tolist() == [[0, 1, 2], [3, 4, 5]] and fifth.array.flags.writeable
     assert isinstance(sixth, Send) and sixth.pickled == b"pickle" and sixth.tag is None
+
+
+def test_elements_that_compute_with_different_builds_are_told() -> None:
+    mine = build()
+    assert difference([mine, mine, mine]) is None
+    other = tuple((name, "1.0" if name == "NumPy" else value) for name, value in mine)
+    told = difference([mine, mine, other])
+    assert told is not None
+    assert told.startswith(f"NumPy is {np.__version__} on element 0 and 1.0 on element 2: results may differ")
 
 
 def report(pid: int, state: str, call: str = "sync", **more: Any) -> Report:

@@ -1,0 +1,46 @@
+"""D7: equal bytes on different elements presume one Python, NumPy and BLAS build and one CPU kind."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+
+import numpy as np
+
+Build = tuple[tuple[str, str], ...]
+
+
+def build() -> Build:
+    """What this element computes with, as (name, value) pairs."""
+    config = np.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {}) if isinstance(config, dict) else {}
+    return (
+        ("Python", platform.python_version()),
+        ("NumPy", np.__version__),
+        ("BLAS", f"{blas.get('name')} {blas.get('version')}"),
+        ("CPU", _cpu()),
+    )
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith(("model name", "CPU part")):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def difference(builds: Sequence[Build]) -> str | None:
+    """What differs between elements, in one sentence; None if nothing does."""
+    parts = []
+    for k, (name, first) in enumerate(builds[0]):
+        others = [(element, found[k][1]) for element, found in enumerate(builds) if found[k][1] != first]
+        if others:
+            element, value = others[0]
+            parts.append(f"{name} is {first} on element 0 and {value} on element {element}")
+    if not parts:
+        return None
+    return "; ".join(parts) + ": results may differ in their last bits from those on equal elements (D7)"
