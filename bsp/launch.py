@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -163,7 +164,9 @@ def _watch(command: Sequence[str], environment: dict[str, str]) -> int:
         received.append(number)
         raise _Ended
 
-    watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+    # only the main thread may watch signals; bsp.run may be called from another one
+    main = threading.current_thread() is threading.main_thread()
+    watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if main else []
     kept = {number: signal.signal(number, forward) for number in watched}
     try:
         code = child.wait()
