@@ -79,16 +79,21 @@ def _version() -> str:
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """bsprun's own options, and the program with everything behind it, untouched."""
     flags = {"--check", "--show", "--version", "-h", "--help"}
+    own: list[str] = []
     k = 0
     while k < len(arguments):
         word = arguments[k]
         if word == "--":
-            return list(arguments[:k]), list(arguments[k + 1 :])
+            return own, list(arguments[k + 1 :])
         if word == "-m" or not word.startswith("-"):
             break
-        joined = word in flags or "=" in word or (word[:2] in ("-p", "-n") and len(word) > 2)
-        k += 1 if joined else 2
-    return list(arguments[:k]), list(arguments[k:])
+        alone = word in flags or "=" in word or (word[:2] in ("-p", "-n") and len(word) > 2)
+        if not alone and word.startswith("--") and k + 1 < len(arguments):
+            own.append(f"{word}={arguments[k + 1]}")  # a value may look like an option: --mpi-args '--verbose'
+        else:
+            own += arguments[k : k + (1 if alone else 2)]
+        k += 1 if alone else 2
+    return own, list(arguments[k:])
 
 
 def bsprun(arguments: Sequence[str] | None = None) -> int:

@@ -29,12 +29,13 @@ from bsp.errors import (
 )
 from bsp.operations import KNOWN, operation
 from bsp.partition import by_process
-from bsp.region import OutOfRange, Region, Shape, resolve
+from bsp.region import OutOfRange, Region, Shape, plain, resolve
 from bsp.source import NOWHERE, Line, assigned_name, here
 
 if TYPE_CHECKING:
     from bsp.task import Context, Task
 
+Parts = list[tuple[int, Any]]  # (pid, items) as by_process gives them
 _UNKNOWN = -1
 
 
@@ -167,7 +168,7 @@ class Coarray:
             self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
         held = np.array(array) if buffered else array
-        held_at = _own_index(at)
+        held_at = self._own_index(at, "put")
         line = here()
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
 
@@ -185,7 +186,7 @@ class Coarray:
             self._outbox.effects.append(self._get(source, at, pending, self._noted()))
         else:
             line = here()
-            held_at = _own_index(at)
+            held_at = self._own_index(at, "get")
             self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)]))
         return pending
 
@@ -214,11 +215,12 @@ class Coarray:
         pids, array = _flat(pids, size), _flat(array, size)
         positions = tuple(_flat(part, size) for part in positions)
         self._close_batch()
+        parts = self._split_by_process(pids, "put_each", line)
         if self._shapes is None:
-            held = pids.copy(), tuple(part.copy() for part in positions), array.copy()
-            self._outbox.effects.append(Deferred(lambda: list(self._puts_each(*held, op_name, line))))
+            held = tuple(part.copy() for part in positions), array.copy()
+            self._outbox.effects.append(Deferred(lambda: list(self._puts_each(parts, *held, op_name, line))))
         else:
-            self._outbox.effects.extend(self._puts_each(pids, positions, array, op_name, line))
+            self._outbox.effects.extend(self._puts_each(parts, positions, array, op_name, line))
 
     def get_each(self, sources: ArrayLike, at: Any) -> Pending:
         """Read position `at[k]` on process `sources[k]`, for all k, in one call.
@@ -240,11 +242,12 @@ class Coarray:
         pids = _flat(pids, shape)
         positions = tuple(_flat(part, shape) for part in positions)
         pending = Pending()
+        parts = self._split_by_process(pids, "get_each", line)
         if self._shapes is None:
-            held = pids.copy(), tuple(part.copy() for part in positions)
-            self._outbox.effects.append(Deferred(lambda: list(self._gets_each(*held, shape, pending, line))))
+            held = tuple(part.copy() for part in positions)
+            self._outbox.effects.append(Deferred(lambda: list(self._gets_each(parts, held, shape, pending, line))))
         else:
-            self._outbox.effects.extend(self._gets_each(pids, positions, shape, pending, line))
+            self._outbox.effects.extend(self._gets_each(parts, positions, shape, pending, line))
         return pending
 
     def __getitem__(self, key: Any) -> Pending:
@@ -276,6 +279,10 @@ class Coarray:
         if self.local.ndim == 1:
             self._lengths = [shape[0] for shape in shapes]
 
+    def _forget(self) -> None:
+        """Released: no call finds a length any more."""
+        self._lengths = [_UNKNOWN] * self._nprocs
+
     # ---------------------------------------------------------------- effects from checked calls
 
     def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: Line) -> Put:
@@ -306,10 +313,10 @@ class Coarray:
         return Get(self._task.pid, source, self._context.id, self._index, region, None, deliver, line)
 
     def _puts_each(
-        self, pids: np.ndarray, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line
+        self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line
     ) -> list[PutEach]:
         effects = []
-        for pid, chosen in self._split_by_process(pids, "put_each", line):
+        for pid, chosen in parts:
             where = self._flat_positions(pid, [part[chosen] for part in positions], PutOutOfRange, "put_each", line)
             what = values[chosen].astype(self.local.dtype, copy=False)
             if isinstance(chosen, slice):  # views of the caller's arrays: indexing has copied nothing
@@ -318,9 +325,9 @@ class Coarray:
         return effects
 
     def _gets_each(
-        self, pids: np.ndarray, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
+        self, parts: Parts, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
     ) -> list[Get]:
-        parts = self._split_by_process(pids, "get_each", line)
+        parts = parts or [(self._task.pid, slice(0, 0))]  # of nothing, but at the boundary like any other
         result = np.empty(prod(shape), self.local.dtype)
         waiting = len(parts)
 
@@ -334,8 +341,6 @@ class Coarray:
 
             return deliver
 
-        if not parts:
-            pending._set(result.reshape(shape))
         return [
             Get(
                 self._task.pid, pid, self._context.id, self._index, None,
@@ -360,8 +365,10 @@ class Coarray:
             if self._batch is items:
                 self._batch = None
             dests, positions, values = zip(*items, strict=True)
-            array = np.array(values, self.local.dtype)
-            return self._puts_each(np.array(dests), (np.array(positions),), array, None, line)
+            with np.errstate(all="ignore"):  # a number too large for a float32 becomes inf, as in an assignment
+                array = np.array(values, self.local.dtype)
+            parts = self._split_by_process(np.array(dests), "put", line)
+            return self._puts_each(parts, (np.array(positions),), array, None, line)
 
         effect = ScalarPuts(finish)
         self._outbox.effects.append(effect)
@@ -424,10 +431,10 @@ class Coarray:
         weak = not isinstance(values, (np.ndarray, np.generic))
         try:
             array = np.asarray(values)
+            if weak and array.dtype.kind in "iu" and dtype.kind in "iu":
+                return np.asarray(values, dtype=dtype)  # numbers of Python's: they fit or are refused
             if array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind") or array.size == 0:
                 return array if array.size else array.astype(dtype)
-            if weak and array.dtype.kind in "iu" and dtype.kind in "iu":
-                return np.asarray(values, dtype=dtype)
         except (ValueError, OverflowError) as wrong:
             raise CastError(
                 f"{call} of {values!r:.60} into {dtype} {self._name}: {wrong}{self._place(here())}"
@@ -457,7 +464,7 @@ class Coarray:
             )
         return pids, positions
 
-    def _split_by_process(self, pids: np.ndarray, call: str, line: Line) -> list[tuple[int, Any]]:
+    def _split_by_process(self, pids: np.ndarray, call: str, line: Line) -> Parts:
         parts = by_process(pids, self._nprocs)
         if parts is None:
             first = int(np.flatnonzero((pids < 0) | (pids >= self._nprocs))[0])
@@ -473,9 +480,9 @@ class Coarray:
         """Flat C positions on process `pid`, in the smallest of int32 and int64 that holds them."""
         shape = self._shape_of(pid)
         limits = shape if len(parts) == len(shape) else (prod(shape),)
-        fixed = []
+        fixed: list[np.ndarray] = []
         for part, limit in zip(parts, limits, strict=True):
-            low, high = int(part.min()), int(part.max())
+            low, high = (int(part.min()), int(part.max())) if part.size else (0, -1)
             if low < -limit or high >= limit:
                 bad = int(part[(part < -limit) | (part >= limit)][0])
                 raise error(
@@ -485,6 +492,14 @@ class Coarray:
             fixed.append(np.where(part < 0, part + limit, part) if low < 0 else part)
         flat = fixed[0] if len(fixed) == 1 else np.ravel_multi_index(tuple(fixed), limits)
         return flat.astype(np.int32 if prod(shape) <= np.iinfo(np.int32).max else np.int64, copy=False)
+
+    def _own_index(self, at: Any, call: str) -> Any:
+        """`at` with its arrays copied, so that the caller may reuse them; a wrong kind is told now."""
+        try:
+            parts = plain(at)
+            return parts if isinstance(at, tuple) else parts[0]
+        except TypeError as wrong:
+            raise TypeError(f"{call} on {self._name}: {wrong}{self._place(here())}") from None
 
     def _resolve(
         self, pid: int, at: Any, error: type[LocalMistake], call: str, values: np.ndarray | None, line: Line
@@ -512,17 +527,10 @@ class Coarray:
 
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     """A new local array for a coarray."""
-    array = np.full(shape, fill, dtype)
+    array = np.zeros(shape, dtype) if type(fill) is int and fill == 0 else np.full(shape, fill, dtype)
     if array.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
     return array
-
-
-def _own_index(at: Any) -> Any:
-    """`at` with its arrays copied, so that the caller may reuse them."""
-    if isinstance(at, tuple):
-        return tuple(_own_index(part) for part in at)
-    return np.array(at) if isinstance(at, (np.ndarray, list)) else at
 
 
 def _flat(array: np.ndarray, shape: Shape) -> np.ndarray:

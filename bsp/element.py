@@ -110,7 +110,7 @@ class Element:
         task.enter()
         task.run()
         if self.failure is None:
-            self.end_superstep()
+            self.meet()
 
     def _run_in_turns(self) -> None:
         import greenlet
@@ -129,7 +129,7 @@ class Element:
                 task.greenlet.switch()
                 task.leave()
             if self.failure is None:
-                self.end_superstep()
+                self.meet()
             running = [task for task in self.tasks if task.state is WAITING]
 
     def _conclude(self) -> Verdict:
@@ -142,7 +142,17 @@ class Element:
 
     # ---------------------------------------------------------- the end of a superstep
 
-    def end_superstep(self) -> None:
+    def meet(self) -> None:
+        """End the superstep.  What goes wrong in that, for no fault of the program, ends the whole job."""
+        try:
+            self._end_superstep()
+        except BaseException:
+            if self.transport.elements > 1:
+                traceback.print_exc()
+                self.transport.abort()
+            raise
+
+    def _end_superstep(self) -> None:
         """Everything that happens at a boundary, from the last process's arrival to delivery."""
         tasks = self.tasks
         first = tasks[0].call
@@ -263,6 +273,9 @@ class Element:
         for task in self.tasks:
             for context in task.call.contexts:
                 for index in context.releases:
+                    coarray = context.coarrays[index]
+                    if coarray is not None:
+                        coarray._forget()
                     context.coarrays[index] = None
                 context.releases.clear()
 
@@ -300,16 +313,20 @@ class Element:
     # --------------------------------------------------------------------------- text
 
     def texts_for_packets(self) -> list[tuple[int, bytes]]:
-        """What processes here printed, if it is printed elsewhere: element 0 prints for all."""
+        """What processes here printed, if it is printed elsewhere: element 0 prints for all.
+
+        It is theirs until the superstep has ended: after a mismatch it is still to be said.
+        """
         if self.index == 0:
             return []
-        return [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+        return [(task.pid, task.text.getvalue()) for task in self.tasks if task.text is not None and task.has_text()]
 
     def _print(self, texts: list[tuple[int, bytes]]) -> None:
         """On element 0: the text of one superstep, in pid order."""
+        mine = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
         if self.index:
             return
-        texts += [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+        texts += mine
         if texts:
             for _, text in sorted(texts):
                 self._console.write(text.decode("utf-8", "replace"))

@@ -97,7 +97,7 @@ class Process:
         return self._register(memory(shape, dtype, fill), aliased=False)
 
     def register(self, array: np.ndarray) -> Coarray:
-        """Make an array of the caller's own remotely accessible; `local` is that very array.
+        """Make an array of the caller's own remotely accessible; `local` is that very memory.
 
         array : C-contiguous, aligned, writable, of numbers.
         """
@@ -111,7 +111,7 @@ class Process:
                 f"{'writable' if flags.writeable else 'read-only'}, {array.dtype} ({here()}, process {self.pid}); "
                 "register np.array(a, order='C') instead"
             )
-        return self._register(array.view(np.ndarray), aliased=True)
+        return self._register(array if type(array) is np.ndarray else array.view(np.ndarray), aliased=True)
 
     def _register(self, local: np.ndarray, aliased: bool) -> Coarray:
         context = self._context

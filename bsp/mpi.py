@@ -154,5 +154,8 @@ class MpiTransport:
         self.last_schedule = kind
         exchange(self.comm, out, into, kind, (self._seed, superstep))
 
+    def abort(self) -> None:
+        MPI.COMM_WORLD.Abort(1)
+
     def gather(self, value: Any) -> list[Any]:
         return [pickle.loads(data) for data in self.comm.allgather(pickle.dumps(value, 5))]

@@ -37,10 +37,11 @@ class Operation:
     def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
         """target[where] = target[where] op values, each repeated position counting."""
         assert self.ufunc is not None
-        if repeats:
-            self.ufunc.at(target, where, values)
-        else:
-            target[where] = self.ufunc(target[where], values)
+        with np.errstate(all="ignore"):  # the owner did not call: an overflow is in the numbers, not a warning
+            if repeats:
+                self.ufunc.at(target, where, values)
+            else:
+                target[where] = self.ufunc(target[where], values)
 
     def identity_like(self, value: Any) -> Any:
         """The neutral value in the type of `value`, or None where the operation has none."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 Shape = tuple[int, ...]
+_LARGEST = np.iinfo(np.intp).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,7 @@ def resolve(at: Any, shape: Shape) -> Region:
         if type(at) is int:
             position = _position(at, length)
             return Region((), position, position + 1)
-    parts = at if isinstance(at, tuple) else (at,)
-    parts = tuple(_plain(part) for part in parts)
+    parts = plain(at)
     _check(parts, shape)
     if any(isinstance(part, np.ndarray) for part in parts):
         try:  # a broadcast byte stands for the array: the result is as large as the selection only
@@ -65,6 +65,14 @@ def resolve(at: Any, shape: Shape) -> Region:
         start = view.__array_interface__["data"][0] - base if view.size else 0
         return Region(view.shape, start, start + view.size)
     return Region(view.shape, index=parts)
+
+
+def plain(at: Any) -> tuple[Any, ...]:
+    """An index as integers, slices, `...` and arrays that are our own copies; TypeError for anything else."""
+    parts = tuple(_plain(part) for part in (at if isinstance(at, tuple) else (at,)))
+    if sum(part is Ellipsis for part in parts) > 1:
+        raise TypeError("at= takes a single '...'")
+    return parts
 
 
 def _bounds(at: slice, length: int) -> tuple[int, int]:
@@ -96,7 +104,11 @@ def _plain(part: Any) -> Any:
         raise TypeError(f"at= takes integers, slices, '...' and integer arrays, not {array.dtype}")
     if array.dtype.kind == "b":
         return array
-    return int(array) if array.ndim == 0 else array
+    if array.ndim == 0:
+        return int(array)
+    if array.size and int(array.max()) > _LARGEST:  # an unsigned position that NumPy would wrap around
+        raise OutOfRange(f"has position {int(array.max())}, past the end")
+    return array.astype(np.intp, copy=False)
 
 
 def _check(parts: tuple[Any, ...], shape: Shape) -> None:
@@ -104,8 +116,6 @@ def _check(parts: tuple[Any, ...], shape: Shape) -> None:
     used = sum(part.ndim if _is_mask(part) else part is not Ellipsis for part in parts)
     if used > len(shape):
         raise OutOfRange(f"has {used} indices for {len(shape)} dimensions")
-    if sum(part is Ellipsis for part in parts) > 1:
-        raise TypeError("at= takes a single '...'")
     axis = 0
     for part in parts:
         if part is Ellipsis:

@@ -50,12 +50,12 @@ def here() -> Line:
     return user_line(sys._getframe(1))
 
 
-_ASSIGNED = re.compile(r"([A-Za-z_][\w.]*)\s*(?::[^=]+)?=[^=].*\b(?:coarray|register)\(")
+_ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coarray|register)\(")
 
 
 def assigned_name(line: Line) -> str | None:
     """The variable that a registering source line assigns to: `rows = proc.coarray(9)` gives 'rows'."""
-    found = _ASSIGNED.search(linecache.getline(*line))
+    found = _ASSIGNED.match(linecache.getline(*line))
     return found.group(1) if found else None
 
 

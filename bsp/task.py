@@ -162,7 +162,7 @@ class Task:
         self.call = call
         self.state = WAITING
         if element.hub is None:
-            element.end_superstep()
+            element.meet()
         else:
             element.hub.switch()
         self.state = RUNNING

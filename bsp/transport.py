@@ -51,6 +51,9 @@ class Transport(Protocol):
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
         """Moves blocks whose sizes both sides know; called by all elements or by none."""
 
+    def abort(self) -> None:
+        """End all elements at once: the others wait for one that cannot go on."""
+
     def gather(self, value: Any) -> list[Any]:
         """Every element's value, by element, on every element.  For set-up, mistakes and ends."""
 
@@ -89,6 +92,9 @@ class Solo:
         return 0
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        return None
+
+    def abort(self) -> None:
         return None
 
     def gather(self, value: Any) -> list[Any]:

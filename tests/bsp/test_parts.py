@@ -230,6 +230,14 @@ def test_staging_uses_memory_again_and_keeps_no_more_than_it_says() -> None:
 
 
 def test_a_source_line_is_the_users_and_names_what_it_assigns() -> None:
-    rows = user_line(sys._getframe())  # rows = proc.coarray(3)
-    assert rows[0] == __file__ and "test_parts.py:" in str(rows)
+    class Proc:
+        def coarray(self, size: int) -> Line:
+            frame = sys._getframe(1)
+            return Line((frame.f_code.co_filename, frame.f_lineno))
+
+    proc = Proc()
+    rows = proc.coarray(3)
     assert assigned_name(rows) == "rows"
+    left, right = proc.coarray(1), proc.coarray(2)
+    assert assigned_name(left) is None is assigned_name(right)
+    assert user_line(sys._getframe())[0] == __file__ and "test_parts.py:" in str(rows)

