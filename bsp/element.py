@@ -8,6 +8,7 @@ raise the same exception everywhere.  Nothing else synchronises them: the exchan
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
 import sys
@@ -328,9 +329,20 @@ class Element:
             return
         texts += mine
         if texts:
-            for _, text in sorted(texts):
-                self._console.write(text.decode("utf-8", "replace"))
-            self._console.flush()
+            try:
+                self._write(b"".join(text for _, text in sorted(texts)))
+            except BrokenPipeError:  # nobody reads on: `bsprun ... | head` is no mistake of the program
+                self._console = open(os.devnull, "w")  # noqa: SIM115
+
+    def _write(self, text: bytes) -> None:
+        """The bytes as they are, where the console takes bytes."""
+        self._console.flush()
+        raw = getattr(self._console, "buffer", None)
+        if raw is not None:
+            raw.write(text)
+        else:
+            self._console.write(text.decode("utf-8", "replace"))
+        self._console.flush()
 
     # ------------------------------------------------------------------------ mistakes
 

@@ -1,4 +1,4 @@
-"""One element of a job: `python -m bsp.job SETTINGS SCRIPT ARGS...`, started by `bsprun`.
+"""One element of a job, from the moment its operating-system process is set up (see `start`).
 
 Runs the script once for each process of this element, each in a `__main__` of its own; element 0
 prints for all and writes the job's exit status where bsprun looks for it.
@@ -10,7 +10,6 @@ import importlib.machinery
 import importlib.util
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from typing import Any
 from bsp.build import build, difference
 from bsp.check import Checker
 from bsp.element import Element
-from bsp.launch import die_with_parent
 from bsp.transport import Solo, Transport
 from bsp.verdict import Verdict
 from bsp.world import hosting
@@ -61,21 +59,17 @@ def load(program: list[str]) -> Script:
         return Script(code, sys.argv[0], spec)
     path = os.path.abspath(program[0])
     with open(path, "rb") as file:
-        code = compile(file.read(), program[0], "exec", dont_inherit=True)
+        code = compile(file.read(), path, "exec", dont_inherit=True)
     sys.argv = list(program)
     sys.path[0] = os.path.dirname(os.path.realpath(path))
-    return Script(code, program[0])
+    return Script(code, path)
 
 
-def main() -> None:
+def run_element(settings: dict[str, Any], program: list[str]) -> None:
     """The element's life."""
-    settings = json.loads(sys.argv[1])
-    program = sys.argv[2:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     if under_mpi:
-        die_with_parent()
         from mpi4py import MPI
 
         from bsp.mpi import MpiTransport
@@ -126,6 +120,8 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> 
         wrong = "".join(traceback.format_exception_only(error))
     if script is None:
         return 1, wrong
+    if transport.index == 0 and settings.get("stdin") is not None:
+        _read_from(*settings["stdin"])
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
     if checker is not None and checker.shuffles and transport.index == 0:
@@ -137,6 +133,16 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> 
     if checker is not None:
         checker.keep(transport)
     return verdict.status, explanation(verdict)
+
+
+def _read_from(path: str, offset: int) -> None:
+    """Make bsprun's own standard input this element's: MPI's launchers do not pass on where it ends."""
+    descriptor = os.open(path, os.O_RDONLY)
+    if offset:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115
 
 
 def _executing(code: CodeType) -> Callable[[Any], Any]:
@@ -154,7 +160,3 @@ def explanation(verdict: Verdict) -> str:
     if verdict.failure is not None:
         return f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n{verdict.farewell}"
     return verdict.farewell
-
-
-if __name__ == "__main__":
-    main()

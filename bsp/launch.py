@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,7 @@ class Launch:
     def command(self, **job: Any) -> list[str]:
         """The command line that runs the elements; `job` are settings of this one pass."""
         settings = {"nprocs": self.nprocs, "seed": self.seed, "schedule": self.schedule, **job}
-        element = [sys.executable, "-m", "bsp.job", json.dumps(settings), *self.program]
+        element = [sys.executable, "-m", "bsp.start", json.dumps(settings), *self.program]
         if self.elements == 1 and self.local:
             return element
         mpiexec = find_mpiexec()
@@ -131,8 +132,11 @@ def start(job: Launch) -> int:
 def _one_pass(job: Launch, **settings: Any) -> int:
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         report = os.path.join(folder, "status")
-        command = job.command(status=report, **settings)
-        code = _watch(command, os.environ | job.environment())
+        passed = _stdin_to_open() if job.elements > 1 and job.local else None
+        if job.local:
+            settings["keeper"] = os.getpid()
+        command = job.command(status=report, stdin=passed, **settings)
+        code = _watch(command, os.environ | job.environment(), subprocess.DEVNULL if passed else None)
         if os.path.exists(report):
             with open(report) as file:
                 told = json.load(file)
@@ -155,14 +159,32 @@ def _one_pass(job: Launch, **settings: Any) -> int:
     return code
 
 
-def _watch(command: Sequence[str], environment: dict[str, str]) -> int:
+def _stdin_to_open() -> tuple[str, int] | None:
+    """Where element 0 can open our standard input, and from which byte on; None for a terminal or a socket.
+
+    A terminal is left to MPI's launcher: it answers only to the process group in the foreground.
+    """
+    path = f"/proc/{os.getpid()}/fd/0"
+    try:
+        mode = os.fstat(0).st_mode
+        if stat.S_ISFIFO(mode):
+            return path, 0
+        if stat.S_ISREG(mode):
+            return path, os.lseek(0, 0, os.SEEK_CUR)
+    except OSError:
+        pass
+    return None
+
+
+def _watch(command: Sequence[str], environment: dict[str, str], stdin: int | None = None) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
-    child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent)
+    child = subprocess.Popen(command, env=environment, stdin=stdin, preexec_fn=die_with_parent)
     received: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
         received.append(number)
-        raise _Ended
+        if len(received) == 1:  # a second one at the same time changes nothing
+            raise _Ended
 
     # only the main thread may watch signals; bsp.run may be called from another one
     main = threading.current_thread() is threading.main_thread()

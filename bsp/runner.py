@@ -78,7 +78,7 @@ def run_here(
     element.host(lambda task: main(handle(task), *args))
     with hosting(element):
         verdict = element.run()
-    raise_failure(verdict)
+    raise_failure(verdict, element)
     mine = [task.result for task in element.tasks]
     if transport.elements == 1:
         return mine
@@ -91,11 +91,15 @@ def run_here(
     return results
 
 
-def raise_failure(verdict: Verdict) -> None:
-    """Raise what ended the job, as it was raised where that is possible."""
+def raise_failure(verdict: Verdict, element: Element) -> None:
+    """Raise what ended the job, as it was raised where that is possible: the very object if it is ours."""
     culprit = verdict.culprit
-    if culprit is not None and culprit.pickled and isinstance(verdict.failure, ProcessFailed):
-        error = pickle.loads(culprit.pickled)
+    error = None
+    if culprit is not None and isinstance(verdict.failure, ProcessFailed):
+        error = next((task.raised for task in element.tasks if task.pid == culprit.pid), None)
+        if error is None and culprit.pickled:
+            error = pickle.loads(culprit.pickled)
+    if culprit is not None and error is not None:
         error.add_note(f"raised by process {culprit.pid} in superstep {culprit.superstep}:\n{culprit.traceback}")
         raise error
     if verdict.failure is not None:
@@ -159,6 +163,8 @@ def _in_a_job(
             program=["--function", request, answer],
         )  # fmt: skip
         status = start(job)
+        if status == 130:
+            raise KeyboardInterrupt
         if not os.path.exists(answer):
             raise LaunchError(f"bsp.run: the job of {elements} elements ended with status {status} and no results")
         with open(answer, "rb") as file:

@@ -1,0 +1,200 @@
+"""However a job is ended from outside, its status says so and none of its processes is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.jobs
+
+BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
+START, END = 30.0, 5.0  # seconds: a job starts in under one; nothing of it may be left five after it was ended
+
+COMPUTING = """
+    while True:
+        pass
+"""
+WAITING = """
+    import signal
+    if proc.pid == proc.nprocs - 1:
+        signal.pause()
+    proc.sync()
+"""
+PLACES = {"computing": COMPUTING, "waiting in sync": WAITING}
+
+
+@dataclass
+class Job:
+    """A running job, and everything it consists of."""
+
+    bsprun: subprocess.Popen[bytes]
+    family: list[psutil.Process]
+    err: Path
+    folder: Path
+
+    @property
+    def child(self) -> psutil.Process:
+        """mpiexec, or the only element."""
+        (child,) = psutil.Process(self.bsprun.pid).children()
+        return child
+
+    @property
+    def elements(self) -> list[psutil.Process]:
+        """The Python interpreters that host processes."""
+        return [process for process in self.family if _words(process)[1:3] == ["-m", "bsp.start"]]
+
+    def status(self) -> int:
+        """How it ended, as a shell would say; then nothing of it may be left."""
+        code = self.bsprun.wait(END)
+        until(lambda: not self.left(), END, "the end of all processes")
+        return code if code >= 0 else 128 - code
+
+    def left(self) -> list[psutil.Process]:
+        """What still runs of the job."""
+        return [process for process in self.family if _runs(process)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:  # it has just gone
+        return []
+
+
+def until(holds: Callable[[], bool], seconds: float, what: str) -> None:
+    """Poll until a condition holds; fail after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.01)
+
+
+Start = Callable[..., Job]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """`start(elements, place)`: a job of four processes that has come to that place.
+
+    With `early`, its elements exist as processes and are still at their imports.
+    """
+    jobs: list[Job] = []
+
+    def started(elements: int, place: str, early: bool = False) -> Job:
+        script, out, err = (tmp_path / name for name in ("endless.py", "out", "err"))
+        lines = "\n".join(line.removeprefix("    ") for line in PLACES[place].splitlines())
+        script.write_text("import bsp\nproc = bsp.process()\nproc.sync()\nprint('there', flush=True)\n" + lines)
+        words = [BSPRUN, "-p", "4", "-n", str(elements), str(script)]
+        with out.open("wb") as told, err.open("wb") as said:
+            bsprun = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=told, stderr=said,
+                start_new_session=True, env=os.environ | {"TMPDIR": str(tmp_path)},
+            )  # fmt: skip
+        job = Job(bsprun, [], err, tmp_path)
+        jobs.append(job)
+
+        def come() -> bool:
+            job.family = psutil.Process(bsprun.pid).children(recursive=True)
+            return len(job.elements) == elements and (early or "there" in out.read_text())
+
+        until(come, START, "the first superstep")
+        return job
+
+    yield started
+    for job in jobs:
+        for process in job.left():
+            process.kill()
+        job.bsprun.kill()
+        job.bsprun.wait(END)
+
+
+EVERYWHERE = pytest.mark.parametrize("place", PLACES)
+ELEMENTS = pytest.mark.parametrize("elements", [1, 2])
+ASKED = {signal.SIGTERM: "ended by SIGTERM", signal.SIGINT: "interrupted", signal.SIGHUP: "ended by SIGHUP"}
+
+
+@EVERYWHERE
+@ELEMENTS
+@pytest.mark.parametrize("number", ASKED)
+def test_bsprun_asked_to_end_ends_the_job_and_says_why(
+    start: Start, number: signal.Signals, elements: int, place: str
+) -> None:
+    job = start(elements, place)
+    job.bsprun.send_signal(number)
+    assert job.status() == 128 + number
+    said = job.err.read_text()
+    assert said.splitlines()[-1] == f"bsprun: {ASKED[number]}"
+    assert "Traceback" not in said
+    assert list(job.folder.glob("bsprun-*")) == []  # nor is a folder left
+
+
+@ELEMENTS
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_of_the_terminal_reaches_the_whole_group_and_means_the_same(
+    start: Start, number: signal.Signals, elements: int
+) -> None:
+    job = start(elements, "computing")
+    os.killpg(job.bsprun.pid, number)
+    assert job.status() == 128 + number
+    assert "Traceback" not in job.err.read_text()
+
+
+@ELEMENTS
+def test_two_signals_at_once_end_the_job_like_one(start: Start, elements: int) -> None:
+    """A closing terminal or a service manager sends SIGTERM and SIGHUP together."""
+    job = start(elements, "computing")
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):  # both wait when it goes on
+        job.bsprun.send_signal(number)
+    assert job.status() in (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+    assert "Traceback" not in job.err.read_text()
+
+
+@EVERYWHERE
+@ELEMENTS
+def test_the_job_dies_with_a_killed_bsprun(start: Start, elements: int, place: str) -> None:
+    job = start(elements, place)
+    job.bsprun.kill()
+    assert job.status() == 137
+
+
+@ELEMENTS
+def test_the_job_dies_with_a_bsprun_killed_while_its_elements_start(start: Start, elements: int) -> None:
+    job = start(elements, "computing", early=True)
+    job.bsprun.kill()
+    assert job.status() == 137
+
+
+@EVERYWHERE
+@ELEMENTS
+def test_the_job_dies_with_the_killed_child_of_bsprun(start: Start, elements: int, place: str) -> None:
+    job = start(elements, place)
+    assert (job.child in job.elements) == (elements == 1)  # else it is mpiexec
+    job.child.kill()
+    assert job.status() == 137
+    assert job.err.read_text().splitlines()[-1] == "bsprun: error: the job was ended by SIGKILL"
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_job_dies_with_one_killed_element(start: Start, rank: int, place: str) -> None:
+    job = start(2, place)
+    (victim,) = [element for element in job.elements if element.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
+    victim.kill()
+    assert job.status() == 137
+    assert job.err.read_text().splitlines()[-1] == "bsprun: error: the job was ended by SIGKILL"

@@ -1,0 +1,50 @@
+"""The tests of the runtime, once more with the ranks of an MPI job as elements (see tests/conftest.py)."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.jobs
+
+MPIEXEC = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,sm",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PY_COLORS": "0",
+}
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.parametrize("elements", [2, 3])
+def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int) -> None:
+    # after a failure the ranks are out of step: each stops at its first, and one that is stuck because another
+    # has stopped ends itself, and by that the job, with its stack shown
+    own = [sys.executable, "-m", "pytest", "tests/bsp", "-v", "-x", "--timeout", "60", "--timeout-method", "thread"]
+    words = [MPIEXEC, "--oversubscribe", "--output", "tag", "-n", str(elements), *own]
+    with tempfile.TemporaryFile() as told:
+        with subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT, cwd=ROOT, env=os.environ | SETTINGS
+        ) as ranks:
+            try:
+                status: int | str = ranks.wait(400)
+            except subprocess.TimeoutExpired:
+                status = "not ended within 400 s"
+                for process in [*psutil.Process(ranks.pid).children(recursive=True), ranks]:
+                    process.kill()
+        told.seek(0)
+        text = told.read().decode(errors="replace")
+    told_wrong = "\n".join(line for line in text.splitlines() if re.search(r"FAILED|ERROR|: E  ", line))
+    assert status == 0, f"status {status}\n{told_wrong[:6000]}\n...\n{text[-4000:]}"
+    assert len(re.findall(r"\b\d+ passed", text)) == elements
