@@ -6,12 +6,18 @@ tests/bsp is also a test of the exchange between elements (see tests/mpi/test_wo
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 import hypothesis
 import pytest
 from tests_run import IN_WORLD, run_program
+
+if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder would tidy up each other's
+    own_folder = os.path.join(os.environ["BSP_TESTS_TEMP"], os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
+    os.makedirs(own_folder, exist_ok=True)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = own_folder
 
 # every rank must draw the same examples
 hypothesis.settings.register_profile("same everywhere", derandomize=True, deadline=None, database=None)

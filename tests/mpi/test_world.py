@@ -28,14 +28,15 @@ SETTINGS = {
 
 @pytest.mark.timeout(420)
 @pytest.mark.parametrize("elements", [2, 3])
-def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int) -> None:
+def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_path: Path) -> None:
     # after a failure the ranks are out of step: each stops at its first, and one that is stuck because another
     # has stopped ends itself, and by that the job, with its stack shown
     own = [sys.executable, "-m", "pytest", "tests/bsp", "-v", "-x", "--timeout", "60", "--timeout-method", "thread"]
+    settings = os.environ | SETTINGS | {"BSP_TESTS_TEMP": str(tmp_path)}
     words = [MPIEXEC, "--oversubscribe", "--output", "tag", "-n", str(elements), *own]
     with tempfile.TemporaryFile() as told:
         with subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT, cwd=ROOT, env=os.environ | SETTINGS
+            words, stdin=subprocess.DEVNULL, stdout=told, stderr=subprocess.STDOUT, cwd=ROOT, env=settings
         ) as ranks:
             try:
                 status: int | str = ranks.wait(400)
