@@ -8,9 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from bsp.errors import LaunchError
-from bsp.launch import MOST_ELEMENTS_A_CORE, Launch, cores, find_mpiexec, is_open_mpi, no_mpi, start
-
-SCHEDULES = ("auto", "latin", "bruck", "two-phase")
+from bsp.launch import MOST_ELEMENTS_A_CORE, SCHEDULES, Launch, cores, find_mpiexec, is_open_mpi, no_mpi, start
 
 _RUN_EXAMPLES = """\
 examples:

@@ -25,6 +25,7 @@ from typing import Any
 from bsp.errors import LaunchError
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+SCHEDULES = ("auto", "latin", "bruck", "two-phase")  # how blocks travel between elements: see bsp.exchange
 MOST_ELEMENTS_A_CORE = 64
 _GRACE = 2.0  # seconds between asking a job to end and making it
 _PR_SET_PDEATHSIG = 1

@@ -12,8 +12,8 @@ from typing import Any
 
 from bsp.element import Element
 from bsp.errors import LaunchError, ProcessFailed
-from bsp.launch import BLAS_VARIABLES, Launch, start
-from bsp.transport import SCHEDULES, Solo, Transport
+from bsp.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
+from bsp.transport import Solo, Transport
 from bsp.verdict import Verdict
 from bsp.world import handle, hosting
 

@@ -15,8 +15,6 @@ from bsp.header import Header
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 
-SCHEDULES = ("auto", "latin", "bruck", "two-phase")
-
 
 class Transport(Protocol):
     """What an element needs of the others."""
