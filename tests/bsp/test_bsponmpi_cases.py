@@ -13,35 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests_run import PROCESSES, SEVERAL, told_to_all
 
 import bsp
 
-PROCESSES = [1, 2, 3, 4, 5, 8]
-SEVERAL = [2, 3, 4, 5, 8]
 GROUP_SIZES = [1, 2, 3, 4, 5, 7, 8, 12]
 TREES = ["tree", "tree-2", "tree-4", "tree-8", "tree-16"]
-
-
-def told_to_all(run: Any, main: Callable[[Any], Any], nprocs: int, gone: tuple[int, ...] = ()) -> Exception:
-    """The exception that ends `main`, after asserting that every process not in `gone` got that very one.
-
-    A failed job has no results; so each process notes what it was told, and a second job collects the notes.
-    """
-    notes: dict[int, tuple[str, str]] = {}
-
-    def noting(proc: Any) -> None:
-        try:
-            main(proc)
-        except bsp.BspError as error:
-            notes[proc.pid] = type(error).__name__, str(error)
-            raise
-
-    with pytest.raises(bsp.BspError) as ended:
-        run(noting, nprocs=nprocs)
-    said = type(ended.value).__name__, str(ended.value)
-    told = run(lambda proc: notes.get(proc.pid), nprocs=nprocs)
-    assert told == [None if pid in gone else said for pid in range(nprocs)]
-    return ended.value
 
 
 def tree(values: list[Any], op: Callable[[Any, Any], Any]) -> Any:

@@ -6,43 +6,19 @@ here, its `future` a Pending, its `queue` the inbox of a process or of a private
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import mul
 from typing import Any
 
 import numpy as np
 import pytest
+from tests_run import PROCESSES, SEVERAL, told_to_all
 
 import bsp
-
-PROCESSES = [1, 2, 3, 4, 5, 8]
-SEVERAL = [2, 3, 4, 5, 8]
 
 PARTICLE = np.dtype([("id", np.int32), ("place", np.float64, 3), ("name", "S4")])
 DTYPES = [
     "?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", ">f8", "U5", "S3", "M8[s]", "m8[ms]", PARTICLE,
 ]  # fmt: skip
-
-
-def told_to_all(run: Any, main: Callable[[Any], Any], nprocs: int) -> Exception:
-    """The exception that ends `main`, after asserting that every process got that very one.
-
-    A failed job has no results; so each process notes what it was told, and a second job collects the notes.
-    """
-    notes: dict[int, tuple[str, str]] = {}
-
-    def noting(proc: Any) -> None:
-        try:
-            main(proc)
-        except bsp.BspError as error:
-            notes[proc.pid] = type(error).__name__, str(error)
-            raise
-
-    with pytest.raises(bsp.BspError) as ended:
-        run(noting, nprocs=nprocs)
-    told = run(lambda proc: notes.get(proc.pid), nprocs=nprocs)
-    assert told == [(type(ended.value).__name__, str(ended.value))] * nprocs
-    return ended.value
 
 
 def sample(dtype: Any, pid: int, size: int) -> np.ndarray:
