@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         TransferMismatch,
         UnknownAlgorithm,
         UnknownOperation,
+        WrongThread,
     )
     from bsp.handle import Message, Process
     from bsp.rounds import State
@@ -55,7 +56,7 @@ _HOMES = {
         "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
         "GetOutOfRange", "LaunchError", "LocalMistake", "NoSuchProcess", "NotReady", "NotRegistered", "Overlap",
         "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence",
-        "ShapeError", "SyncMismatch", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation",
+        "ShapeError", "SyncMismatch", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "WrongThread",
     ),
     "handle": ("Message", "Process"),
     "rounds": ("State",),
@@ -69,7 +70,7 @@ __all__ = [
     "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "Message", "NoSuchProcess", "NotReady",
     "NotRegistered", "Overlap", "Pending", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
     "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TransferMismatch",
-    "UnknownAlgorithm", "UnknownOperation", "process", "run",
+    "UnknownAlgorithm", "UnknownOperation", "WrongThread", "process", "run",
 ]  # fmt: skip
 
 

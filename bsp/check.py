@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bsp.delivery import address_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import BspError, Overlap, ScheduleDependence
 
@@ -90,10 +91,10 @@ class Checker:
 
     def overlap(self, element: Element, effects: Sequence[Effect]) -> BspError | None:
         """After the exchange: two accesses of the same memory on a process here."""
-        touched: dict[tuple[int, int, int], list[Put | PutEach | Get]] = {}
+        touched: dict[tuple[int, int], list[Put | PutEach | Get]] = {}  # by memory: an array may be registered twice
         for effect in effects:
             if not isinstance(effect, Send):
-                touched.setdefault((effect.dest, effect.context, effect.coarray), []).append(effect)
+                touched.setdefault(address_range(element.coarray(effect).local), []).append(effect)
         for accesses in touched.values():
             if len(accesses) > 1:
                 coarray = element.coarray(accesses[0])
@@ -121,6 +122,10 @@ def _conflict(
                 same = earlier.source == write.source or (write.op is not None and earlier.op == write.op)
                 if not same:
                     return earlier, write, int(positions[writer[positions] == other][0])
+        # an accumulate over one's own plain put leaves that put what others conflict with
+        if write.op is not None:
+            plain = [j for j, other in enumerate(writes[:k]) if other.op is None and other.source == write.source]
+            positions = positions[~np.isin(writer[positions], plain)]
         writer[positions] = k
     for access in accesses:
         if isinstance(access, Get):
@@ -165,8 +170,10 @@ def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
             said = ("put_each", effect.dest, effect.coarray, effect.op)
             arrays = [effect.positions, effect.values]
         else:
-            said = ("get", effect.dest, effect.coarray, str(effect.region))
-            arrays = [effect.positions]
+            region = effect.region
+            said = ("get", effect.dest, effect.coarray, region.start if region else 0, region.stop if region else 0)
+            index = (region.index or ()) if region else ()
+            arrays = [effect.positions, *(part for part in index if isinstance(part, np.ndarray))]
         state.update(repr(said).encode())
         for array in arrays:
             if array is not None:

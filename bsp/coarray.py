@@ -163,8 +163,8 @@ class Coarray:
         dest = self._pid(dest, "put")
         op_name = None if op is None else self._operation(op, "put")
         array = values if type(values) is np.ndarray and values.dtype == self._dtype else self._cast(values, "put")
+        self._close_batch()
         if self._shapes is not None or dest == self._task.pid:
-            self._close_batch()
             self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
         held = np.array(array) if buffered else array
@@ -421,7 +421,7 @@ class Coarray:
             result = known.ufunc(sample, sample)
         except TypeError:
             result = None
-        if result is None or not np.can_cast(result.dtype, self.local.dtype, "same_kind"):
+        if result is None or self._dtype.kind in "SUV" or not np.can_cast(result.dtype, self.local.dtype, "same_kind"):
             raise UnknownOperation(f"{call} with op {known.name!r} on {self.local.dtype} values{self._place(here())}")
         return known.name
 
@@ -452,8 +452,9 @@ class Coarray:
                 what += f" with NaN at item {int(np.flatnonzero(np.isnan(pids.ravel()))[0])}"
             raise NoSuchProcess(f"{call} with {what}: pids are integers in 0..{self._nprocs - 1}{self._place(here())}")
         positions = tuple(np.asarray(part) for part in (at if isinstance(at, tuple) else (at,)))
+        positions = tuple(part if part.size else part.astype(np.intp) for part in positions)
         for part in positions:
-            if part.dtype.kind not in "iu" and part.size:
+            if part.dtype.kind not in "iu":
                 raise TypeError(
                     f"{call} takes flat C positions or a tuple of index arrays, "
                     f"not {part.dtype} values{self._place(here())}"

@@ -16,7 +16,7 @@ from bsp.choice import ARITIES, arity_of, choose, levels_of, value_prices
 from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.operations import Operation, combine, operation, prefix
 from bsp.source import Line, here
-from bsp.steps import Packed, Steps, is_array, pack, root_rank, unpack, words_of
+from bsp.steps import Packed, Steps, is_array, joined, own_copy, pack, root_rank, unpack, words_of
 
 if TYPE_CHECKING:
     from bsp.handle import Process
@@ -64,7 +64,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
         return None
     if plan.algorithm != "two-phase":
         return unpack(received[min(received)])
-    whole = np.concatenate([np.asarray(received[rank]) for rank in sorted(received)])
+    whole = joined([np.asarray(received[rank]) for rank in sorted(received)])
     return whole.reshape(plan.shape) if plan.shape is not None else pickle.loads(whole.data)
 
 
@@ -135,8 +135,7 @@ def scatter(
         taken += 1
     if not steps.takes_part:
         return None
-    own = bundle[position]
-    return own.copy() if isinstance(own, np.ndarray) else unpack(own)
+    return unpack(own_copy(bundle[position]))
 
 
 # -------------------------------------------------------------------- from all to one
@@ -153,7 +152,7 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
         if steps.takes_part:
             steps.post([target], packed)
         arrived = steps.step()
-        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.me == target else None
+        return [unpack(part) for part in steps.of_all(arrived)] if steps.me == target else None
     arity = arity_of(chosen)
     position = (steps.me - target) % steps.n
     bundle = {steps.me: packed}
@@ -166,8 +165,8 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
             bundle |= unpack(part)
     if steps.me != target:
         return None
-    bundle[steps.me] = packed.copy() if isinstance(packed, np.ndarray) else packed
-    return [unpack(bundle[rank]) for rank in range(steps.n)]
+    bundle[steps.me] = own_copy(packed)
+    return [unpack(part) for part in steps.of_all(bundle)]
 
 
 class _Reduction:
@@ -187,7 +186,7 @@ class _Reduction:
         if group is not None:  # other groups may reduce other things meanwhile; their steps must be as many
             self.text = f"{name}(op='{self.op.name}')"
         words = -(-value.nbytes // 8) if self.array and group is None else 1
-        prices = value_prices(proc.machine, words, sweeps, chunked=self.array and group is None)
+        prices = value_prices(proc.machine, words, sweeps, chunked=self.array and group is None and self.op.elementwise)
         self.algorithm = choose(prices, algorithm, self.text)
         self.steps = Steps(proc, self.text, group, self.algorithm)
         self.packed: Packed = b"" if outside else pack(value, proc, self.text)
@@ -218,7 +217,7 @@ class _Reduction:
     def whole(self, parts: dict[int, Packed]) -> np.ndarray:
         """The value from its pieces by rank."""
         shape = np.asarray(self.packed).shape
-        return np.concatenate([np.asarray(parts[rank]) for rank in range(self.steps.n)]).reshape(shape)
+        return joined([np.asarray(part) for part in self.steps.of_all(parts)]).reshape(shape)
 
     def up_the_tree(self, target: int) -> Any:
         """Aligned blocks of arity^j ranks combine at their first rank, until rank 0 has all; `target` gets it."""
@@ -301,12 +300,12 @@ def scan(
         arrived = steps.step()
         if not steps.takes_part:
             return None
-        values = [unpack(arrived[rank]) for rank in range(count)]
+        values = [unpack(part) for part in steps.of_all(arrived, count)]
         return _own(prefix(values, count, todo.op), todo) if count else todo.op.identity_like(value)
     for rank, chunk in enumerate(todo.chunks()):
         steps.post([rank], chunk)
     arrived = steps.step()
-    pieces = [np.asarray(arrived[rank]) for rank in range(steps.n)]
+    pieces = [np.asarray(part) for part in steps.of_all(arrived)]
     for rank in range(steps.n):
         if rank + inclusive:
             steps.post([rank], prefix(pieces, rank + inclusive, todo.op))
@@ -332,7 +331,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
         if steps.takes_part:
             steps.post(range(steps.n), packed)
         arrived = steps.step()
-        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
+        return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
     held = {steps.me: packed}
     for j in range(steps_up):
         if steps.takes_part and 1 << j < steps.n:
@@ -342,8 +341,8 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
             held |= unpack(part)
     if not steps.takes_part:
         return None
-    held[steps.me] = packed.copy() if isinstance(packed, np.ndarray) else packed
-    return [unpack(held[rank]) for rank in range(steps.n)]
+    held[steps.me] = own_copy(packed)
+    return [unpack(part) for part in steps.of_all(held)]
 
 
 def alltoall(proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None) -> Any:
@@ -369,7 +368,7 @@ def _all_to_all(
         for rank, part in enumerate(packed):
             steps.post([rank], part)
         arrived = steps.step()
-        return [unpack(arrived[rank]) for rank in range(steps.n)] if steps.takes_part else None
+        return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
     held: list[tuple[int, int, Packed]] = [(steps.me, rank, part) for rank, part in enumerate(packed)]
     for j in range(hops):
         if steps.takes_part and 1 << j < steps.n:
@@ -381,9 +380,8 @@ def _all_to_all(
     if not steps.takes_part:
         return None
     by_rank = {source: part for source, _, part in held}
-    own = by_rank[steps.me]
-    by_rank[steps.me] = own.copy() if isinstance(own, np.ndarray) else own
-    return [unpack(by_rank[rank]) for rank in range(steps.n)]
+    by_rank[steps.me] = own_copy(by_rank[steps.me])
+    return [unpack(part) for part in steps.of_all(by_rank)]
 
 
 def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | None, algorithm: str | None) -> Any:
@@ -402,7 +400,7 @@ def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | None, algor
     cuts = np.cumsum([0, *shares])
     parts = [rows[cuts[k] : cuts[k + 1]] for k in range(p)]
     received = _all_to_all(proc, parts, None, algorithm, "total_exchange")
-    together = np.concatenate(received)
+    together = joined(received)
     return together if counts is None else (together, [len(part) for part in received])
 
 
@@ -415,9 +413,11 @@ def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
         steps.post([int(to)], pack(payload, proc, "transfer"), tuple(here()))
     arrived = steps.step()
     if len(arrived) > 1:
-        raise TransferMismatch(
-            f"transfer: processes {', '.join(map(str, sorted(arrived)))} all send to process {proc.pid} "
-            f"(one of them at {Line(steps.note)}, received at {here()}); a receiver has at most one sender"
+        raise steps.failed(
+            TransferMismatch(
+                f"transfer: processes {', '.join(map(str, sorted(arrived)))} all send to process {proc.pid} "
+                f"(one of them at {Line(steps.note)}, received at {here()}); a receiver has at most one sender"
+            )
         )
     if bool(arrived) != bool(expect):
         if arrived:
@@ -427,7 +427,7 @@ def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
             )
         else:
             what = f"process {proc.pid} expects a value at {here()}, and no process sends it one"
-        raise TransferMismatch(f"transfer: {what}; sent if and only if expected")
+        raise steps.failed(TransferMismatch(f"transfer: {what}; sent if and only if expected"))
     return unpack(next(iter(arrived.values()))) if arrived else None
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bsp.effects import Effect, Get, Put, PutEach
+from bsp.effects import Get, Put, PutEach
 from bsp.operations import KNOWN
 
 if TYPE_CHECKING:
@@ -112,8 +112,3 @@ def reply_bytes(get: Get, itemsize: int) -> int:
         return int(get.positions.size) * itemsize
     assert get.region is not None
     return int(np.prod(get.region.shape, dtype=np.int64)) * itemsize
-
-
-def is_write(effect: Effect) -> bool:
-    """Whether an effect changes memory."""
-    return isinstance(effect, (Put, PutEach))

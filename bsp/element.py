@@ -13,6 +13,7 @@ import pickle
 import random
 import sys
 import traceback
+from _thread import get_ident
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -76,6 +77,7 @@ class Element:
         self.superstep = 0
         self.hint = 0
         self.turn: Task | None = None
+        self.thread = get_ident()
         self.hub: greenlet.greenlet | None = None
         self.tasks: list[Task] = []
         self.failure: Exception | None = None
@@ -171,6 +173,9 @@ class Element:
                 bad = task.pid if bad < 0 else bad
             if call.hint > hint:
                 hint = call.hint
+            if task.fault is not None:  # seen by the process itself, in a collective
+                flags |= h.RAISED
+                bad = task.pid if bad < 0 else bad
             for context in call.contexts:
                 if context.outbox.effects:
                     busy = True

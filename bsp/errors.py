@@ -63,6 +63,10 @@ class BoundaryInImport(LocalMistake, RuntimeError):
     """A boundary reached while a module is imported: modules are shared between processes."""
 
 
+class WrongThread(LocalMistake, RuntimeError):
+    """A boundary called by a thread that the process has started."""
+
+
 class EffectsLost(LocalMistake, RuntimeError):
     """Puts, gets or sends issued after the last boundary: nothing would ever deliver them."""
 

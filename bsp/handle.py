@@ -77,8 +77,8 @@ class Process:
     def sync(self, label: str | None = None, sets_min_time: bool = True) -> None:
         """End the superstep: everything issued since the last boundary takes effect.
 
-        label : a name for this superstep in traces.
-        sets_min_time : whether this process's compute time may set MinTime in cloned execution.
+        label : a name for this superstep, for traces; has no effect yet.
+        sets_min_time : whether this process's compute time may set MinTime in cloned execution; no effect yet.
         Cost: L, and g·h for what was issued.
         Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every
         process, if the processes do not all stand at this call.

@@ -74,7 +74,8 @@ class Launch:
 
     def environment(self) -> dict[str, str]:
         """What the elements' environment has beyond ours."""
-        extra: dict[str, str] = {}
+        # hash("a word") and the order of a set are the same on every element and in every run (D6)
+        extra = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self.seed % 2**32))}
         threads = self.blas_threads or (1 if self.nprocs > 1 else None)
         if threads is not None:  # D8
             extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
@@ -147,12 +148,9 @@ def _one_pass(job: Launch, **settings: Any) -> int:
     if code == 0:
         print("bsprun: error: the job ended without saying how; an element left by os._exit?", file=sys.stderr)
         return 1
-    if code < 0 or code > 128:
-        number = -code if code < 0 else code - 128
-        try:
-            name = signal.Signals(number).name
-        except ValueError:
-            name = f"signal {number}"
+    number = -code if code < 0 else code - 128
+    if number in set(signal.Signals):
+        name = signal.Signals(number).name
         if number not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             print(f"bsprun: error: the job was ended by {name}", file=sys.stderr)
         return 128 + number

@@ -35,7 +35,6 @@ class MpiTransport:
         self._use(_SLOTS[0])
         self._headers: list[Header] | None = None
         self._bodies: dict[int, bytes] = {}
-        self.last_schedule = "none"  # what the last blocks travelled by
         self._began = 0.0
         self.comm.Barrier()
         self._began = time.perf_counter()
@@ -151,7 +150,6 @@ class MpiTransport:
         return Traffic([header.row_total for header in headers], [header.row_count for header in headers])
 
     def _move(self, out: Blocks, into: Blocks, kind: str, superstep: int) -> None:
-        self.last_schedule = kind
         exchange(self.comm, out, into, kind, (self._seed, superstep))
 
     def abort(self) -> None:

@@ -27,6 +27,11 @@ class Operation:
     scalar: Callable[[Any, Any], Any]
     identity: Any = None
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether pieces of an array may be combined apart: known of ufuncs, not of functions or matmul."""
+        return self.ufunc is not None and self.ufunc.signature is None
+
     def __call__(self, a: Any, b: Any) -> Any:
         """`a` combined with `b`; dtype and type of the operands are kept."""
         if self.ufunc is not None and isinstance(a, (np.ndarray, np.generic)):

@@ -24,8 +24,11 @@ class Staging:
     def copy(self, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         """A C-ordered copy of `array` as `dtype`, in memory of ours if it is large."""
         size = array.size * dtype.itemsize
+        if array.dtype != dtype:  # a number too large for a float32 becomes inf, as in an assignment
+            with np.errstate(all="ignore"):
+                array = array.astype(dtype)
         if size < _SMALLEST:
-            return np.array(array, dtype=dtype, order="C", copy=True)
+            return np.array(array, order="C", copy=True)
         blocks = self._free.get(size)
         if blocks:
             block = blocks.pop()

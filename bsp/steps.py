@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.effects import Send
-from bsp.errors import CannotSend, NoSuchProcess, SyncMismatch
+from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatch
 from bsp.header import digest
 from bsp.source import here
 from bsp.task import Call
@@ -77,14 +77,32 @@ class Steps:
         for source, tag, array, pickled in arrived:
             group_tag, note = (None, None) if tag is None else pickle.loads(tag)
             if group_tag != self._group_tag:
-                raise SyncMismatch(
-                    f"{self.text} at {here()}: process {source} sends to process {self.proc.pid} in another group; "
-                    f"all members of a group must name the same group (superstep {self._task.element.superstep})"
-                )
+                raise self.failed(self._not_one_group(f"process {source} sends to process {self.proc.pid} in another"))
             if note is not None:
                 self.note = note
             found[self.ranks.index(source)] = array if pickled is None else pickled
         return found
+
+    def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
+        """What ranks 0..count-1 (of all, by default) sent, in their order."""
+        wanted = range(self.n if count is None else count)
+        missing = [self.ranks[rank] for rank in wanted if rank not in arrived]
+        if missing:
+            raise self.failed(
+                self._not_one_group(f"process {missing[0]} sends nothing to process {self.proc.pid} in this")
+            )
+        return [arrived[rank] for rank in wanted]
+
+    def failed(self, mistake: CollectiveMistake) -> CollectiveMistake:
+        """A mistake that only this process can see: every other process hears it at the next boundary (B6)."""
+        self._task.fault = mistake
+        return mistake
+
+    def _not_one_group(self, what: str) -> SyncMismatch:
+        return SyncMismatch(
+            f"{self.text} at {here()}: {what} group; all members of a group must name the same group "
+            f"(superstep {self._task.element.superstep})"
+        )
 
 
 @lru_cache(maxsize=1024)
@@ -131,3 +149,21 @@ def is_array(value: Any) -> bool:
 
 def words_of(packed: Packed) -> int:
     return -(-(packed.nbytes if isinstance(packed, np.ndarray) else len(packed)) // 8)
+
+
+def own_copy(packed: Packed) -> Packed:
+    """A value that went no way at all, as one that did: sharing no memory with what was given."""
+    return packed.copy() if isinstance(packed, np.ndarray) else packed
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, in the very dtype they have: np.concatenate changes byte order and padding."""
+    first = parts[0]
+    if any(part.dtype != first.dtype for part in parts):
+        return np.concatenate(parts)
+    whole = np.empty((sum(map(len, parts)), *first.shape[1:]), first.dtype)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole

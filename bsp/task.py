@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+from _thread import get_ident
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from bsp.effects import Outbox
-from bsp.errors import BoundaryInImport, BspError, EffectsLost
+from bsp.errors import BoundaryInImport, BspError, EffectsLost, WrongThread
 from bsp.generators import GlobalStream
 from bsp.header import digest
 from bsp.source import Line, here, importing, user_line
@@ -157,6 +158,11 @@ class Task:
         element = self.element
         if element.turn is not self:
             element.refuse(self, call.text)
+        if get_ident() != element.thread:
+            raise WrongThread(
+                f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "
+                f"ends its supersteps (superstep {element.superstep})"
+            )
         if element.failure is not None:  # B6
             raise element.failure_for(self)
         self.call = call

@@ -129,3 +129,30 @@ def test_checking_changes_no_result(run: Any) -> None:
         return [*x.local.tolist(), *np.random.random(3).tolist(), *proc.rng.random(2).tolist()]
 
     assert check(run, main) == run(main, nprocs=3)
+
+
+def test_a_plain_put_under_ones_own_accumulate_still_conflicts_with_others(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(3)
+        if proc.pid == 0:
+            x.put(2, [1.0], at=slice(0, 1))
+            x.put(2, [2.0], at=slice(0, 1), op="add")
+        elif proc.pid == 1:
+            x.put(2, [3.0], at=slice(0, 1), op="add")
+        proc.sync()
+
+    with pytest.raises(bsp.Overlap, match="flat position 0"):
+        check(run, main)
+
+
+def test_puts_through_two_registrations_of_one_array_conflict(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        array = np.zeros(4)
+        x, y = proc.register(array), proc.register(array)
+        proc.sync()
+        if proc.pid < 2:
+            (x, y)[proc.pid].put(2, 1.0, at=1)
+        proc.sync()
+
+    with pytest.raises(bsp.Overlap, match="flat position 1"):
+        check(run, main)

@@ -302,3 +302,67 @@ def test_supersteps_are_those_of_the_cost_formula(
         return proc.superstep
 
     assert run(main, nprocs=nprocs) == [supersteps(nprocs)] * nprocs
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 4])
+def test_only_elementwise_operations_work_on_pieces(run: Any, nprocs: int) -> None:
+    """A function sees whole arrays, however large they are: the choice of algorithm may not show."""
+
+    def heavier(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return a if a.sum() >= b.sum() else b
+
+    def main(proc: bsp.Process) -> None:
+        value = np.random.default_rng(proc.pid).random((120, 120))
+        everything = proc.allgather(value)
+        assert np.array_equal(proc.allreduce(value, op=heavier), max(everything, key=np.sum))
+        product = (
+            functools.reduce(np.matmul, everything)
+            if proc.nprocs < 3
+            else ((everything[0] @ everything[1]) @ (everything[2] @ everything[3]))
+        )
+        assert np.array_equal(proc.allreduce(value, op=np.matmul), product)
+        with pytest.raises(bsp.UnknownAlgorithm):
+            proc.allreduce(value, op=heavier, algorithm="two-phase")
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_a_dtype_is_kept_to_its_byte_order_and_padding_by_every_algorithm(run: Any, nprocs: int) -> None:
+    padded = np.dtype({"names": ["a"], "formats": ["<f8"], "offsets": [4], "itemsize": 20})
+
+    def main(proc: bsp.Process) -> None:
+        for dtype in (np.dtype(">f8"), padded):
+            value = np.zeros(999, dtype)
+            for algorithm in ("one-phase", "two-phase", "tree-2"):
+                assert proc.broadcast(value, algorithm=algorithm).dtype == dtype
+                if dtype.names is None:
+                    assert proc.allreduce(value, algorithm=algorithm).dtype == dtype
+            turned, _ = proc.total_exchange(value, [999] + [0] * (proc.nprocs - 1))
+            assert turned.dtype == dtype
+
+    run(main, nprocs=nprocs)
+
+
+def test_members_that_name_different_groups_are_a_mismatch_everywhere(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(bsp.SyncMismatch, match="must name the same group"):
+            proc.gather(proc.pid, root=proc.pid, group=[0, 1] if proc.pid == 0 else [1])
+            proc.sync()
+        with pytest.raises(bsp.SyncMismatch, match="must name the same group"):
+            proc.sync()  # B6: caught, the job is failed all the same
+
+    with pytest.raises(bsp.SyncMismatch, match="process 1 sends nothing to process 0"):
+        run(main, nprocs=2)
+
+
+def test_a_caught_transfer_mismatch_leaves_the_job_failed(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(bsp.TransferMismatch):
+            proc.transfer("x", to=1)
+            proc.sync()
+        with pytest.raises(bsp.TransferMismatch, match="all send to process 1"):
+            proc.sync()
+
+    with pytest.raises(bsp.TransferMismatch):
+        run(main, nprocs=3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -142,6 +143,27 @@ def test_impossible_runs_are_refused(options: dict[str, int]) -> None:
         bsp.run(lambda proc: None, nprocs=1, engine="magic")
     with pytest.raises(bsp.LaunchError, match="pigeon"):
         bsp.run(lambda proc: None, nprocs=1, schedule="pigeon")
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_thread_may_not_end_the_superstep_of_its_process(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> str:
+        told = []
+
+        def in_thread() -> None:
+            try:
+                proc.sync()
+            except bsp.WrongThread as wrong:
+                told.append(str(wrong))
+
+        thread = threading.Thread(target=in_thread)
+        thread.start()
+        thread.join()
+        proc.sync()
+        return told[0]
+
+    for said in run(main, nprocs=nprocs):
+        assert said.startswith("sync at test_interpreter.py:") and "by a thread that process" in said
 
 
 def test_rounds_are_a_range_with_a_state(run: Any) -> None:

@@ -52,6 +52,21 @@ def test_d1_puts_apply_by_source_pid_and_then_issue_order(run: Any, nprocs: int)
     assert run(main, nprocs=nprocs)[0] == [100.0 + last, 300.0 + last, 1.0, total]
 
 
+@pytest.mark.parametrize("nprocs", [1, 2, 3])
+def test_d1_holds_between_an_array_and_a_new_registration_of_it(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> float:
+        x = proc.coarray(4)
+        proc.sync()
+        y = proc.register(x.local)
+        if proc.pid == 0:
+            for value, handle in ((1.0, x), (2.0, y), (3.0, x)):
+                handle.put(proc.nprocs - 1, value, at=0)
+        proc.sync()
+        return float(x.local[0])
+
+    assert run(main, nprocs=nprocs)[-1] == 3.0
+
+
 @pytest.mark.parametrize("nprocs", PROCS)
 def test_d2_messages_come_by_source_pid_and_then_issue_order(run: Any, nprocs: int) -> None:
     def main(proc: bsp.Process) -> list[tuple[int, Any, Any]]:

@@ -1255,3 +1255,16 @@ def test_show_prints_the_command_line_that_runs_and_runs_nothing(write: Write) -
     assert "OPENBLAS_NUM_THREADS=1" in ended.out
     shown = command("sh", "-c", ended.out, cwd=script.path.parent)
     assert (shown.status, shown.out) == (0, 4 * "ran with 4\n")
+
+
+def test_hashes_and_the_order_of_sets_are_the_same_everywhere_and_every_time(write: Write) -> None:
+    script = write("""
+        import bsp
+
+        proc = bsp.process()
+        print(proc.pid, hash("word"), list({"a", "bb", "ccc", "dddd"}))
+    """)
+    first = job(script, elements=1)
+    assert first.status == 0
+    assert [job(script, elements=elements) for elements in (1, 2, 4)] == [first] * 3
+    assert len({line.split(" ", 1)[1] for line in first.out.splitlines()}) == 1
