@@ -270,9 +270,9 @@ class Process:
     # ------------------------------------------------------------------------------- rounds
 
     def rounds(self, times: int, state: State | None = None) -> Iterator[int]:
-        """range(times), as the rounds of an iteration: the recovery points of cloned execution.
+        """range(times), as the rounds of an iteration: the places where cloned execution will recover.
 
-        state : the bsp.State that moves when a clone does; everything a round needs of the last one.
+        state : a bsp.State with everything a round needs of the last one.  Without clones it has no effect.
         """
         yield from range(times)
 

@@ -25,8 +25,6 @@ DIRECT_BYTES = 1 << 15
 
 _PUT, _EACH, _GET, _SEND = range(4)
 
-Buffer = Any  # what the buffer protocol takes
-
 
 @dataclass(slots=True)
 class Packet:

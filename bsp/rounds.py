@@ -8,5 +8,5 @@ from types import SimpleNamespace
 class State(SimpleNamespace):
     """Named values: `state = bsp.State(beta=np.zeros(3))`, then `state.beta`.
 
-    Given to `proc.rounds`, it is all that has to move when a process is taken over elsewhere.
+    Given to `proc.rounds`, it names all that a round needs of the last one; without clones that has no effect.
     """

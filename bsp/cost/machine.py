@@ -29,9 +29,5 @@ class Machine:
         """Flop-times of `supersteps` that move `h` words in all, the busiest process sending `messages`."""
         return w + self.g * h + self.o * messages + self.L * supersteps
 
-    def seconds(self, flops: float) -> float:
-        """Flop-times to seconds."""
-        return flops / self.r
-
 
 DEFAULT = Machine()

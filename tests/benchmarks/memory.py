@@ -1,11 +1,10 @@
 """What an element holds beyond the program's own arrays, in MiB.  Run by tests/benchmarks/run.py.
 
-`peak` is the growth of the high-water mark of resident memory (getrusage) while something is exchanged;
+`peak` is the growth of the high-water mark of resident memory (VmHWM) while something is exchanged;
 `unique` is the unique set size that psutil reports.
 """
 
 import json
-import resource
 import sys
 from collections.abc import Callable
 
@@ -32,7 +31,6 @@ def peak(work: Callable[[], None]) -> float:
     work()
     with open("/proc/self/status") as file:
         high = next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
-    high = max(high, 0.0) if high else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return float(proc.allreduce(high - before, op="max"))
 
 
