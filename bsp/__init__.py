@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         GetOutOfRange,
         LaunchError,
         LocalMistake,
+        MachineError,
         NoSuchProcess,
         NotReady,
         NotRegistered,
@@ -37,9 +38,11 @@ if TYPE_CHECKING:
         ScheduleDependence,
         ShapeError,
         SyncMismatch,
+        TraceError,
         TransferMismatch,
         UnknownAlgorithm,
         UnknownOperation,
+        ValueNeeded,
         WrongThread,
     )
     from bsp.handle import Message, Process
@@ -54,9 +57,10 @@ _HOMES = {
     "cost": ("Machine",),
     "errors": (
         "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
-        "GetOutOfRange", "LaunchError", "LocalMistake", "NoSuchProcess", "NotReady", "NotRegistered", "Overlap",
-        "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence",
-        "ShapeError", "SyncMismatch", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "WrongThread",
+        "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoSuchProcess", "NotReady", "NotRegistered",
+        "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence",
+        "ShapeError", "SyncMismatch", "TraceError", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation",
+        "ValueNeeded", "WrongThread",
     ),
     "handle": ("Message", "Process"),
     "rounds": ("State",),
@@ -69,8 +73,8 @@ __all__ = [
     "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
     "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "Message", "NoSuchProcess", "NotReady",
     "NotRegistered", "Overlap", "Pending", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
-    "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TransferMismatch",
-    "UnknownAlgorithm", "UnknownOperation", "WrongThread", "process", "run",
+    "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError",
+    "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "process", "run",
 ]  # fmt: skip
 
 

@@ -111,3 +111,18 @@ class ProcessExited(BspError):
 
 class LaunchError(BspError):
     """The job could not be started as asked."""
+
+
+# --------------------------------------------------------------------------- prices and records
+
+
+class MachineError(BspError, ValueError):
+    """A machine file that is damaged, no machine file at all, or of another machine than asked for."""
+
+
+class TraceError(BspError, ValueError):
+    """A trace file that is damaged, no trace at all, or of a version this one does not read."""
+
+
+class ValueNeeded(BspError, RuntimeError):
+    """--abstract: the program asks for a value that is carried as a shape only."""
