@@ -71,7 +71,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
-    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "Message", "NoSuchProcess", "NotReady",
+    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message", "NoSuchProcess", "NotReady",
     "NotRegistered", "Overlap", "Pending", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
     "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError",
     "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "process", "run",
