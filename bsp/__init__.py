@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bsp.coarray import Coarray, Pending
-    from bsp.cost import Machine
+    from bsp.cost.model import Machine
+    from bsp.cost.predict import Prediction, predict
     from bsp.errors import (
         BoundaryInImport,
         BspError,
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
         LaunchError,
         LocalMistake,
         MachineError,
+        NoInput,
+        NoRoom,
         NoSuchProcess,
         NotReady,
         NotRegistered,
@@ -54,13 +57,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "coarray": ("Coarray", "Pending"),
-    "cost": ("Machine",),
+    "cost.model": ("Machine",),
+    "cost.predict": ("Prediction", "predict"),
     "errors": (
         "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
-        "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoSuchProcess", "NotReady", "NotRegistered",
-        "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence",
-        "ShapeError", "SyncMismatch", "TraceError", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation",
-        "ValueNeeded", "WrongThread",
+        "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
+        "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
+        "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
+        "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
     "handle": ("Message", "Process"),
     "rounds": ("State",),
@@ -71,10 +75,11 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
-    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message", "NoSuchProcess", "NotReady",
-    "NotRegistered", "Overlap", "Pending", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange",
-    "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError",
-    "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "process", "run",
+    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message", "NoInput", "NoRoom",
+    "NoSuchProcess", "NotReady", "NotRegistered", "Overlap", "Pending", "Prediction", "Process", "ProcessExited",
+    "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State",
+    "SyncMismatch", "TraceError", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded",
+    "WrongThread", "predict", "process", "run",
 ]  # fmt: skip
 
 

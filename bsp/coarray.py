@@ -313,15 +313,16 @@ class Coarray:
         return Get(self._task.pid, source, self._context.id, self._index, region, None, deliver, line)
 
     def _puts_each(
-        self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line
-    ) -> list[PutEach]:
+        self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line,
+        scalars: bool = False,
+    ) -> list[PutEach]:  # fmt: skip
         effects = []
         for pid, chosen in parts:
             where = self._flat_positions(pid, [part[chosen] for part in positions], PutOutOfRange, "put_each", line)
             what = values[chosen].astype(self.local.dtype, copy=False)
             if isinstance(chosen, slice):  # views of the caller's arrays: indexing has copied nothing
                 where, what = where.copy(), what.copy()
-            effects.append(PutEach(self._task.pid, pid, self._context.id, self._index, where, what, op, line))
+            effects.append(PutEach(self._task.pid, pid, self._context.id, self._index, where, what, op, line, scalars))
         return effects
 
     def _gets_each(
@@ -368,7 +369,7 @@ class Coarray:
             with np.errstate(all="ignore"):  # a number too large for a float32 becomes inf, as in an assignment
                 array = np.array(values, self.local.dtype)
             parts = self._split_by_process(np.array(dests), "put", line)
-            return self._puts_each(parts, (np.array(positions),), array, None, line)
+            return self._puts_each(parts, (np.array(positions),), array, None, line, scalars=True)
 
         effect = ScalarPuts(finish)
         self._outbox.effects.append(effect)

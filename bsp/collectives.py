@@ -48,7 +48,8 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     received: dict[int, Packed] = {}
     if steps.me == source:
         packed = pack(value, proc, text)
-        chosen = choose(value_prices(proc.machine, words_of(packed), 1, chunked=True), algorithm, text)
+        prices = value_prices(proc.machine, proc.nprocs, words_of(packed), 1, chunked=True)
+        chosen = choose(proc, prices, algorithm, text)
         plan = _planned(proc, chosen, packed.shape if isinstance(packed, np.ndarray) else None)
         received = {source: packed}
     taken, total = 0, 1
@@ -110,7 +111,7 @@ def scatter(
         for arity in ARITIES:
             levels = levels_of(proc.nprocs, arity)
             prices[f"tree-{arity}"] = proc.machine.price(h=2 * words, supersteps=levels, messages=levels * (arity - 1))
-        plan = _planned(proc, choose(prices, algorithm, text), None)
+        plan = _planned(proc, choose(proc, prices, algorithm, text), None)
     position = (steps.me - source) % steps.n
     taken, total = 0, 1
     while taken < total:
@@ -144,7 +145,7 @@ def scatter(
 def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.gather.  Sizes may differ, so the choice goes by p alone, as if for one word."""
     text = "gather" if group is not None else f"gather(root={root!r})"
-    chosen = choose(value_prices(proc.machine, 1, 1, chunked=False), algorithm, text)
+    chosen = choose(proc, value_prices(proc.machine, proc.nprocs, 1, 1, chunked=False), algorithm, text)
     steps = Steps(proc, text, group, chosen)
     target = root_rank(steps, root)
     packed = pack(value, proc, text) if steps.takes_part else b""
@@ -186,8 +187,9 @@ class _Reduction:
         if group is not None:  # other groups may reduce other things meanwhile; their steps must be as many
             self.text = f"{name}(op='{self.op.name}')"
         words = -(-value.nbytes // 8) if self.array and group is None else 1
-        prices = value_prices(proc.machine, words, sweeps, chunked=self.array and group is None and self.op.elementwise)
-        self.algorithm = choose(prices, algorithm, self.text)
+        chunked = self.array and group is None and self.op.elementwise
+        prices = value_prices(proc.machine, proc.nprocs, words, sweeps, chunked)
+        self.algorithm = choose(proc, prices, algorithm, self.text)
         self.steps = Steps(proc, self.text, group, self.algorithm)
         self.packed: Packed = b"" if outside else pack(value, proc, self.text)
 
@@ -324,7 +326,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
         "one-phase": machine.price(h=p - 1, messages=p - 1),
         "doubling": machine.price(h=p - 1, supersteps=steps_up, messages=steps_up),
     }
-    chosen = choose(prices, algorithm, "allgather")
+    chosen = choose(proc, prices, algorithm, "allgather")
     steps = Steps(proc, "allgather", group, chosen)
     packed = pack(value, proc, "allgather") if steps.takes_part else b""
     if chosen == "one-phase":
@@ -359,7 +361,7 @@ def _all_to_all(
         "one-phase": machine.price(h=p - 1, messages=p - 1),
         "logarithmic": machine.price(h=hops * p / 2, supersteps=hops, messages=hops),
     }
-    chosen = choose(prices, algorithm, text)
+    chosen = choose(proc, prices, algorithm, text)
     steps = Steps(proc, text, group, chosen)
     if steps.takes_part and len(values) != steps.n:
         raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")

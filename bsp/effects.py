@@ -44,6 +44,7 @@ class PutEach:
     values: np.ndarray
     op: str | None
     line: Line = NOWHERE
+    scalars: bool = False  # gathered from puts of one number each: their positions are no data
 
 
 @dataclass(slots=True)

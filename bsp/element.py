@@ -16,6 +16,7 @@ import traceback
 from _thread import get_ident
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from bsp import header as h
 from bsp.boundary import Boundary
+from bsp.cost.model import DEFAULT, Machine
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.generators import global_bits, set_global_bits
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from bsp.check import Checker
     from bsp.coarray import Coarray
+    from bsp.cost.recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,12 @@ class Element:
         transport: Transport | None = None,
         seed: int = 0,
         checker: Checker | None = None,
+        machine: Machine = DEFAULT,
+        recorder: Recorder | None = None,
     ) -> None:
         self.nprocs = nprocs
+        self.machine = machine
+        self.recorder = recorder
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
         self.layout = Layout(nprocs, self.transport.elements)
@@ -97,6 +104,8 @@ class Element:
     def run(self) -> Verdict:
         """All processes of this element, start to end; how the job ended, the same on every element."""
         kept = sys.modules["__main__"], sys.stdout, sys.stdin, global_bits()
+        if self.recorder is not None:
+            self.recorder.begin()
         try:
             if len(self.tasks) == 1:
                 self._run_alone(self.tasks[0])
@@ -128,9 +137,12 @@ class Element:
                 order.shuffle(running)
             for task in running:
                 assert task.greenlet is not None
+                began = perf_counter()
                 task.enter()
                 task.greenlet.switch()
                 task.leave()
+                if self.recorder is not None:
+                    self.recorder.turn(began)
             if self.failure is None:
                 self.meet()
             running = [task for task in self.tasks if task.state is WAITING]
@@ -138,6 +150,8 @@ class Element:
     def _conclude(self) -> Verdict:
         """After a mistake or a status, text is still due; after an orderly end everything has been said."""
         assert self.verdict is not None
+        if self.recorder is not None:
+            self.recorder.finish(self.transport.gather)
         if self.verdict.failure is not None or self.verdict.status:
             texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
             self._print([text for some in self.transport.gather(texts) for text in some])
@@ -147,6 +161,8 @@ class Element:
 
     def meet(self) -> None:
         """End the superstep.  What goes wrong in that, for no fault of the program, ends the whole job."""
+        if self.recorder is not None and self.hub is None:
+            self.recorder.alone()
         try:
             self._end_superstep()
         except BaseException:
@@ -228,6 +244,8 @@ class Element:
             self.verdict = Verdict(True, None, 0)
             return
         self.superstep += 1
+        if self.recorder is not None:
+            self.recorder.ended(self.tasks, self.transport)
         for task in self.tasks:
             for context in task.call.contexts:
                 if context.arriving or context.arrived or context.inbox is not None:
@@ -243,6 +261,8 @@ class Element:
                         effects.extend(context.outbox.drain())
             except (LocalMistake, TypeError) as mistake:
                 task.fault = mistake
+        if self.recorder is not None:
+            self.recorder.issued(effects)
         return effects
 
     # ------------------------------------------------------------------ registration

@@ -124,5 +124,13 @@ class TraceError(BspError, ValueError):
     """A trace file that is damaged, no trace at all, or of a version this one does not read."""
 
 
+class NoRoom(BspError, MemoryError):
+    """A prediction with real data needs more memory than there is."""
+
+
+class NoInput(BspError, EOFError):
+    """A prediction of a script that reads standard input."""
+
+
 class ValueNeeded(BspError, RuntimeError):
     """--abstract: the program asks for a value that is carried as a shape only."""

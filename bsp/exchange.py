@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 from mpi4py import MPI
 
-from bsp.cost.machine import Machine
+from bsp.choice import Choice
+from bsp.cost.model import Machine
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 
@@ -38,29 +39,39 @@ class Traffic:
     counts: Sequence[int]
 
 
-def choose_small(traffic: Traffic, machine: Machine) -> str:
+def choose_small(traffic: Traffic, machine: Machine) -> Choice:
     """Latin square or Bruck for packets, by predicted cost: o a message, g a word."""
     elements = len(traffic.totals)
-    if elements <= 2:
-        return "latin"
     steps = (elements - 1).bit_length()
     words = max(traffic.totals) / 8
-    direct = machine.price(h=words, supersteps=0, messages=2 * max(traffic.counts))
-    # every step packs, probes and unpacks: about three times the overhead of a plain message
-    hops = machine.price(h=words * steps / 2, supersteps=0, messages=6 * steps)
-    return "bruck" if hops < direct and 8 * words * steps < _LARGEST else "latin"
+    prices = {"latin": machine.price(h=words, supersteps=0, messages=2 * max(traffic.counts))}
+    if elements > 2 and 8 * words * steps < _LARGEST:
+        # every step packs, probes and unpacks: about three times the overhead of a plain message
+        prices["bruck"] = machine.price(h=words * steps / 2, supersteps=0, messages=6 * steps)
+    return _cheapest(f"packets between {elements} elements", prices)
 
 
-def choose_large(comm: MPI.Comm, traffic: Traffic, sizes: Sequence[int]) -> str:
+def choose_large(comm: MPI.Comm, traffic: Traffic, sizes: Sequence[int], machine: Machine) -> Choice:
     """Latin square or two-phase for blocks; the p x p sizes are exchanged only if skew could matter."""
     elements = len(traffic.totals)
-    total = sum(traffic.totals)
-    if elements <= 2 or total < _SKEW_MATTERS:
-        return "latin"
-    matrix = size_matrix(comm, sizes)
-    rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
-    relation = max(int(matrix.sum(axis=0).max()), int(matrix.sum(axis=1).max()))
-    return "two-phase" if 2 * relation < rounds else "latin"
+    call = f"blocks between {elements} elements"
+    words = max(traffic.totals) / 8
+    prices = {"latin": machine.price(h=words, supersteps=0, messages=elements - 1)}
+    if elements > 2 and sum(traffic.totals) >= _SKEW_MATTERS:
+        matrix = size_matrix(comm, sizes)
+        # a round lasts as long as its longest pair; two phases move every word twice, but evenly
+        rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
+        relation = max(int(matrix.sum(axis=0).max()), int(matrix.sum(axis=1).max()))
+        pieces = min(elements, -(-relation // _PIECE)) * elements
+        prices = {
+            "latin": machine.price(h=rounds / 8, supersteps=0, messages=elements - 1),
+            "two-phase": machine.price(h=2 * relation / 8, supersteps=0, messages=2 * pieces),
+        }
+    return _cheapest(call, prices)
+
+
+def _cheapest(call: str, prices: dict[str, float]) -> Choice:
+    return Choice(call, min(prices, key=prices.__getitem__), False, tuple(prices.items()))
 
 
 def size_matrix(comm: MPI.Comm, sizes: Sequence[int]) -> np.ndarray:

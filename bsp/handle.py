@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from bsp import collectives
+from bsp.choice import Choice
 from bsp.coarray import Coarray, memory
-from bsp.cost import DEFAULT, Machine
+from bsp.cost.model import Machine
 from bsp.effects import Send
 from bsp.errors import CannotSend, CastError, NoSuchProcess
 from bsp.generators import generator
@@ -34,6 +35,23 @@ class Message(NamedTuple):
     source: int
     tag: Any
     payload: Any
+
+
+class Plan(NamedTuple):
+    """What `proc.plan()` tells; prints as a table of predicted times."""
+
+    collective: Choice | None
+    exchange: Choice | None
+    machine: Machine
+
+    def __str__(self) -> str:
+        lines = []
+        for choice in (self.collective, self.exchange):
+            if choice is not None:
+                priced = ", ".join(f"{name} {flops / self.machine.r * 1e6:.3g} us" for name, flops in choice.priced)
+                asked = " (asked for)" if choice.forced else ""
+                lines.append(f"{choice.call}: {choice.chosen}{asked}" + (f"; priced: {priced}" if priced else ""))
+        return "\n".join(lines) or "nothing chosen yet"
 
 
 class Process:
@@ -65,8 +83,8 @@ class Process:
 
     @property
     def machine(self) -> Machine:
-        """The machine profile that choices of algorithms are made by."""
-        return DEFAULT.with_processes(self.nprocs)
+        """The machine profile (p, r, g, L) that choices are made by, frozen when the job starts (D5)."""
+        return self._task.element.machine
 
     def time(self) -> float:
         """Seconds from the start of the job to the last boundary: the same value on every process."""
@@ -77,13 +95,23 @@ class Process:
     def sync(self, label: str | None = None, sets_min_time: bool = True) -> None:
         """End the superstep: everything issued since the last boundary takes effect.
 
-        label : a name for this superstep, for traces; has no effect yet.
+        label : a name for this superstep, in traces, reports and predictions.
         sets_min_time : whether this process's compute time may set MinTime in cloned execution; no effect yet.
         Cost: L, and g·h for what was issued.
         Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every
         process, if the processes do not all stand at this call.
         """
+        if label is not None:
+            self._task.label = label
         self._boundary(self._sync)
+
+    def plan(self) -> Plan:
+        """How the last collective, and the last exchange between elements, went about it, and at which prices.
+
+        The collective is as this process knows it: where only the root knows the size, only it has prices.
+        """
+        element = self._task.element
+        return Plan(self._task.chosen, element.transport.chosen, element.machine)
 
     # ------------------------------------------------------------------------------- memory
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import sys
@@ -19,7 +20,12 @@ from typing import Any
 
 from bsp.build import build, difference
 from bsp.check import Checker
-from bsp.element import Element
+from bsp.cost.machine_file import to_machine
+from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.recorder import Recorder
+from bsp.cost.trace import record, write
+from bsp.element import Element, Layout
+from bsp.errors import NoRoom
 from bsp.transport import Solo, Transport
 from bsp.verdict import Verdict
 from bsp.world import hosting
@@ -69,18 +75,20 @@ def run_element(settings: dict[str, Any], program: list[str]) -> None:
     """The element's life."""
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
+    profile = settings.get("machine")
+    machine = DEFAULT if profile is None else to_machine(profile)
     if under_mpi:
         from mpi4py import MPI
 
         from bsp.mpi import MpiTransport
 
         if MPI.COMM_WORLD.size > 1:
-            transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"])
+            transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"], machine)
             differs = difference(transport.gather(build()))
             if differs is not None and transport.index == 0:
                 print(f"bsprun: note: {differs}", file=sys.stderr)
     try:
-        status, said = _run(settings, program, transport)
+        status, said = _run(settings, program, transport, machine)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
@@ -102,37 +110,79 @@ def _tell(path: str | None, status: int, said: str) -> bool:
     return True
 
 
-def _run(settings: dict[str, Any], program: list[str], transport: Transport) -> tuple[int, str]:
+def _run(settings: dict[str, Any], program: list[str], transport: Transport, machine: Machine) -> tuple[int, str]:
     """The program on this element; the job's exit status and what to say about it on stderr."""
     checker = Checker.of(settings, transport)
     if program[0] == "--function":
         from bsp.runner import serve
 
-        status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, checker)
+        status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, machine, checker)
         if checker is not None and not status:
             checker.keep(transport)
         return status, ""
-    script: Script | None = None
-    wrong = ""
     try:
         script = load(program)
     except (OSError, SyntaxError, ValueError, ImportError) as error:
-        wrong = "".join(traceback.format_exception_only(error))
-    if script is None:
-        return 1, wrong
+        return 1, "".join(traceback.format_exception_only(error))
+    if settings.get("predict") is not None:
+        return _predict(settings, program, script, machine)
     if transport.index == 0 and settings.get("stdin") is not None:
         _read_from(*settings["stdin"])
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
     if checker is not None and checker.shuffles and transport.index == 0:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
-    element = Element(settings["nprocs"], transport, settings["seed"], checker)
-    element.host(_executing(script.code), script.main_module)
+    nprocs, seed = settings["nprocs"], settings["seed"]
+    recorder = None
+    if settings.get("trace") is not None:
+        layout = Layout(nprocs, transport.elements)
+        recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
+    element = Element(nprocs, transport, seed, checker, machine, recorder)
+    element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()
     if checker is not None:
         checker.keep(transport)
+    if recorder is not None:
+        notes = [f"the program failed: {verdict.failure}"] if verdict.failure is not None else []
+        found = record(recorder, transport, program, seed, notes)
+        if found is not None:
+            write(found, settings["trace"])
     return verdict.status, explanation(verdict)
+
+
+def _predict(settings: dict[str, Any], program: list[str], script: Script, machine: Machine) -> tuple[int, str]:
+    """What the script would cost, to where the launcher reads it; what it prints is nobody's."""
+    from bsp.cost.predict import no_input, predicted
+
+    said, stdout, stderr = io.StringIO(), sys.stdout, sys.stderr
+
+    def host(element: Element) -> None:
+        element.host(executing(script.code), script.main_module)
+
+    def say(text: str) -> None:
+        print(f"bsprun: predict: {text}", file=stderr, flush=True)
+
+    with open(os.devnull, "w") as nobody:
+        sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
+        try:
+            found, verdict, _ = predicted(
+                host, settings["nprocs"], settings["predict"]["elements"], machine, settings["seed"],
+                settings["predict"]["abstract"], program, say,
+            )  # fmt: skip
+        except NoRoom as wrong:
+            return 2, f"bsprun: error: {wrong}\n"
+        finally:
+            sys.stdout, sys.stderr = stdout, stderr
+    if verdict.failure is None and not verdict.status:
+        sys.stderr.write(said.getvalue())
+        write(found, settings["trace"])
+        return 0, ""
+    last = (verdict.farewell or said.getvalue()).strip().rpartition("\n")[2]
+    ended = f"{program[0]} ends with status {verdict.status}" + (f": {last}" if last else "")
+    what = str(verdict.failure) if verdict.failure is not None else ended
+    hint = "" if len(program) > 1 else "; its arguments, if it needs any, stand after the script"
+    return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
 
 
 def _read_from(path: str, offset: int) -> None:
@@ -145,7 +195,7 @@ def _read_from(path: str, offset: int) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
 
 
-def _executing(code: CodeType) -> Callable[[Any], Any]:
+def executing(code: CodeType) -> Callable[[Any], Any]:
     def body(task: Any) -> None:
         exec(code, task.main.__dict__)
 

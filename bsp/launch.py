@@ -44,6 +44,10 @@ class Launch:
     blas_threads: int | None = None
     hostfile: str | None = None
     mpi_args: list[str] = field(default_factory=list)
+    machine: dict[str, Any] | None = None  # the profile that choices are made by, frozen here (D5)
+    trace: str | None = None  # a file for the record of the run
+    predict: dict[str, Any] | None = None  # to be priced instead: on how many elements, whether abstract
+    progress: bool = False  # a live line on stderr
 
     @property
     def local(self) -> bool:
@@ -53,6 +57,9 @@ class Launch:
     def command(self, **job: Any) -> list[str]:
         """The command line that runs the elements; `job` are settings of this one pass."""
         settings = {"nprocs": self.nprocs, "seed": self.seed, "schedule": self.schedule, **job}
+        for name in ("machine", "trace", "predict", "progress"):
+            if getattr(self, name):
+                settings[name] = getattr(self, name)
         element = [sys.executable, "-m", "bsp.start", json.dumps(settings), *self.program]
         if self.elements == 1 and self.local:
             return element
@@ -135,10 +142,11 @@ def _one_pass(job: Launch, **settings: Any) -> int:
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         report = os.path.join(folder, "status")
         passed = _stdin_to_open() if job.elements > 1 and job.local else None
+        closed = passed is not None or job.predict is not None  # a prediction has no input
         if job.local:
             settings["keeper"] = os.getpid()
         command = job.command(status=report, stdin=passed, **settings)
-        code = _watch(command, os.environ | job.environment(), subprocess.DEVNULL if passed else None)
+        code = _watch(command, os.environ | job.environment(), subprocess.DEVNULL if closed else None)
         if os.path.exists(report):
             with open(report) as file:
                 told = json.load(file)

@@ -14,22 +14,28 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from bsp.cost import DEFAULT
+from bsp.choice import Choice
+from bsp.cost.model import DEFAULT, Machine
 from bsp.exchange import Blocks, Traffic, choose_large, choose_small, exchange
 from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
+_PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, one way
+
 
 class MpiTransport:
     """This rank among the ranks of a communicator."""
 
-    def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0) -> None:
+    def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0, machine: Machine = DEFAULT) -> None:
         self.comm = comm.Dup()
         self.index = comm.rank
         self.elements = comm.size
         self._schedule = schedule
         self._seed = seed
+        self._machine = machine
+        self.chosen: Choice | None = None
+        self.moved: str | None = None
         self._alltoall = self.comm.Alltoall
         self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
         self._use(_SLOTS[0])
@@ -116,8 +122,11 @@ class MpiTransport:
         if flags & BODY:
             out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
             into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
-            kind = choose_small(self._traffic(), DEFAULT) if self._schedule == "auto" else self._schedule
-            self._move(out, into, kind, headers[0].superstep)
+            if self._schedule == "auto":
+                choice = choose_small(self._traffic(), self._machine)
+            else:
+                choice = Choice(f"packets between {self.elements} elements", self._schedule, True, ())
+            self._move(out, into, choice, headers[0].superstep)
             found |= {k: body.data for k, (body,) in into.items()}
             self._bodies = {}
         if longest:
@@ -137,20 +146,22 @@ class MpiTransport:
     # ------------------------------------------------------------------ blocks
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
-        kind = self._schedule
-        if kind == "auto" and self.elements == 2:
-            kind = "latin"
-        elif kind == "auto":
+        if self._schedule != "auto":
+            choice = Choice(f"blocks between {self.elements} elements", self._schedule, True, ())
+        elif self.elements == 2:
+            choice = _PAIR
+        else:
             sizes = [sum(block.nbytes for block in out.get(k, ())) for k in range(self.elements)]
-            kind = choose_large(self.comm, self._traffic(), sizes)
-        self._move(out, into, kind, superstep)
+            choice = choose_large(self.comm, self._traffic(), sizes, self._machine)
+        self._move(out, into, choice, superstep)
 
     def _traffic(self) -> Traffic:
         headers = self.headers()
         return Traffic([header.row_total for header in headers], [header.row_count for header in headers])
 
-    def _move(self, out: Blocks, into: Blocks, kind: str, superstep: int) -> None:
-        exchange(self.comm, out, into, kind, (self._seed, superstep))
+    def _move(self, out: Blocks, into: Blocks, choice: Choice, superstep: int) -> None:
+        self.chosen, self.moved = choice, choice.chosen
+        exchange(self.comm, out, into, choice.chosen, (self._seed, superstep))
 
     def abort(self) -> None:
         MPI.COMM_WORLD.Abort(1)

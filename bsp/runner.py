@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bsp.cost.machine_file import Profile, profile_of, to_machine
+from bsp.cost.model import DEFAULT, Machine
 from bsp.element import Element
 from bsp.errors import LaunchError, ProcessFailed
 from bsp.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
@@ -28,6 +30,7 @@ def run(
     check: bool = False,
     schedule: str = "auto",
     blas_threads: int | None = None,
+    machine: Machine | str | os.PathLike[str] | None = None,
 ) -> list[Any]:
     """Run `main(proc, *args)` on `nprocs` processes and return their results, by pid.
 
@@ -38,6 +41,8 @@ def run(
     check : also look for overlaps, and run a second time in another order of turns (see bsp.check).
     schedule : "auto", "latin", "bruck" or "two-phase".
     blas_threads : 1 if nprocs > 1 unless given (D8).
+    machine : what choices are made by: a Machine, a machine file, or a name that `bsprun --machine` knows.
+        None: what `bsp probe` has measured here for this many elements, else a default.
     Raises what the program raised, with a note that names the process and the superstep.
     """
     if engine not in ("plain", "world"):
@@ -54,13 +59,14 @@ def run(
     if elements > nprocs and engine == "plain":
         raise LaunchError(f"bsp.run: {elements} elements for {nprocs} processes; at most one element a process")
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
+    profile = profile_of(machine, elements)
     if engine == "plain" and elements > 1:
-        return _in_a_job(main, args, nprocs, elements, seed, check, schedule, blas_threads)
+        return _in_a_job(main, args, nprocs, elements, seed, check, schedule, blas_threads, profile)
 
     def once(checker: Any) -> list[Any]:
         if engine == "world":
-            return _in_world(main, args, nprocs, seed, checker, schedule)
-        return run_here(main, args, nprocs, Solo(), seed, checker)
+            return _in_world(main, args, nprocs, seed, checker, schedule, profile)
+        return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker)
 
     with blas_limit(threads):
         if not check:
@@ -71,10 +77,11 @@ def run(
 
 
 def run_here(
-    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int, checker: Any = None
-) -> list[Any]:
+    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int,
+    machine: Machine = DEFAULT, checker: Any = None,
+) -> list[Any]:  # fmt: skip
     """`main` on this element and the others of `transport`; results by pid, on every element."""
-    element = Element(nprocs, transport, seed, checker)
+    element = Element(nprocs, transport, seed, checker, machine)
     element.host(lambda task: main(handle(task), *args))
     with hosting(element):
         verdict = element.run()
@@ -111,20 +118,22 @@ def raise_failure(verdict: Verdict, element: Element) -> None:
 
 
 def _in_world(
-    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, seed: int, checker: Any, schedule: str
-) -> list[Any]:
+    main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, seed: int, checker: Any, schedule: str,
+    profile: Profile | None,
+) -> list[Any]:  # fmt: skip
     from mpi4py import MPI
 
     from bsp.mpi import MpiTransport
 
     world = MPI.COMM_WORLD
+    machine = to_machine(world.bcast(profile))  # rank 0's: the ranks may be on machines of their own
     hosts = world.Split(0 if world.rank < nprocs else 1)  # ranks beyond p have no process
     results: list[Any] | None = None
     error: BaseException | None = None
     if world.rank < nprocs:
-        transport: Transport = MpiTransport(hosts, schedule, seed) if hosts.size > 1 else Solo()
+        transport: Transport = MpiTransport(hosts, schedule, seed, machine) if hosts.size > 1 else Solo()
         try:
-            results = run_here(main, args, nprocs, transport, seed, checker)
+            results = run_here(main, args, nprocs, transport, seed, machine, checker)
         except BaseException as raised:  # noqa: BLE001 - idle ranks are told as well
             error = raised
     hosts.Free()
@@ -149,6 +158,7 @@ def _in_a_job(
     check: bool,
     schedule: str,
     blas_threads: int | None,
+    profile: Profile | None,
 ) -> list[Any]:
     """Start an MPI job that runs `main`, and fetch its results."""
     import cloudpickle
@@ -160,7 +170,7 @@ def _in_a_job(
             cloudpickle.dump((main, args), file)
         job = Launch(
             nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
-            program=["--function", request, answer],
+            program=["--function", request, answer], machine=profile,
         )  # fmt: skip
         status = start(job)
         if status == 130:
@@ -175,7 +185,9 @@ def _in_a_job(
     return done
 
 
-def serve(request: str, answer: str, nprocs: int, seed: int, transport: Transport, checker: Any) -> int:
+def serve(
+    request: str, answer: str, nprocs: int, seed: int, transport: Transport, machine: Machine, checker: Any
+) -> int:
     """In an element of the job that `run` started: the function, and its results to where they are read."""
     import cloudpickle
 
@@ -184,7 +196,7 @@ def serve(request: str, answer: str, nprocs: int, seed: int, transport: Transpor
         main, args = pickle.load(file)
     results, error, status = None, None, 0
     try:
-        results = run_here(main, args, nprocs, transport, seed, checker)
+        results = run_here(main, args, nprocs, transport, seed, machine, checker)
     except BaseException as raised:  # noqa: BLE001 - it is raised again where run was called
         error, status = raised, 1
     if transport.index == 0:

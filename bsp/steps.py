@@ -21,6 +21,7 @@ from bsp.source import here
 from bsp.task import Call
 
 if TYPE_CHECKING:
+    from bsp.choice import Choice
     from bsp.handle import Process
 
 Packed = np.ndarray | bytes  # a value as it travels: an array of numbers, or a pickle
@@ -39,6 +40,7 @@ class Steps:
         self._taken = 0
         self.hint = 0
         self.note: Any = None
+        self._choice: Choice | None = None
         self.ranks: Sequence[int] = range(proc.nprocs)
         self._group_tag: bytes | None = None
         self.me = proc.pid
@@ -70,6 +72,9 @@ class Steps:
         """
         contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
         call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
+        if self._taken == 0:
+            self._choice = self._task.choice
+        self._task.choice = self._choice
         self._taken += 1
         self.hint = self._task.boundary(call)
         arrived, self._channel.arrived = self._channel.arrived, []

@@ -25,6 +25,7 @@ from bsp.source import Line, here, importing, user_line
 if TYPE_CHECKING:
     import greenlet
 
+    from bsp.choice import Choice
     from bsp.coarray import Coarray
     from bsp.element import Element
     from bsp.handle import Process
@@ -84,6 +85,10 @@ class Task:
         self.contexts = {0: Context(0), 1: Context(1)}
         self._next_context = 2
         self.handle: Process | None = None
+        self.label: str | None = None  # of the superstep under way
+        self.choice: Choice | None = None  # the algorithm of the collective under way
+        self.chosen: Choice | None = None  # that of the last collective
+        self.round: tuple[int, int] | None = None  # the pass of its outermost `rounds`, and of how many
         self.stream = GlobalStream(seed, pid)
         self.text: io.BytesIO | None = None
         self.stdout: TextIO = sys.stdout

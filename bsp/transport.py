@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bsp.choice import Choice
 from bsp.header import Header
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
@@ -21,6 +22,8 @@ class Transport(Protocol):
 
     index: int
     elements: int
+    chosen: Choice | None  # the last schedule of an exchange, and what the others were priced at
+    moved: str | None  # how data travelled in this superstep; who reads it sets it back to None
 
     def clock(self) -> float:
         """Seconds since the job began, as this element sees it."""
@@ -61,6 +64,8 @@ class Solo:
 
     index = 0
     elements = 1
+    chosen: Choice | None = None
+    moved: str | None = None
 
     def __init__(self) -> None:
         self._began = time.perf_counter()

@@ -19,6 +19,9 @@ if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder
     os.makedirs(own_folder, exist_ok=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = own_folder
 
+# what `bsp probe` has measured here would change which algorithms run, and what they cost
+os.environ["BSP_MACHINES"] = os.path.join(os.path.dirname(__file__), "no-machines")
+
 # every rank must draw the same examples
 hypothesis.settings.register_profile("same everywhere", derandomize=True, deadline=None, database=None)
 hypothesis.settings.load_profile("same everywhere")

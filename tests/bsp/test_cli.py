@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import bsp.cli
+import bsp.tool
 from bsp.launch import MOST_ELEMENTS_A_CORE, cores
 
 pytestmark = pytest.mark.solo
@@ -202,12 +203,12 @@ def test_help_fits_a_screen_opens_with_two_examples_and_closes_with_the_statuses
 
 
 def test_bsp_without_a_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bsp.cli.bsp([]) == 2
+    assert bsp.tool.bsp([]) == 2
     assert "doctor" in capsys.readouterr().out
 
 
 def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixture[str]) -> None:
-    assert bsp.cli.bsp(["doctor"]) == 0
+    assert bsp.tool.bsp(["doctor"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
     assert [line.split()[0] for line in out.splitlines()] == [
@@ -219,8 +220,8 @@ def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixt
 def test_doctor_without_mpi_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
-    assert bsp.cli.bsp(["doctor"]) == 1
+    monkeypatch.setattr("bsp.tool.find_mpiexec", lambda: None)
+    assert bsp.tool.bsp(["doctor"]) == 1
     assert capsys.readouterr().out.endswith("pip install 'nonstop-bsp[mpi]'\n")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import bsp
 from bsp.choice import value_prices
-from bsp.cost import Machine
+from bsp.cost.model import Machine
 
 PROCS = [1, 2, 3, 4, 7, 12]
 ROOTED = [None, "one-phase", "tree-2", "tree-4", "tree-16"]
@@ -271,7 +271,8 @@ def test_the_choice_is_the_cheapest_by_the_machine() -> None:
     near = Machine(p=64, g=1.0, L=1.0, o=1e6)  # messages are dear: as few as can be
     wide = Machine(p=64, g=1e3, L=1.0, o=0.0)  # words are dear: move each twice and no more
     prices = {
-        name: value_prices(machine, 1000, 1, True) for name, machine in (("far", far), ("near", near), ("wide", wide))
+        name: value_prices(machine, 64, 1000, 1, True)
+        for name, machine in (("far", far), ("near", near), ("wide", wide))
     }
     cheapest = {name: min(found, key=found.__getitem__) for name, found in prices.items()}
     assert cheapest["far"] == "one-phase"

@@ -1,0 +1,237 @@
+"""Machine files: a machine, how it was measured or where its figures come from, as TOML for people to read.
+
+The launcher passes what it has read here to the elements, so this module needs no NumPy.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bsp.errors import MachineError
+
+if TYPE_CHECKING:
+    from bsp.cost.model import Machine
+
+FORMAT, VERSION = "bsp-machine", 1
+READY_MADE = Path(__file__).parent / "machines"
+RATES = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
+
+_NUMBERS = ("r", "g", "L", "o")
+_LEVEL_NUMBERS = ("g", "o", "L")
+
+Profile = dict[str, Any]  # a machine file's contents, checked
+
+
+def cache() -> Path:
+    """Where `bsp probe` keeps what it has measured: $BSP_MACHINES, or in the user's cache folder."""
+    named = os.environ.get("BSP_MACHINES")
+    if named:
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nonstop-bsp" / "machines"
+
+
+def read(path: str | os.PathLike[str]) -> Profile:
+    """A machine file, checked; MachineError says what is wrong with it."""
+    where = f"machine file '{os.fspath(path)}'"
+    try:
+        text = Path(path).read_bytes().decode()
+        found = tomllib.loads(text)
+    except FileNotFoundError:
+        ready = ", ".join(sorted(known.stem for known in READY_MADE.glob("*.toml")))
+        raise MachineError(f"{where} does not exist; make one with `bsp probe -o`, or name one of: {ready}") from None
+    except (OSError, UnicodeDecodeError) as wrong:
+        raise MachineError(f"{where} cannot be read: {wrong}") from None
+    except tomllib.TOMLDecodeError as wrong:
+        raise MachineError(f"{where} is damaged: {wrong}; make a new one with `bsp probe -o`") from None
+    return checked(found, where)
+
+
+def checked(found: Mapping[str, Any], where: str) -> Profile:
+    """`found` if it is a machine; else MachineError names the place and what belongs there."""
+    if found.get("format") != FORMAT:
+        raise MachineError(f'{where} is no machine file: it does not say format = "{FORMAT}"; see `bsp probe -o`')
+    if found.get("version") != VERSION:
+        raise MachineError(
+            f"{where} is of version {found.get('version')!r}, not {VERSION}; probe anew with `bsp probe`"
+        )
+    kind = found.get("kind")
+    if kind not in ("measured", "imagined"):
+        raise MachineError(f'{where}: kind = {kind!r}; it is "measured" or "imagined"')
+    machine = _table(found, "machine", where)
+    elements = machine.get("p")
+    if not isinstance(elements, int) or isinstance(elements, bool) or elements < 1:
+        raise MachineError(f"{where}: [machine] p = {elements!r}; the number of elements, an integer of 1 or more")
+    for name in _NUMBERS:
+        _positive(machine, name, f"{where}: [machine]")
+    if "slowdown" in machine:
+        _positive(machine, "slowdown", f"{where}: [machine]")
+    if kind == "measured":
+        measured = _table(found, "measured", where)
+        for name in ("host", "cpu", "mpiexec"):
+            if not isinstance(measured.get(name), str):
+                raise MachineError(f"{where}: [measured] {name} = {measured.get(name)!r}; a text")
+    if "rates" in found:
+        rates = _table(found, "rates", where)
+        for name in RATES:
+            _positive(rates, name, f"{where}: [rates]")
+    levels = found.get("levels", [])
+    if not isinstance(levels, list) or not all(isinstance(level, dict) for level in levels) or len(levels) == 1:
+        raise MachineError(f"{where}: [[levels]] are two tables or more, innermost first, or none")
+    for k, level in enumerate(levels):
+        place = f"{where}: [[levels]] number {k + 1},"
+        for name in _LEVEL_NUMBERS:
+            _positive(level, name, place)
+        ports = level.get("ports", 1)
+        if not isinstance(ports, int) or ports < 1:
+            raise MachineError(f"{place} ports = {ports!r}; elements that share one, 1 or more")
+        blocks = level.get("blocks", [])
+        sizes = [size for size, _ in blocks] if _pairs(blocks) else [0]
+        if sizes != sorted(set(sizes)) or any(number <= 0 for pair in blocks for number in pair):
+            raise MachineError(f"{place} blocks: pairs [bytes, g], both above 0, by ascending size")
+    return dict(found)
+
+
+def _pairs(blocks: Any) -> bool:
+    return isinstance(blocks, list) and all(
+        isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, (int, float)) for x in pair) for pair in blocks
+    )
+
+
+def _table(found: Mapping[str, Any], name: str, where: str) -> Mapping[str, Any]:
+    table = found.get(name)
+    if not isinstance(table, dict):
+        raise MachineError(f"{where}: [{name}] is missing")
+    return table
+
+
+def _positive(table: Mapping[str, Any], name: str, place: str) -> None:
+    if name not in table:
+        raise MachineError(f"{place} {name} is missing")
+    value = table[name]
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise MachineError(f"{place} {name} = {value!r}; a number above 0")
+
+
+def cached() -> Iterator[tuple[Path, Profile | MachineError]]:
+    """The files of the cache, by name; what is wrong with one stands for it."""
+    for path in sorted(cache().glob("*.toml")):
+        try:
+            yield path, read(path)
+        except MachineError as wrong:
+            yield path, wrong
+
+
+def here(mpiexec: str | None) -> dict[str, str]:
+    """What a measured file must have been measured with, to be of this machine."""
+    return {
+        "host": socket.gethostname(),
+        "cpu": _cpu(),
+        "mpiexec": os.path.realpath(mpiexec) if mpiexec else "none",
+    }
+
+
+def host_id() -> str:
+    """This host, as `Machine.host` names it."""
+    return f"{socket.gethostname()} ({_cpu()})"
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cache_name(elements: int) -> str:
+    """The cache's file for this host and a number of elements."""
+    return f"{socket.gethostname()}-{elements}.toml"
+
+
+def matching(elements: int, mpiexec: str | None) -> Profile | None:
+    """The cached profile of this host, MPI and number of elements, if there is one."""
+    path = cache() / cache_name(elements)
+    if not path.exists():
+        return None
+    try:
+        profile = read(path)
+    except MachineError:
+        return None  # `bsp probe --list` shows what is wrong with it
+    measured = profile.get("measured", {})
+    fits = all(measured.get(key) == value for key, value in here(mpiexec).items())
+    return profile if fits and profile["machine"]["p"] == elements else None
+
+
+def named(name: str) -> Profile:
+    """`--machine NAME`: a file, a ready-made machine, a cached one, or NETWORK:P of Table 1.1."""
+    if os.path.exists(name) or os.sep in name or name.endswith(".toml"):
+        return read(name)
+    for folder in (READY_MADE, cache()):
+        if (folder / f"{name}.toml").exists():
+            return read(folder / f"{name}.toml")
+    network, _, size = name.partition(":")
+    if size:
+        from bsp.cost.model import NETWORKS, on_network
+
+        if network not in NETWORKS or not size.isdecimal() or int(size) < 1:
+            raise MachineError(
+                f"--machine {name}: NETWORK:P with a network of {', '.join(NETWORKS)} and P of 1 or more"
+            )
+        return of_machine(on_network(network, int(size)))
+    return read(name)
+
+
+def of_machine(machine: Machine) -> Profile:
+    """A machine as a profile."""
+    levels = [
+        {"name": level.name, "g": level.g, "o": level.o, "L": level.L, "ports": level.ports,
+         "blocks": [list(pair) for pair in level.blocks]} | ({} if level.fine is None else {"fine": level.fine})
+        for level in machine.levels
+    ]  # fmt: skip
+    return {
+        "format": FORMAT, "version": VERSION, "kind": machine.kind, "name": machine.name,
+        "machine": {"p": machine.p, "r": machine.r, "g": machine.g, "L": machine.L, "o": machine.o,
+                    "memory": machine.memory, "slowdown": machine.slowdown},
+        "rates": dict(machine.rates), "levels": levels,
+    }  # fmt: skip
+
+
+def profile_of(machine: Machine | str | os.PathLike[str] | None, elements: int) -> Profile | None:
+    """What a caller names as a machine; None: what was measured here, or None for the default."""
+    from bsp.cost.model import Machine
+    from bsp.launch import find_mpiexec
+
+    if machine is None:
+        return matching(elements, find_mpiexec())
+    return of_machine(machine) if isinstance(machine, Machine) else named(os.fspath(machine))
+
+
+def to_machine(profile: Profile | None) -> Machine:
+    """The machine of a checked profile; the default one without."""
+    from bsp.cost.model import DEFAULT, Level, Machine
+
+    if profile is None:
+        return DEFAULT
+    table = profile["machine"]
+    levels = tuple(
+        Level(
+            level.get("name", f"level {k}"), level["g"], level["o"], level["L"],
+            tuple((size, g) for size, g in level.get("blocks", ())), level.get("fine"), level.get("ports", 1),
+        )
+        for k, level in enumerate(profile.get("levels", ()))
+    )  # fmt: skip
+    return Machine(
+        p=table["p"], r=table["r"], g=table["g"], L=table["L"], o=table["o"], name=profile.get("name", "unnamed"),
+        kind=profile["kind"], memory=table.get("memory", 0.0), levels=levels, rates=profile.get("rates", {}),
+        slowdown=table.get("slowdown", 1.0),
+        host="{host} ({cpu})".format(**profile["measured"]) if "measured" in profile else "",
+    )  # fmt: skip

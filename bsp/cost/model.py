@@ -1,0 +1,228 @@
+"""The cost of a superstep, of a program, and the machine they run on.  Nothing here measures or runs.
+
+A superstep in which the busiest element computes for w, and at most h words leave or enter an element
+in m blocks of s bytes, takes
+
+    T = w + L + o·m + g(s)·h                                   (flop-times; McColl 1.5.2, with o and g(s))
+
+which for large blocks and few messages is McColl's w + g·h + L, and summed over a program W + g·H + L·S.
+Everything is in flop-times, the time of one operation; r, in flop/s, turns them into seconds.
+
+A machine may have *levels* (inside an element, inside a node, between nodes), each with its own g, o and L.
+Words that cross a level are counted at its *ports*: what a node shares is summed over the node.  One level
+is the classical model.  Words put one by one (`put_each`, scalar puts) cost `fine` instead of g(s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import log2, sqrt
+from typing import NamedTuple
+
+import numpy as np
+
+WORD = 8  # bytes
+
+
+class Traffic(NamedTuple):
+    """What crosses one level in a superstep, at each of its ports: arrays of shape (supersteps, ports)."""
+
+    blocks: np.ndarray
+    words: np.ndarray  # in blocks
+    fine: np.ndarray  # one by one
+
+    def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]
+        return Traffic(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+@dataclass(frozen=True)
+class Level:
+    """What moving words costs between the parts of one kind; flop-times.
+
+    g     : a word of 8 bytes in large blocks.  `blocks` has it by block size: ((bytes, g), ...), ascending.
+    o     : a block.
+    L     : a superstep; on the innermost level a process's turn in it.
+    fine  : a word put one by one; None: g.
+    ports : elements that share a port to this level: 1, or the elements of a node.
+    """
+
+    name: str
+    g: float
+    o: float
+    L: float
+    blocks: tuple[tuple[int, float], ...] = ()
+    fine: float | None = None
+    ports: int = 1
+
+    def g_of(self, block_bytes: np.ndarray | float) -> np.ndarray:
+        """g for blocks of this size: interpolated over the logarithm of the size, constant beyond both ends."""
+        if not self.blocks:
+            return np.full(np.shape(block_bytes), self.g)
+        sizes, costs = zip(*self.blocks, strict=True)
+        found: np.ndarray = np.interp(np.log2(np.maximum(block_bytes, 1.0)), np.log2(sizes), costs)
+        return found
+
+    def cost(self, traffic: Traffic) -> np.ndarray:
+        """o·m + g(s)·h at each port."""
+        blocks, words, fine = traffic
+        size = WORD * words / np.maximum(blocks, 1)
+        fine_g = self.g if self.fine is None else self.fine
+        priced: np.ndarray = self.o * blocks + self.g_of(size) * words + fine_g * fine
+        return priced
+
+
+@dataclass(frozen=True)
+class Machine:
+    """(p, r, g, L), and the overhead o of a message: the machine as choices and prices see it.
+
+    p : elements.  r : flop/s of one element, all busy.  g : flop-times a word.  L : flop-times a superstep.
+    o : flop-times a message.  memory : bytes an element may use, 0 if unknown.
+    levels : innermost first, the first of them inside an element; empty: one level, the classical model.
+    rates : flop/s by class of work: blas1, blas2, blas3, elementwise, and bandwidth in bytes/s.
+    slowdown : how much longer work takes with all elements busy than with one alone.
+    kind : measured, imagined, or default.  host : where it was measured.
+    """
+
+    p: int = 1
+    r: float = 2e9
+    g: float = 4.0
+    L: float = 2e4
+    o: float = 2e3
+    name: str = "default"
+    kind: str = "default"
+    memory: float = 0.0
+    levels: tuple[Level, ...] = ()
+    rates: Mapping[str, float] = field(default_factory=dict, hash=False)
+    slowdown: float = 1.0
+    host: str = ""
+
+    def price(self, h: float, supersteps: float = 1, messages: float = 0, w: float = 0.0) -> float:
+        """Flop-times of `supersteps` that move `h` words in all, the busiest process sending `messages`."""
+        return w + self.g * h + self.o * messages + self.L * supersteps
+
+    @property
+    def outer(self) -> tuple[Level, ...]:
+        """The levels between elements, inner ones first."""
+        return self.levels[1:] or (Level("elements", self.g, self.o, self.L),)
+
+    @property
+    def inside(self) -> Level | None:
+        """What traffic between processes of one element costs; None: nothing, as in the classical model."""
+        return self.levels[0] if self.levels else None
+
+    def using(self, elements: int) -> Machine:
+        """The machine as a program on this many of its elements sees it.
+
+        Fewer elements meet faster: L shrinks with the logarithm (a barrier is a tree).  One element alone
+        meets nobody, and its work is not slowed by others.
+        """
+        if elements >= self.p:
+            return self
+        share = log2(elements) / log2(self.p)
+        levels = tuple(replace(level, L=level.L * share) if k else level for k, level in enumerate(self.levels))
+        slowdown = 1 + (self.slowdown - 1) * (elements - 1) / (self.p - 1)
+        return replace(self, p=elements, L=self.L * share, levels=levels, slowdown=slowdown)
+
+    def seconds(self, work: np.ndarray, hosted: int, between: Sequence[Traffic], inside: Traffic) -> np.ndarray:
+        """The time of each superstep.
+
+        work    : seconds of computing, shape (supersteps, elements).
+        hosted  : processes on the fullest element.
+        between : one Traffic for each of `outer`;  inside : what stays inside elements, ports = elements.
+        """
+        flops = np.zeros(len(work))
+        for level, traffic in zip(self.outer, between, strict=True):
+            flops = flops + level.L + level.cost(traffic).max(axis=1)
+        if self.inside is not None:
+            flops = flops + self.inside.L * hosted + self.inside.cost(inside).max(axis=1)
+        total: np.ndarray = work.max(axis=1) + flops / self.r
+        return total
+
+    def classical(self) -> str:
+        """One line for people."""
+        return f"(p, r, g, L) = ({self.p}, {self.r / 1e9:.3g} Gflop/s, {self.g:.3g}, {self.L:.3g})"
+
+
+DEFAULT = Machine()
+
+
+class Classical(NamedTuple):
+    """W + g·H + L·S of a program, in flop-times."""
+
+    W: float
+    H: float
+    S: float
+    g: float
+    L: float
+
+    @property
+    def total(self) -> float:
+        """The cost."""
+        return self.W + self.g * self.H + self.L * self.S
+
+    def __str__(self) -> str:
+        return (
+            f"W + g·H + L·S = {self.W:.3g} + {self.g:.3g}·{self.H:.3g} + {self.L:.3g}·{self.S:.0f} "
+            f"= {self.total:.3g} flop-times"
+        )
+
+    def balance(self) -> list[str]:
+        """Whether the machine is balanced for the program: g < W/H and L < W/S (McColl 1.7.3), in sentences."""
+        said = []
+        for name, cost, count, what, cure in (
+            ("g", self.g, self.H, "words", "move fewer words for each operation, or more work between them"),
+            ("L", self.L, self.S, "supersteps", "join supersteps, or give each more work"),
+        ):
+            if not count:
+                said.append(f"{name}: no {what}, any {name} will do")
+            elif cost < self.W / count:
+                said.append(f"{name} = {cost:.3g} < {self.W / count:.3g} = W/{'HS'[name == 'L']}: balanced")
+            else:
+                said.append(
+                    f"{name} = {cost:.3g} >= {self.W / count:.3g} = W/{'HS'[name == 'L']}: "
+                    f"{'communication' if name == 'g' else 'synchronisation'} costs more than computing; {cure}"
+                )
+        return said
+
+
+# McColl 1.7.3, Table 1.1: asymptotic g and L of p processors, small constants ignored
+NETWORKS = {
+    "ring": (lambda p: p, lambda p: p),
+    "2d-array": (sqrt, sqrt),
+    "butterfly": (log2, log2),
+    "hypercube": (lambda p: 1.0, log2),
+    "complete": (lambda p: 1.0, lambda p: 1.0),
+}
+
+
+def on_network(name: str, p: int, base: Machine = DEFAULT) -> Machine:
+    """A what-if: `base`'s processors, p of them, joined by a network of Table 1.1.
+
+    base.g and base.L are taken as the constants that the table ignores.  Raises KeyError for other names.
+    """
+    g_of, L_of = NETWORKS[name]
+    p = max(p, 2)  # a logarithm of one processor says nothing
+    return Machine(
+        p=p, r=base.r, g=base.g * g_of(p), L=base.L * L_of(p), o=base.o, name=f"{name}:{p}", kind="imagined",
+        memory=base.memory, rates=base.rates, slowdown=base.slowdown,
+    )  # fmt: skip
+
+
+def costings(
+    w: Iterable[tuple[float, float]], h: Iterable[tuple[float, float]], own: Iterable[float], g: float, L: float
+) -> dict[str, float]:
+    """Four prices of one program: normal, and with barriers, imbalance, or both removed (after Oxford's bspsig).
+
+    w, h : for each superstep (the most, the mean over processes), in seconds and in words.
+    own  : for each process its own sum of w + g·h, in seconds;  g, L : in seconds.
+    """
+    w, h, own = list(w), list(h), list(own)  # w may have one entry more: after the last superstep
+    most = sum(a for a, _ in w) + g * sum(a for a, _ in h)
+    mean = sum(b for _, b in w) + g * sum(b for _, b in h)
+    return {
+        "max_supersteps": most + L * len(h),
+        "max_async": max(own, default=0.0),
+        "volume": mean + L * len(h),
+        "min_async": sum(own) / len(own) if own else 0.0,
+    }

@@ -1,0 +1,189 @@
+"""What a run will cost, before it runs: all p processes in this one interpreter, priced as on a machine's elements.
+
+With real data every process computes for real, in turn, and its time is that of this machine: so words,
+messages and supersteps are exact, and time is scaled by r, with all elements busy.  MPI is never started.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TextIO
+
+import psutil
+
+from bsp.cost.account import starts
+from bsp.cost.machine_file import host_id, profile_of, to_machine
+from bsp.cost.model import Machine
+from bsp.cost.recorder import Recorder
+from bsp.cost.trace import headed, peak_bytes
+from bsp.cost.units import in_bytes
+from bsp.element import Element
+from bsp.errors import LaunchError, NoInput, NoRoom
+from bsp.launch import cores
+from bsp.source import here
+from bsp.verdict import Verdict
+from bsp.world import handle, hosting
+
+Host = Callable[[Element], None]
+_MEMORY_KEPT = 0.9  # of what is available, the share that a prediction may fill
+
+
+class Prediction(Sequence[dict[str, Any]]):
+    """The priced supersteps, in order: `prediction[0]["words"]`; the sums are attributes.
+
+    processes, supersteps, words, messages : counts;  seconds : predicted;  peak_bytes : of an element;
+    per_superstep : the rows;  record : everything, as `bsprun --predict --json` prints it.
+    """
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.record = record
+        self.processes: int = record["processes"]
+        self.supersteps: int = record["supersteps"]
+        self.words: int = record["words"]
+        self.messages: int = record["messages"]
+        self.seconds: float = record["seconds"]
+        self.peak_bytes: int = record["peak_bytes"]
+        self.per_superstep: list[dict[str, Any]] = record["per_superstep"]
+
+    def __len__(self) -> int:
+        return len(self.per_superstep)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.per_superstep[k]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.per_superstep)
+
+    def __str__(self) -> str:
+        from bsp.cost.tables import prediction_text
+
+        return prediction_text(self.record)
+
+    __repr__ = __str__
+
+
+def predict(
+    main: Callable[..., Any],
+    *args: Any,
+    nprocs: int | None = None,
+    machine: Machine | str | os.PathLike[str] | None = None,
+    elements: int | None = None,
+    seed: int = 0,
+    abstract: bool = False,
+    blas_threads: int | None = None,
+) -> Prediction:
+    """What `bsp.run(main, *args, nprocs=nprocs)` would cost on `machine`.
+
+    machine : a Machine, a machine file or a name that `bsprun --machine` knows; None: this one, as probed.
+    elements : how many of the machine's elements; None: as many as it has, at most nprocs.
+    abstract : carry arrays as shapes and count the work instead of doing it.
+    Raises what the program raises; ValueNeeded where an abstract program asks for a value.
+    """
+    from bsp.runner import blas_limit, raise_failure
+
+    here_first = min(nprocs or cores(), cores()) if elements is None and machine is None else (elements or 1)
+    model = to_machine(profile_of(machine, here_first))
+    nprocs = elements or model.p if nprocs is None else nprocs
+    if elements is None:
+        elements = min(nprocs, model.p if machine is not None else cores())
+    if nprocs < 1 or not 1 <= elements <= nprocs:
+        raise LaunchError(f"bsp.predict: {nprocs} processes on {elements} elements; 1 <= elements <= processes")
+
+    def host(element: Element) -> None:
+        element.host(lambda task: main(handle(task), *args))
+
+    with blas_limit(blas_threads if blas_threads is not None else 1 if nprocs > 1 else None):
+        record, verdict, element = predicted(
+            host, nprocs, elements, model, seed, abstract, getattr(main, "__name__", "")
+        )
+    raise_failure(verdict, element)
+    return Prediction(record)
+
+
+def predicted(
+    host: Host, nprocs: int, elements: int, machine: Machine, seed: int, abstract: bool = False,
+    program: Sequence[str] = (), say: Callable[[str], None] = lambda text: None,
+) -> tuple[dict[str, Any], Verdict, Element]:  # fmt: skip
+    """The record of a prediction, how the program ended, and the element that hosted it.
+
+    host : gives the element its processes.  say : what is told while it goes on.
+    """
+    seen = machine.using(elements)
+    recorder = Recorder(nprocs, elements, range(nprocs), seen)
+    element = Element(nprocs, None, seed, None, machine, recorder)
+    host(element)
+    scale, notes = _scale(seen)
+    recorder.work_of = lambda seconds: seconds * scale
+    me = psutil.Process()
+    held = me.memory_info().rss
+    growth: list[int] = []
+
+    def after_a_turn() -> None:
+        growth.append(me.memory_info().rss - held - sum(growth))
+        if len(growth) == 2:  # the second process shows what one more takes: the first has imported for all
+            recorder.after_a_turn = None
+            _room_for(nprocs, growth[0], max(growth[1], 0), say)
+
+    if nprocs > 1:
+        recorder.after_a_turn = after_a_turn
+    with hosting(element):
+        verdict = element.run()
+    assert recorder.account is not None
+    record = headed("prediction", program, seed, notes) | recorder.account.record(measured=False)
+    record["abstract"] = abstract
+    here_peak = peak_bytes()
+    first = starts(nprocs, elements)
+    record["per_element"] = [
+        {"element": k, "first_pid": first[k], "last_pid": first[k + 1] - 1,
+         "peak_bytes": held + (here_peak - held) * (first[k + 1] - first[k]) // nprocs}
+        for k in range(elements)
+    ]  # fmt: skip
+    record["peak_bytes"] = max(part["peak_bytes"] for part in record["per_element"])
+    return record, verdict, element
+
+
+def _scale(machine: Machine) -> tuple[float, list[str]]:
+    """What a second of computing here, on one core, takes on the machine; and what there is to say about it."""
+    if machine.kind == "default":
+        return 1.0, [
+            "the machine is a default, not measured: run `bsp probe` first; computing is taken to go as fast as here"
+        ]
+    if machine.kind == "measured" and machine.host == host_id():
+        return machine.slowdown, []
+    from bsp.cost.rates import quick_rate
+
+    return quick_rate() / machine.r, [f"computing is scaled to {machine.name} by r, from a short measurement here"]
+
+
+class _NoInput(io.TextIOBase):
+    """Standard input of a prediction: there is none."""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> str:
+        raise NoInput(
+            f"the script reads standard input ({here()}); a prediction has none: give it its data by file or argument"
+        )
+
+    readline = read  # type: ignore[assignment]
+
+
+def no_input() -> TextIO:
+    """A sys.stdin that says so when it is read."""
+    return _NoInput()  # type: ignore[return-value]
+
+
+def _room_for(nprocs: int, first: int, each: int, say: Callable[[str], None]) -> None:
+    """In the first superstep, before the third process starts: whether all of them fit here."""
+    available = psutil.virtual_memory().available
+    more = each * (nprocs - 2)
+    said = f"all {nprocs} processes run in this one and need about {in_bytes(first + each + more)}"
+    if more > _MEMORY_KEPT * available:
+        raise NoRoom(
+            f"--predict with real data: {said} ({in_bytes(each)} each); {in_bytes(available)} are free; "
+            "use --abstract, or fewer processes"
+        )
+    say(f"{said}; {in_bytes(available)} are free")

@@ -1,0 +1,54 @@
+"""How fast one element computes: flop/s by class of work, the best of many short measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+_COPIED = 32 << 20  # bytes: far beyond the caches
+
+
+def kernels() -> dict[str, tuple[Callable[[], object], float]]:
+    """For each class of work something to time, and its flops (bandwidth: its bytes)."""
+    rng = np.random.default_rng(0)
+    x, y, z = rng.random(8192), rng.random(8192), np.empty(8192)  # 192 KiB: in cache
+    a, b, c = rng.random((512, 512)), rng.random((256, 256)), np.empty((256, 256))
+    big, copy = np.ones(_COPIED // 8), np.empty(_COPIED // 8)
+    v = x[:512].copy()
+
+    def elementwise() -> None:
+        np.multiply(x, y, out=z)
+        np.add(z, x, out=z)
+
+    return {
+        "blas1": (lambda: x @ y, 2.0 * x.size),
+        "blas2": (lambda: a @ v, 2.0 * a.size),
+        "blas3": (lambda: np.matmul(b, b, out=c), 2.0 * 256**3),
+        "elementwise": (elementwise, 2.0 * x.size),
+        "bandwidth": (lambda: np.copyto(copy, big), 2.0 * _COPIED),
+    }
+
+
+def rate(run: Callable[[], object], amount: float, seconds: float = 0.02) -> float:
+    """The best of many runs within a time."""
+    run()
+    best, end = float("inf"), perf_counter() + seconds
+    while perf_counter() < end:
+        repeat = max(1, int(2e-4 / best)) if best < float("inf") else 1
+        began = perf_counter()
+        for _ in range(repeat):
+            run()
+        best = min(best, (perf_counter() - began) / repeat)
+    return amount / best
+
+
+def rates(seconds: float = 0.02) -> dict[str, float]:
+    """flop/s by class, and bandwidth in bytes/s, on this core as it is now."""
+    return {name: rate(run, amount, seconds) for name, (run, amount) in kernels().items()}
+
+
+def quick_rate() -> float:
+    """r, the rate of BLAS-1 work in cache, in a tenth of a second."""
+    return rate(*kernels()["blas1"], 0.1)

@@ -1,0 +1,91 @@
+"""Predictions and sweeps as text for a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bsp.cost.model import Classical
+from bsp.cost.units import in_bytes, in_seconds, in_words
+
+_WIDTH = 110
+_MOST_ROWS = 30
+
+
+def prediction_text(record: dict[str, Any]) -> str:
+    """The whole in three lines, then one row for each place in the program that ends supersteps."""
+    machine = record["machine"]
+    abstract = ", work counted by shape" if record.get("abstract") else ""
+    p, elements = record["processes"], record["elements"]
+    lines = [
+        f"{' '.join(record['program']) or 'program'}: {p} process{'es' * (p > 1)} on {elements} "
+        f"element{'s' * (elements > 1)} of {machine['name']} ({machine['kind']}){abstract}",
+        f"predicted {in_seconds(record['seconds'])}   {record['supersteps']} supersteps   "
+        f"{in_words(record['words'])} words   {in_words(record['messages'])} messages   "
+        f"{in_bytes(record['peak_bytes'])} an element",
+        str(Classical(**{name: record["classical"][name] for name in "WHSgL"})),
+    ]
+    lines += record["balance"]
+    lines += [f"note: {note}" for note in record.get("notes", ())]
+    return "\n".join(lines) + "\n" + _rendered(_places(record))
+
+
+def _places(record: dict[str, Any]) -> Table:
+    """Supersteps that end at the same place, together."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in record["per_superstep"]:
+        found.setdefault((row["label"] or row["call"], row["source"]), []).append(row)
+    table = _table("superstep", "source", "times", "w", "h", "messages", "seconds")
+    ranked = sorted(found.items(), key=lambda item: -sum(row["seconds"] for row in item[1]))
+    shown = {place for place, _ in ranked[:_MOST_ROWS]}
+    rest = [row for place, rows in found.items() if place not in shown for row in rows]
+    for (what, source), rows in [(place, rows) for place, rows in found.items() if place in shown]:
+        _row(table, what, source, rows)
+    if rest:
+        _row(table, f"{len(found) - len(shown)} more places", "", rest)
+    end = record["end"]
+    table.add_row("after the last", "", "", in_seconds(end["w"]), "", "", in_seconds(end["predicted"]))
+    return table
+
+
+def _row(table: Table, what: str, source: str, rows: Sequence[dict[str, Any]]) -> None:
+    h = sum(max(row["h_sent"], row["h_received"]) for row in rows)
+    table.add_row(
+        what, source, str(len(rows)), in_seconds(sum(row["w"] for row in rows)), in_words(h),
+        in_words(sum(row["messages"] for row in rows)), in_seconds(sum(row["seconds"] for row in rows)),
+    )  # fmt: skip
+
+
+def sweep_text(records: Sequence[dict[str, Any]]) -> str:
+    """The scaling curve: time, speedup and efficiency against the first p."""
+    table = _table("p", "elements", "predicted", "speedup", "efficiency", "supersteps", "words", "messages", "memory")
+    first = records[0]
+    for record in records:
+        speedup = first["seconds"] / record["seconds"] if record["seconds"] else 1.0
+        efficiency = speedup * first["processes"] / record["processes"]
+        table.add_row(
+            str(record["processes"]), str(record["elements"]), in_seconds(record["seconds"]), f"{speedup:.2f}",
+            f"{efficiency:.0%}", str(record["supersteps"]), in_words(record["words"]), in_words(record["messages"]),
+            in_bytes(record["peak_bytes"]),
+        )  # fmt: skip
+    machine = first["machine"]
+    notes = dict.fromkeys(note for record in records for note in record.get("notes", ()))
+    head = f"{' '.join(first['program'])} on {machine['name']} ({machine['kind']})\n"
+    return head + "".join(f"note: {note}\n" for note in notes) + _rendered(table)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
+    for k, name in enumerate(columns):
+        table.add_column(name, justify="left" if name in ("superstep", "source") else "right", no_wrap=k > 0)
+    return table
+
+
+def _rendered(table: Table) -> str:
+    out = io.StringIO()
+    Console(file=out, width=_WIDTH, force_terminal=False).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
