@@ -6,7 +6,7 @@ import numpy as np
 from mpi4py import MPI
 
 from bsp import exchange
-from bsp.cost import Machine
+from bsp.cost.model import Machine
 
 comm = MPI.COMM_WORLD
 me, elements = comm.rank, comm.size
