@@ -78,10 +78,55 @@ def sweep_text(records: Sequence[dict[str, Any]]) -> str:
     return head + "".join(f"note: {note}\n" for note in notes) + _rendered(table)
 
 
+def probe_text(profile: dict[str, Any]) -> str:
+    """A machine as it was measured."""
+    machine = profile["machine"]
+    r = machine["r"]
+    table = _table("block", "g inside, ns/word", "g between, ns/word")
+    inside, outer = profile["levels"]
+    for (size, near), (_, far) in zip(inside["blocks"], outer["blocks"], strict=True):
+        table.add_row(
+            f"{size} B" if size < 1024 else f"{size >> 10} KiB", f"{near / r * 1e9:.3g}", f"{far / r * 1e9:.3g}"
+        )
+    intervals = ", ".join(
+        f"{name} {in_seconds(low / r)}..{in_seconds(high / r)}" for name, (low, high) in profile["intervals"].items()
+    )
+    rates = ", ".join(f"{name} {value / 1e9:.3g}" for name, value in profile["rates"].items() if name != "bandwidth")
+    errors = ", ".join(f"{name} {error:+.0%}" for name, error in profile.get("held_out", {}).items())
+    lines = [
+        f"{profile['name']}: (p, r, g, L) = "
+        f"({machine['p']}, {r / 1e9:.3g} Gflop/s, {machine['g']:.3g}, {machine['L']:.3g})",
+        f"L {in_seconds(machine['L'] / r)} a superstep, o {in_seconds(machine['o'] / r)} a message, "
+        f"inside an element {in_seconds(inside['L'] / r)} a process and {in_seconds(inside['o'] / r)} a message",
+        f"Gflop/s, all busy: {rates}; bandwidth {in_bytes(profile['rates']['bandwidth'])}/s; "
+        f"{machine['slowdown']:.2f} times slower than alone; {in_bytes(machine['memory'])} an element",
+        f"95 % intervals: {intervals}",
+        f"held out, predicted over measured at its worst: {errors}",
+    ]
+    return "\n".join(lines) + "\n" + _rendered(table)
+
+
+def machines_text(known: Sequence[tuple[str, dict[str, Any] | Exception]]) -> str:
+    """The machines that `--machine` knows by name."""
+    table = _table("name", "kind", "p", "r, Gflop/s", "g", "L", "o", "when")
+    for name, found in known:
+        if isinstance(found, Exception):
+            table.add_row(name, "damaged: see the file", *[""] * 6)
+            continue
+        machine = found["machine"]
+        table.add_row(
+            name, found["kind"], str(machine["p"]), f"{machine['r'] / 1e9:.3g}", f"{machine['g']:.3g}",
+            f"{machine['L']:.3g}", f"{machine['o']:.3g}", found.get("measured", {}).get("date", "")[:10],
+        )  # fmt: skip
+    return _rendered(table)
+
+
 def _table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", pad_edge=False)
     for k, name in enumerate(columns):
-        table.add_column(name, justify="left" if name in ("superstep", "source") else "right", no_wrap=k > 0)
+        table.add_column(
+            name, justify="left" if name in ("superstep", "source", "name", "kind") else "right", no_wrap=k > 0
+        )
     return table
 
 
