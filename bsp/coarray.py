@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process gives them
 _UNKNOWN = -1
+_PAGE = 4096  # bytes
 
 
 class Pending:
@@ -532,6 +533,8 @@ def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     array = np.zeros(shape, dtype) if type(fill) is int and fill == 0 else np.full(shape, fill, dtype)
     if array.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
+    # zeroed memory is only promised: without a touch now, the first put into each page would wait for it
+    array.reshape(-1).view(np.uint8)[::_PAGE] = array.reshape(-1).view(np.uint8)[::_PAGE]
     return array
 
 

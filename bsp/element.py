@@ -212,6 +212,8 @@ class Element:
         if seen & h.REGISTERED and not seen & h.FAULTS:
             if not self._register():
                 return
+            if self.recorder is not None:
+                self.recorder.registered()
             boundary, headers = self._tell(digest, 0, -1, hint, None if flags & h.REGISTERED else boundary)
             seen, self.hint = h.combined(headers, headers[self.index])
         if seen & h.FAULTS:

@@ -25,6 +25,9 @@ class Transport(Protocol):
     chosen: Choice | None  # the last schedule of an exchange, and what the others were priced at
     moved: str | None  # how data travelled in this superstep; who reads it sets it back to None
 
+    def restart_clock(self) -> None:
+        """The job begins now, on all elements."""
+
     def clock(self) -> float:
         """Seconds since the job began, as this element sees it."""
 
@@ -70,6 +73,9 @@ class Solo:
     def __init__(self) -> None:
         self._began = time.perf_counter()
         self._agreed = 0.0
+
+    def restart_clock(self) -> None:
+        self._began = time.perf_counter()
 
     def clock(self) -> float:
         return time.perf_counter() - self._began

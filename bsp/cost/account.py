@@ -25,6 +25,7 @@ class Sums(NamedTuple):
     sent: np.ndarray  # (S, p): bytes
     received: np.ndarray  # (S, p): bytes
     messages: np.ndarray  # (S,)
+    registers: np.ndarray  # (S,): 1 where tables of new coarrays were exchanged
     between: tuple[tuple[Traffic, Traffic], ...]  # for each outer level: out of, and into, its ports
     inside: Traffic
     heat: np.ndarray  # (bins, bins): bytes
@@ -66,7 +67,7 @@ class Account:
                 "h_sent": sent.max(axis=1), "h_sent_by": sent.argmax(axis=1),
                 "h_received": received.max(axis=1), "h_received_by": received.argmax(axis=1),
                 "h_mean": sent.mean(axis=1), "messages": sums.messages, "seconds": wall,
-                "predicted": self.machine.seconds(by_element, self._hosted, between, sums.inside),
+                "predicted": self.machine.seconds(by_element, self._hosted, between, sums.inside, sums.registers),
                 "compute": busiest, "wait": busiest - by_element.mean(axis=1), "communicate": wall - busiest,
             }
         )  # fmt: skip

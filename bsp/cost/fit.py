@@ -24,17 +24,20 @@ if TYPE_CHECKING:
 
 TIGHT = 0.1  # width of a 95 % interval, relative
 _RESAMPLES = 200
+_CERTAIN = ("L", "o", "g", "fine", "registration")  # what must be known well; the rest are differences of these
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Seconds: a superstep, a block, a word one by one, and a word by block size; with 95 % intervals."""
+    """Seconds: a superstep, a block, a word one by one, new coarrays, and a word by block size; with 95 % intervals."""
 
     L: float
     o: float
     fine: float
+    registration: float
+    staged: float
     g: float  # in the largest blocks
     blocks: tuple[tuple[int, float], ...]  # (bytes, seconds a word)
     intervals: dict[str, Interval]
@@ -73,16 +76,18 @@ def fitted(samples: Sequence[Sequence[float]], points: Sequence[Point], hosts: i
     )
     low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
     found = dict(zip(names, values, strict=True))
-    intervals = {name: (float(low[k]), float(high[k])) for k, name in enumerate(names) if isinstance(name, str)}
+    intervals = {name: (float(low[k]), float(high[k])) for k, name in enumerate(names) if name in _CERTAIN}
     blocks = tuple((name, found[name]) for name in names if isinstance(name, int))
-    return Fit(found["L"], found["o"], found["fine"], found["g"], blocks, intervals)
+    return Fit(
+        found["L"], found["o"], found["fine"], found["registration"], found["staged"], found["g"], blocks, intervals
+    )
 
 
 def _parameters(best: np.ndarray, points: Sequence[Point], hosts: int) -> tuple[list[str | int], list[float]]:
     """Names (block sizes for g(s)) and values, from one time for each point; see `probing.POINTS` for their order."""
-    (empty, one, fine), rest = best[:3].tolist(), best[3:]
-    sizes = [point.size for point in points[3:]]
-    counts = hosts * np.array([point.count for point in points[3:]])
+    (empty, one, fine, new, sent), rest = best[:5].tolist(), best[5:]
+    sizes = [point.size for point in points[5:]]
+    counts = hosts * np.array([point.count for point in points[5:]])
     slope = (rest[0] - empty) / counts[0]
     L = max(empty, one - slope * hosts)
     cost = (rest - L) / counts
@@ -91,4 +96,7 @@ def _parameters(best: np.ndarray, points: Sequence[Point], hosts: int) -> tuple[
     g = (cost[-1] - o) / largest
     by_size = np.maximum((np.maximum.accumulate(cost) - o) * WORD / np.array(sizes), g / 100)
     one_by_one = (fine - L) / (2 * points[2].count * hosts)
-    return ["L", "o", "fine", "g", *sizes], [L / hosts, o, one_by_one, g, *by_size.tolist()]
+    put = rest[sizes.index(points[4].size)]
+    staged = max((sent - put) * WORD / (points[4].size * points[4].count * hosts), g / 100)
+    names: list[str | int] = ["L", "o", "fine", "registration", "staged", "g", *sizes]
+    return names, [L / hosts, o, one_by_one, new - empty, staged, g, *by_size.tolist()]

@@ -69,8 +69,9 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         raise MachineError(f"{where}: [machine] p = {elements!r}; the number of elements, an integer of 1 or more")
     for name in _NUMBERS:
         _positive(machine, name, f"{where}: [machine]")
-    if "slowdown" in machine:
-        _positive(machine, "slowdown", f"{where}: [machine]")
+    for name in ("slowdown", "registration"):
+        if name in machine:
+            _positive(machine, name, f"{where}: [machine]")
     if kind == "measured":
         measured = _table(found, "measured", where)
         for name in ("host", "cpu", "mpiexec"):
@@ -192,15 +193,16 @@ def named(name: str) -> Profile:
 
 def of_machine(machine: Machine) -> Profile:
     """A machine as a profile."""
-    levels = [
-        {"name": level.name, "g": level.g, "o": level.o, "L": level.L, "ports": level.ports,
-         "blocks": [list(pair) for pair in level.blocks]} | ({} if level.fine is None else {"fine": level.fine})
-        for level in machine.levels
-    ]  # fmt: skip
+    levels = []
+    for level in machine.levels:
+        found = {name: getattr(level, name) for name in ("name", "g", "o", "L", "ports", "staged", "fine")}
+        found["blocks"] = [list(pair) for pair in level.blocks]
+        levels.append({name: value for name, value in found.items() if value is not None})
     return {
         "format": FORMAT, "version": VERSION, "kind": machine.kind, "name": machine.name,
         "machine": {"p": machine.p, "r": machine.r, "g": machine.g, "L": machine.L, "o": machine.o,
-                    "memory": machine.memory, "slowdown": machine.slowdown},
+                    "memory": machine.memory, "slowdown": machine.slowdown}
+        | ({"registration": machine.registration} if machine.registration else {}),
         "rates": dict(machine.rates), "levels": levels,
     }  # fmt: skip
 
@@ -226,6 +228,7 @@ def to_machine(profile: Profile | None) -> Machine:
         Level(
             level.get("name", f"level {k}"), level["g"], level["o"], level["L"],
             tuple((size, g) for size, g in level.get("blocks", ())), level.get("fine"), level.get("ports", 1),
+            level.get("staged", 0.0),
         )
         for k, level in enumerate(profile.get("levels", ()))
     )  # fmt: skip
@@ -233,5 +236,6 @@ def to_machine(profile: Profile | None) -> Machine:
         p=table["p"], r=table["r"], g=table["g"], L=table["L"], o=table["o"], name=profile.get("name", "unnamed"),
         kind=profile["kind"], memory=table.get("memory", 0.0), levels=levels, rates=profile.get("rates", {}),
         slowdown=table.get("slowdown", 1.0),
+        registration=table.get("registration", 0.0),
         host="{host} ({cpu})".format(**profile["measured"]) if "measured" in profile else "",
     )  # fmt: skip

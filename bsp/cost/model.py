@@ -10,7 +10,8 @@ Everything is in flop-times, the time of one operation; r, in flop/s, turns them
 
 A machine may have *levels* (inside an element, inside a node, between nodes), each with its own g, o and L.
 Words that cross a level are counted at its *ports*: what a node shares is summed over the node.  One level
-is the classical model.  Words put one by one (`put_each`, scalar puts) cost `fine` instead of g(s).
+is the classical model.  Words put one by one (`put_each`, scalar puts) cost `fine` instead of g(s); words that
+need memory of their own on their way (sends, gets, strided puts) cost `staged` more.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Traffic(NamedTuple):
     blocks: np.ndarray
     words: np.ndarray  # in blocks
     fine: np.ndarray  # one by one
+    staged: np.ndarray  # those of `words` that take memory of their own on their way: sends, gets, strided puts
 
     def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]
         return Traffic(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
@@ -43,7 +45,7 @@ class Level:
     g     : a word of 8 bytes in large blocks.  `blocks` has it by block size: ((bytes, g), ...), ascending.
     o     : a block.
     L     : a superstep; on the innermost level a process's turn in it.
-    fine  : a word put one by one; None: g.
+    fine  : a word put one by one; None: g.  staged : what a word costs more that is staged on its way.
     ports : elements that share a port to this level: 1, or the elements of a node.
     """
 
@@ -54,6 +56,7 @@ class Level:
     blocks: tuple[tuple[int, float], ...] = ()
     fine: float | None = None
     ports: int = 1
+    staged: float = 0.0
 
     def g_of(self, block_bytes: np.ndarray | float) -> np.ndarray:
         """g for blocks of this size: interpolated over the logarithm of the size, constant beyond both ends."""
@@ -65,10 +68,10 @@ class Level:
 
     def cost(self, traffic: Traffic) -> np.ndarray:
         """o·m + g(s)·h at each port."""
-        blocks, words, fine = traffic
+        blocks, words, fine, staged = traffic
         size = WORD * words / np.maximum(blocks, 1)
         fine_g = self.g if self.fine is None else self.fine
-        priced: np.ndarray = self.o * blocks + self.g_of(size) * words + fine_g * fine
+        priced: np.ndarray = self.o * blocks + self.g_of(size) * words + fine_g * fine + self.staged * staged
         return priced
 
 
@@ -81,6 +84,7 @@ class Machine:
     levels : innermost first, the first of them inside an element; empty: one level, the classical model.
     rates : flop/s by class of work: blas1, blas2, blas3, elementwise, and bandwidth in bytes/s.
     slowdown : how much longer work takes with all elements busy than with one alone.
+    registration : flop-times that a superstep takes longer in which coarrays are registered.
     kind : measured, imagined, or default.  host : where it was measured.
     """
 
@@ -96,6 +100,7 @@ class Machine:
     rates: Mapping[str, float] = field(default_factory=dict, hash=False)
     slowdown: float = 1.0
     host: str = ""
+    registration: float = 0.0
 
     def price(self, h: float, supersteps: float = 1, messages: float = 0, w: float = 0.0) -> float:
         """Flop-times of `supersteps` that move `h` words in all, the busiest process sending `messages`."""
@@ -124,14 +129,17 @@ class Machine:
         slowdown = 1 + (self.slowdown - 1) * (elements - 1) / (self.p - 1)
         return replace(self, p=elements, L=self.L * share, levels=levels, slowdown=slowdown)
 
-    def seconds(self, work: np.ndarray, hosted: int, between: Sequence[Traffic], inside: Traffic) -> np.ndarray:
+    def seconds(
+        self, work: np.ndarray, hosted: int, between: Sequence[Traffic], inside: Traffic, registers: np.ndarray
+    ) -> np.ndarray:
         """The time of each superstep.
 
         work    : seconds of computing, shape (supersteps, elements).
         hosted  : processes on the fullest element.
         between : one Traffic for each of `outer`;  inside : what stays inside elements, ports = elements.
+        registers : 1 where coarrays are registered, shape (supersteps,).
         """
-        flops = np.zeros(len(work))
+        flops = self.registration * registers
         for level, traffic in zip(self.outer, between, strict=True):
             flops = flops + level.L + level.cost(traffic).max(axis=1)
         if self.inside is not None:

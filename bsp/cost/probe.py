@@ -92,6 +92,7 @@ def _profile(
     def level(name: str, fit: Fit) -> dict[str, Any]:
         return {
             "name": name, "ports": 1, "g": fit.g * r, "o": fit.o * r, "L": fit.L * r, "fine": fit.fine * r,
+            "staged": fit.staged * r,
             "blocks": [[size, seconds * r] for size, seconds in fit.blocks],
         }  # fmt: skip
 
@@ -102,6 +103,7 @@ def _profile(
         "machine": {
             "p": elements, "r": r, "g": outer.g * r, "L": outer.L * r, "o": outer.o * r,
             "memory": psutil.virtual_memory().total / elements, "slowdown": slowdown,
+            "registration": outer.registration * r,
         },
         "rates": {kind: busy[kind] for kind in kinds},
         "alone": {kind: alone[kind] for kind in kinds},
@@ -169,6 +171,7 @@ def to_toml(profile: Profile) -> str:
         f"o = {machine['o']:.6g}  # flop-times a message ({machine['o'] / machine['r'] * 1e6:.3g} us)",
         f"memory = {machine['memory']:.6g}  # bytes an element",
         f"slowdown = {machine['slowdown']:.4g}  # work with all elements busy, over work with one alone",
+        f"registration = {machine['registration']:.6g}  # flop-times a superstep that registers coarrays takes longer",
         "",
         "[rates]  # flop/s of an element, all elements busy; bandwidth in bytes/s",
         *[f"{name} = {value:.6g}" for name, value in profile["rates"].items()],
@@ -186,6 +189,7 @@ def to_toml(profile: Profile) -> str:
             f"o = {level['o']:.6g}  # flop-times a block",
             f"L = {level['L']:.6g}  # flop-times a superstep (inside: a process)",
             f"fine = {level['fine']:.6g}  # flop-times a word put one by one",
+            f"staged = {level['staged']:.6g}  # flop-times more for a word that is staged: sends, gets, strided puts",
             "blocks = [  # bytes in a block, flop-times a word beyond o",
             *[f"  [{size}, {g:.6g}]," for size, g in level["blocks"]],
             "]",

@@ -23,21 +23,27 @@ FINE = 4096  # words put one by one
 INSIDE = 8  # processes of an element, where traffic inside it is measured
 _LEAST_ROUNDS = 8
 _SAMPLE = 2e-3  # seconds
+_SCRATCH = 1 << 17  # words that a process computes on between boundaries: a megabyte
 
 
 @dataclass(frozen=True)
 class Point:
-    """A superstep in which every process puts `count` blocks of `size` bytes to its neighbour; or words one by one."""
+    """A superstep in which every process puts `count` blocks of `size` bytes to its neighbour.
+
+    kind : "blocks"; "sends": as messages; "fine": words one by one; "new": it registers a coarray.
+    """
 
     size: int
     count: int
-    fine: bool = False
+    kind: str = "blocks"
 
 
 POINTS = (
     Point(0, 0),
     Point(8, 1),
-    Point(8, FINE, fine=True),
+    Point(8, FINE, "fine"),
+    Point(0, 0, "new"),
+    Point(256 << 10, 2, "sends"),
     *(Point(size, 64 if size <= 4096 else 8 if size <= 64 << 10 else 2 if size <= 1 << 20 else 1) for size in SIZES),
 )
 
@@ -103,23 +109,29 @@ class _Bench:
         self.to = (proc.pid + 1) % proc.nprocs
         self.room = proc.coarray(SIZES[-1] // 8)
         self.values = np.ones(SIZES[-1] // 8)
+        self.scratch = np.zeros(_SCRATCH)
         self.where = np.random.default_rng(2).permutation(FINE)
         proc.sync()
 
     def issue(self, point: Point) -> None:
-        """The puts of one superstep."""
-        if point.fine:
+        """The work of one superstep, which leaves the caches as a program would, and its puts."""
+        self.scratch += 1
+        if point.kind == "new":
+            self.proc.coarray(1).release()
+        elif point.kind == "fine":
             self.room.put_each(self.to, self.where, self.values[:FINE])
-            return
-        words = point.size // 8
-        for k in range(point.count):
-            start = k * words
-            self.room.put(self.to, self.values[start : start + words], at=slice(start, start + words))
+        elif point.kind == "sends":
+            for _ in range(point.count):
+                self.proc.send(self.to, self.values[: point.size // 8])
+        else:
+            words = point.size // 8
+            for start in range(0, words * point.count, max(words, 1)):
+                self.room.put(self.to, self.values[start : start + words], at=slice(start, start + words))
 
     def times(self, point: Point) -> tuple[float, float, int]:
         """Seconds of some supersteps of a point, those between boundaries among them, and how many they were."""
-        moved = 16 * FINE if point.fine else point.size * point.count
-        repeat = max(2, int(_SAMPLE / (2e-5 + moved * 1e-9)))
+        moved = 16 * FINE if point.kind == "fine" else point.size * point.count
+        repeat = max(2, int(_SAMPLE / (1e-4 + moved * 1e-9)))
         issue, sync = self.issue, self.proc.sync
         issue(point)
         sync()
@@ -175,10 +187,11 @@ def pattern(proc: Process, name: str, words: int, repeat: int) -> list[float]:
         to = np.random.default_rng([3, me]).permutation(p)[:3].tolist()
     else:  # skewed: process 0 sends eight times as much as the others
         to, size = [(me + 1) % p], words if me == 0 else words // 8
-    room, values = proc.coarray(words * p), np.ones(size)
+    room, values, scratch = proc.coarray(words * p), np.ones(size), np.zeros(_SCRATCH)
     proc.sync()
     clock = [perf_counter()]
     for _ in range(repeat):
+        scratch += 1
         for k in to:
             room.put(k, values, at=slice(me * words, me * words + size))
         proc.sync()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18  # processes x supersteps that are folded at once
 _RAW = 1 << 21  # numbers that may wait to be folded
+_BLOCK, _FINE, _SEND, _STAGED = range(4)  # how data reaches its place; see model.Traffic
 
 
 class Recorder:
@@ -49,8 +50,9 @@ class Recorder:
         # of the supersteps not folded yet
         self._work: list[float] = []
         self._wall: list[float] = []
-        self._single: list[int] = []  # superstep, source, dest, bytes, whether one by one; ...
+        self._single: list[int] = []  # superstep, source, dest, bytes, how; ...
         self._multi: list[tuple[int, int, tuple[int, ...], int]] = []
+        self._registers: list[int] = []
         self._folded: list[Sums] = []
         self._settled = 0
         self.account = Account(machine, nprocs, elements) if pids.start == 0 else None
@@ -78,28 +80,38 @@ class Recorder:
         step, single = len(self._wall), self._single
         for effect in effects:
             if isinstance(effect, Put):
-                single += (step, effect.source, effect.dest, effect.values.nbytes, 0)
+                single += (
+                    step,
+                    effect.source,
+                    effect.dest,
+                    effect.values.nbytes,
+                    _BLOCK if effect.region.index is None else _STAGED,
+                )
             elif isinstance(effect, PutEach):
                 size = effect.values.nbytes if effect.scalars else 2 * WORD * effect.values.size
-                single += (step, effect.source, effect.dest, size, 1)
+                single += (step, effect.source, effect.dest, size, _FINE)
             elif isinstance(effect, Get):
                 size = 0 if effect.positions is None else WORD * effect.positions.size
-                single += (step, effect.source, effect.dest, size, 1)
+                single += (step, effect.source, effect.dest, size, _FINE)
             else:
                 size = len(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 if len(effect.dests) == 1:
-                    single += (step, effect.source, effect.dests[0], size, 2)
+                    single += (step, effect.source, effect.dests[0], size, _SEND)
                 else:
                     self._multi.append((step, effect.source, effect.dests, size))
+
+    def registered(self) -> None:
+        """In this superstep processes exchange the tables of new coarrays."""
+        self._registers.append(len(self._wall))
 
     def answered(self, gets: Sequence[tuple[Get, Any]]) -> None:
         """What processes here were asked for, with the coarrays it is read from."""
         step, single = len(self._wall), self._single
         for get, coarray in gets:
             if get.positions is not None:
-                single += (step, get.dest, get.source, WORD * get.positions.size, 1)
+                single += (step, get.dest, get.source, WORD * get.positions.size, _FINE)
             elif get.region is not None:
-                single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, 0)
+                single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, _STAGED)
 
     def ended(self, tasks: Sequence[Task], transport: Transport) -> None:
         """The superstep has ended."""
@@ -135,7 +147,6 @@ class Recorder:
         rows, p = len(self._wall), self.nprocs
         single = np.array(self._single, np.int64).reshape(-1, 5)
         step, source, dest, size, kind = single.T
-        fine = kind == 1
         each = [len(dests) for _, _, dests, _ in self._multi]
         if each:
             multi = np.array([(s, source, size) for s, source, _, size in self._multi], np.int64)
@@ -143,10 +154,10 @@ class Recorder:
             which = np.repeat(np.arange(len(each)), each)
             spread = multi[which]
             step, source, size = (np.concatenate(both) for both in zip((step, source, size), spread.T, strict=True))
-            dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), 2)])
+            dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), _SEND)])
         other = source != dest
         at, of, to_, bytes_ = step[other], source[other], dest[other], size[other]
-        traffic = (bytes_ > 0) | (kind[other] == 2)
+        traffic = (bytes_ > 0) | (kind[other] == _SEND)
         pairs = np.unique((at[traffic] * p + of[traffic]) * p + to_[traffic])
         bin_of = np.arange(p) * self.bins // p
         self._folded.append(
@@ -156,12 +167,13 @@ class Recorder:
                 sent=_sums(at, of, bytes_, (rows, p)),
                 received=_sums(at, to_, bytes_, (rows, p)),
                 messages=np.bincount(pairs // (p * p), minlength=rows),
-                between=self._between(single, fine, rows),
-                inside=self._inside(single, fine, rows),
+                registers=np.bincount(self._registers, minlength=rows),
+                between=self._between(single, rows),
+                inside=self._inside(single, rows),
                 heat=_sums(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
             )
         )
-        for waiting in (self._work, self._wall, self._single, self._multi):
+        for waiting in (self._work, self._wall, self._single, self._multi, self._registers):
             waiting.clear()
 
     def _crossing(self) -> np.ndarray:
@@ -173,15 +185,15 @@ class Recorder:
         ]
         return np.array(rows, np.int64).reshape(-1, 5)
 
-    def _between(self, single: np.ndarray, fine: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
+    def _between(self, single: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
         """Out of and into the ports of each level between elements."""
-        step, source, dest, size = single.T[:4]
+        step, source, dest, size, kind = single.T
         multi = self._crossing()
         step = np.concatenate([step, multi[:, 0]])
         source = np.concatenate([self.owner[source], multi[:, 1]])
         dest = np.concatenate([self.owner[dest], multi[:, 2]])
         size = np.concatenate([size, multi[:, 3]]) / WORD
-        fine = np.concatenate([fine, np.zeros(len(multi), bool)])
+        kind = np.concatenate([kind, np.full(len(multi), _SEND)])
         found = []
         levels = self.machine.outer
         for k, level in enumerate(levels):
@@ -190,25 +202,22 @@ class Recorder:
                 crosses &= source // levels[k + 1].ports == dest // levels[k + 1].ports
             ports = -(-self.elements // level.ports)
             out, into = (
-                _traffic(step[crosses], end[crosses] // level.ports, size[crosses], fine[crosses], (rows, ports))
+                _traffic(step[crosses], end[crosses] // level.ports, size[crosses], kind[crosses], (rows, ports))
                 for end in (source, dest)
             )
             found.append((out, into))
         return tuple(found)
 
-    def _inside(self, single: np.ndarray, fine: np.ndarray, rows: int) -> Traffic:
+    def _inside(self, single: np.ndarray, rows: int) -> Traffic:
         """Copies made inside elements: between their own processes, and for the others of a multiple send."""
-        step, source, dest, size = single.T[:4]
+        step, source, dest, size, kind = single.T
         here = self.owner[source] == self.owner[dest]
         shape = rows, self.elements
-        singles = _traffic(step[here], self.owner[dest[here]], size[here] / WORD, fine[here], shape)
+        singles = _traffic(step[here], self.owner[dest[here]], size[here] / WORD, kind[here], shape)
         multi = self._crossing()
         copies = multi[:, 4] - (multi[:, 1] != multi[:, 2])
-        return singles + Traffic(
-            _sums(multi[:, 0], multi[:, 2], copies, shape),
-            _sums(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape),
-            np.zeros(shape),
-        )
+        words = _sums(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
+        return singles + Traffic(_sums(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
 
     def _meet(self, gather: Callable[[Any], list[Any]]) -> None:
         """The elements' sums since the last meeting become everybody's; element 0 accounts for them."""
@@ -237,12 +246,13 @@ def _sums(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[
 
 
 def _traffic(
-    step: np.ndarray, port: np.ndarray, words: np.ndarray, fine: np.ndarray, shape: tuple[int, int]
+    step: np.ndarray, port: np.ndarray, words: np.ndarray, kind: np.ndarray, shape: tuple[int, int]
 ) -> Traffic:
     return Traffic(
         _sums(step, port, np.ones(len(step)), shape),
-        _sums(step, port, np.where(fine, 0.0, words), shape),
-        _sums(step, port, np.where(fine, words, 0.0), shape),
+        _sums(step, port, np.where(kind == _FINE, 0.0, words), shape),
+        _sums(step, port, np.where(kind == _FINE, words, 0.0), shape),
+        _sums(step, port, np.where(kind >= _SEND, words, 0.0), shape),
     )
 
 
@@ -254,7 +264,7 @@ def _joined(parts: Sequence[Sums]) -> Sums:
     return Sums(
         join([part.work for part in parts]), join([part.wall for part in parts]),
         join([part.sent for part in parts]), join([part.received for part in parts]),
-        join([part.messages for part in parts]),
+        join([part.messages for part in parts]), join([part.registers for part in parts]),
         tuple(
             tuple(Traffic(*map(join, zip(*ends, strict=True))) for ends in zip(*level, strict=True))  # type: ignore[misc]
             for level in zip(*[part.between for part in parts], strict=True)
@@ -275,7 +285,7 @@ def _together(parts: Sequence[Sums]) -> Sums:
     return Sums(
         np.concatenate([part.work for part in parts], axis=1), parts[0].wall,
         total([part.sent for part in parts]), total([part.received for part in parts]),
-        total([part.messages for part in parts]),
+        total([part.messages for part in parts]), parts[0].registers,
         tuple(
             tuple(total(ends) for ends in zip(*level, strict=True))
             for level in zip(*[part.between for part in parts], strict=True)
