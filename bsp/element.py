@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from bsp.check import Checker
     from bsp.coarray import Coarray
+    from bsp.cost.progress import Progress
     from bsp.cost.recorder import Recorder
 
 
@@ -74,6 +75,7 @@ class Element:
         self.nprocs = nprocs
         self.machine = machine
         self.recorder = recorder
+        self.progress: Progress | None = None
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
         self.layout = Layout(nprocs, self.transport.elements)
@@ -150,6 +152,8 @@ class Element:
     def _conclude(self) -> Verdict:
         """After a mistake or a status, text is still due; after an orderly end everything has been said."""
         assert self.verdict is not None
+        if self.progress is not None:
+            self.progress.clear()
         if self.recorder is not None:
             self.recorder.finish(self.transport.gather)
         if self.verdict.failure is not None or self.verdict.status:
@@ -248,6 +252,8 @@ class Element:
         self.superstep += 1
         if self.recorder is not None:
             self.recorder.ended(self.tasks, self.transport)
+        if self.progress is not None:
+            self.progress.ended(self.tasks[0], self.superstep)
         for task in self.tasks:
             for context in task.call.contexts:
                 if context.arriving or context.arrived or context.inbox is not None:
@@ -356,6 +362,8 @@ class Element:
             return
         texts += mine
         if texts:
+            if self.progress is not None:
+                self.progress.clear()
             try:
                 self._write(b"".join(text for _, text in sorted(texts)))
             except BrokenPipeError:  # nobody reads on: `bsprun ... | head` is no mistake of the program

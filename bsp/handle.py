@@ -302,7 +302,14 @@ class Process:
 
         state : a bsp.State with everything a round needs of the last one.  Without clones it has no effect.
         """
-        yield from range(times)
+        task = self._task
+        outermost = task.round is None
+        for k in range(times):
+            if outermost:
+                task.round = k, times
+            yield k
+        if outermost:
+            task.round = None
 
     def __repr__(self) -> str:
         return f"<process {self.pid} of {self.nprocs}>"

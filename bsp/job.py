@@ -24,6 +24,7 @@ from bsp.build import build, difference
 from bsp.check import Checker
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.progress import Progress
 from bsp.cost.recorder import Recorder
 from bsp.cost.trace import record, write
 from bsp.element import Element, Layout
@@ -171,6 +172,8 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport, mac
         layout = Layout(nprocs, transport.elements)
         recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
     element = Element(nprocs, transport, seed, checker, machine, recorder)
+    if settings.get("progress") and transport.index == 0:
+        element.progress = Progress()
     element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()

@@ -117,17 +117,22 @@ class Machine:
         return self.levels[0] if self.levels else None
 
     def using(self, elements: int) -> Machine:
-        """The machine as a program on this many of its elements sees it.
+        """The machine as a program on this many of its elements sees it: the first ones, packed into few nodes.
 
-        Fewer elements meet faster: L shrinks with the logarithm (a barrier is a tree).  One element alone
-        meets nobody, and its work is not slowed by others.
+        Fewer meet faster: each L shrinks with the logarithm of the parts that meet (a barrier is a tree), to
+        nothing where a single part is left.  Work of one element alone is not slowed by others.
         """
         if elements >= self.p:
             return self
-        share = log2(elements) / log2(self.p)
-        levels = tuple(replace(level, L=level.L * share) if k else level for k, level in enumerate(self.levels))
+        levels = list(self.levels)
+        for k in range(1, len(levels)):
+            group = levels[k + 1].ports if k + 1 < len(levels) else self.p
+            all_parts = -(-group // levels[k].ports)
+            parts = min(all_parts, -(-elements // levels[k].ports))
+            levels[k] = replace(levels[k], L=levels[k].L * _share(parts, all_parts))
         slowdown = 1 + (self.slowdown - 1) * (elements - 1) / (self.p - 1)
-        return replace(self, p=elements, L=self.L * share, levels=levels, slowdown=slowdown)
+        L = self.L * _share(elements, self.p)
+        return replace(self, p=elements, L=L, levels=tuple(levels), slowdown=slowdown)
 
     def seconds(
         self, work: np.ndarray, hosted: int, between: Sequence[Traffic], inside: Traffic, registers: np.ndarray
@@ -150,6 +155,11 @@ class Machine:
     def classical(self) -> str:
         """One line for people."""
         return f"(p, r, g, L) = ({self.p}, {self.r / 1e9:.3g} Gflop/s, {self.g:.3g}, {self.L:.3g})"
+
+
+def _share(parts: int, of: int) -> float:
+    """The part of a barrier's tree that is left."""
+    return log2(parts) / log2(of) if of > 1 else 1.0
 
 
 DEFAULT = Machine()
