@@ -303,12 +303,14 @@ class Process:
         state : a bsp.State with everything a round needs of the last one.  Without clones it has no effect.
         """
         task = self._task
-        outermost = task.round is None
-        for k in range(times):
-            if outermost:
+        if task.round is not None:  # an inner loop
+            yield from range(times)
+            return
+        try:
+            for k in range(times):
                 task.round = k, times
-            yield k
-        if outermost:
+                yield k
+        finally:  # also after a break
             task.round = None
 
     def __repr__(self) -> str:

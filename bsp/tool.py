@@ -56,7 +56,7 @@ def _probe(parser: Parser, options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from bsp.cost.model import reading, report
+    from bsp.cost import reading, report
 
     trace = reading.load(options.trace)
     prediction = None if options.prediction is None else reading.load(options.prediction)

@@ -50,7 +50,8 @@ class Account:
         self._work = np.zeros(nprocs)
         self._sent = np.zeros(nprocs, np.int64)
         self._received = np.zeros(nprocs, np.int64)
-        self._heat: np.ndarray | None = None
+        bins = min(nprocs, 128)
+        self._heat = np.zeros((bins, bins))
         self._end: dict[str, Any] = {"source": "its end", "w": 0.0, "seconds": 0.0, "predicted": 0.0}
         self._choices: list[tuple[int, Choice]] = []
 
@@ -74,7 +75,7 @@ class Account:
         self._work += work.sum(axis=0)
         self._sent += sent.sum(axis=0)
         self._received += received.sum(axis=0)
-        self._heat = sums.heat if self._heat is None else self._heat + sums.heat
+        self._heat += sums.heat
 
     def end(self, work: np.ndarray, wall: float, choices: list[tuple[int, Choice]]) -> None:
         """What was computed after the last boundary, by process; and all choices made, with their supersteps."""
@@ -88,9 +89,8 @@ class Account:
         """Everything but who ran what when: see trace.schema.json.  Predicted times stand in for measured ones."""
         columns = {name: np.concatenate([part[name] for part in self._columns]) for name in self._columns[0]}
         if not measured:
-            for name in ("compute", "wait", "communicate"):
-                del columns[name]
             columns["seconds"] = columns["predicted"]
+            columns["communicate"] = columns["predicted"] - columns["compute"]
             self._end["seconds"] = self._end["predicted"]
         choices, of_superstep = self._distinct_choices()
         rows = []
@@ -102,7 +102,7 @@ class Account:
             rows.append(row)
         h = np.maximum(columns["h_sent"], columns["h_received"])
         g, L, r = self.machine.g, self.machine.L, self.machine.r
-        W = (float(columns["w"].sum()) + self._end["w"]) * r
+        W = (float(columns["compute"].sum()) + self._end["predicted"]) * r
         classical = Classical(W, float(h.sum()), float(len(rows)), g, L)
         own = self._work + g / r * np.maximum(self._sent, self._received)
         w_pairs = [*zip(columns["w"].tolist(), columns["w_mean"].tolist(), strict=True)]
@@ -119,8 +119,8 @@ class Account:
                 "w": self._work.tolist(), "sent": self._sent.tolist(), "received": self._received.tolist(),
             },
             "traffic": {
-                "bins": min(self.nprocs, 128),
-                "words": [] if self._heat is None else (self._heat / WORD).tolist(),
+                "bins": len(self._heat),
+                "words": (self._heat / WORD).tolist(),
             },
             "choices": choices,
             "costings": costings(w_pairs, h_pairs, own.tolist(), g / r, L / r),
