@@ -168,7 +168,7 @@ class Coarray:
         if self._shapes is not None or dest == self._task.pid:
             self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
-        held = np.array(array) if buffered else array
+        held = np.array(array, order="C") if buffered else array
         held_at = self._own_index(at, "put")
         line = here()
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
@@ -530,11 +530,12 @@ class Coarray:
 
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     """A new local array for a coarray."""
-    array = np.zeros(shape, dtype) if type(fill) is int and fill == 0 else np.full(shape, fill, dtype)
+    zero = type(fill) is int and fill == 0
+    array = np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
     if array.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
-    # zeroed memory is only promised: without a touch now, the first put into each page would wait for it
-    array.reshape(-1).view(np.uint8)[::_PAGE] = array.reshape(-1).view(np.uint8)[::_PAGE]
+    if zero:  # such memory is only promised: untouched, each of its pages would make its first put wait
+        array.reshape(-1).view(np.uint8)[::_PAGE] = 0
     return array
 
 

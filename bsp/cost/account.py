@@ -25,6 +25,7 @@ class Sums(NamedTuple):
     sent: np.ndarray  # (S, p): bytes
     received: np.ndarray  # (S, p): bytes
     messages: np.ndarray  # (S,)
+    landed: np.ndarray  # (S, elements): words received into memory of their own: sends, gets, strided puts
     registers: np.ndarray  # (S,): 1 where tables of new coarrays were exchanged
     between: tuple[tuple[Traffic, Traffic], ...]  # for each outer level: out of, and into, its ports
     inside: Traffic
@@ -46,6 +47,7 @@ class Account:
         self.told: list[tuple[str | None, str, str, str | None]] = []  # label, call, source, how data travelled
         self._starts = starts(nprocs, elements)
         self._hosted = int(max(np.diff(self._starts)))
+        self._highest = np.zeros(elements)  # words that landed in one superstep, by element
         self._columns: list[dict[str, np.ndarray]] = []
         self._work = np.zeros(nprocs)
         self._sent = np.zeros(nprocs, np.int64)
@@ -62,13 +64,17 @@ class Account:
         by_element = np.add.reduceat(work, self._starts[:-1], axis=1)
         between = [Traffic(*map(np.maximum, out, into)) for out, into in sums.between]
         busiest = by_element.max(axis=1)
+        # memory is new where an element needs more of it than in any superstep before
+        highest = np.maximum.accumulate(np.vstack([self._highest, sums.landed]), axis=0)
+        fresh, self._highest = np.diff(highest, axis=0), highest[-1]
+        predicted = self.machine.seconds(by_element, self._hosted, between, sums.inside, sums.registers, fresh)
         self._columns.append(
             {
                 "w": work.max(axis=1), "w_mean": work.mean(axis=1), "w_by": work.argmax(axis=1),
                 "h_sent": sent.max(axis=1), "h_sent_by": sent.argmax(axis=1),
                 "h_received": received.max(axis=1), "h_received_by": received.argmax(axis=1),
                 "h_mean": sent.mean(axis=1), "messages": sums.messages, "seconds": wall,
-                "predicted": self.machine.seconds(by_element, self._hosted, between, sums.inside, sums.registers),
+                "predicted": predicted,
                 "compute": busiest, "wait": busiest - by_element.mean(axis=1), "communicate": wall - busiest,
             }
         )  # fmt: skip

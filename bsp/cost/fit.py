@@ -38,6 +38,7 @@ class Fit:
     fine: float
     registration: float
     staged: float
+    fresh: float
     g: float  # in the largest blocks
     blocks: tuple[tuple[int, float], ...]  # (bytes, seconds a word)
     intervals: dict[str, Interval]
@@ -78,16 +79,15 @@ def fitted(samples: Sequence[Sequence[float]], points: Sequence[Point], hosts: i
     found = dict(zip(names, values, strict=True))
     intervals = {name: (float(low[k]), float(high[k])) for k, name in enumerate(names) if name in _CERTAIN}
     blocks = tuple((name, found[name]) for name in names if isinstance(name, int))
-    return Fit(
-        found["L"], found["o"], found["fine"], found["registration"], found["staged"], found["g"], blocks, intervals
-    )
+    numbers = {name: found[name] for name in ("L", "o", "fine", "registration", "staged", "fresh", "g")}
+    return Fit(**numbers, blocks=blocks, intervals=intervals)
 
 
 def _parameters(best: np.ndarray, points: Sequence[Point], hosts: int) -> tuple[list[str | int], list[float]]:
     """Names (block sizes for g(s)) and values, from one time for each point; see `probing.POINTS` for their order."""
-    (empty, one, fine, new, sent), rest = best[:5].tolist(), best[5:]
-    sizes = [point.size for point in points[5:]]
-    counts = hosts * np.array([point.count for point in points[5:]])
+    (empty, one, fine, new, sent, cold), rest = best[:6].tolist(), best[6:]
+    sizes = [point.size for point in points[6:]]
+    counts = hosts * np.array([point.count for point in points[6:]])
     slope = (rest[0] - empty) / counts[0]
     L = max(empty, one - slope * hosts)
     cost = (rest - L) / counts
@@ -97,6 +97,7 @@ def _parameters(best: np.ndarray, points: Sequence[Point], hosts: int) -> tuple[
     by_size = np.maximum((np.maximum.accumulate(cost) - o) * WORD / np.array(sizes), g / 100)
     one_by_one = (fine - L) / (2 * points[2].count * hosts)
     put = rest[sizes.index(points[4].size)]
-    staged = max((sent - put) * WORD / (points[4].size * points[4].count * hosts), g / 100)
-    names: list[str | int] = ["L", "o", "fine", "registration", "staged", "g", *sizes]
-    return names, [L / hosts, o, one_by_one, new - empty, staged, g, *by_size.tolist()]
+    words = points[4].size / WORD * points[4].count * hosts
+    staged, fresh = max((sent - put) / words, g / 100), max((cold - sent) / words, g / 100)
+    names: list[str | int] = ["L", "o", "fine", "registration", "staged", "fresh", "g", *sizes]
+    return names, [L / hosts, o, one_by_one, new - empty, staged, fresh, g, *by_size.tolist()]

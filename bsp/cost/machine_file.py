@@ -69,7 +69,7 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         raise MachineError(f"{where}: [machine] p = {elements!r}; the number of elements, an integer of 1 or more")
     for name in _NUMBERS:
         _positive(machine, name, f"{where}: [machine]")
-    for name in ("slowdown", "registration"):
+    for name in ("slowdown", "registration", "fresh"):
         if name in machine:
             _positive(machine, name, f"{where}: [machine]")
     if kind == "measured":
@@ -200,9 +200,11 @@ def of_machine(machine: Machine) -> Profile:
         levels.append({name: value for name, value in found.items() if value is not None})
     return {
         "format": FORMAT, "version": VERSION, "kind": machine.kind, "name": machine.name,
-        "machine": {"p": machine.p, "r": machine.r, "g": machine.g, "L": machine.L, "o": machine.o,
-                    "memory": machine.memory, "slowdown": machine.slowdown}
-        | ({"registration": machine.registration} if machine.registration else {}),
+        "machine": {
+            name: getattr(machine, name)
+            for name in ("p", "r", "g", "L", "o", "memory", "slowdown", "registration", "fresh")
+            if getattr(machine, name)
+        },
         "rates": dict(machine.rates), "levels": levels,
     }  # fmt: skip
 
@@ -237,5 +239,6 @@ def to_machine(profile: Profile | None) -> Machine:
         kind=profile["kind"], memory=table.get("memory", 0.0), levels=levels, rates=profile.get("rates", {}),
         slowdown=table.get("slowdown", 1.0),
         registration=table.get("registration", 0.0),
+        fresh=table.get("fresh", 0.0),
         host="{host} ({cpu})".format(**profile["measured"]) if "measured" in profile else "",
     )  # fmt: skip

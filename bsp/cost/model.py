@@ -85,6 +85,7 @@ class Machine:
     rates : flop/s by class of work: blas1, blas2, blas3, elementwise, and bandwidth in bytes/s.
     slowdown : how much longer work takes with all elements busy than with one alone.
     registration : flop-times that a superstep takes longer in which coarrays are registered.
+    fresh : what a word costs more that lands in memory the element has not used before.
     kind : measured, imagined, or default.  host : where it was measured.
     """
 
@@ -101,6 +102,7 @@ class Machine:
     slowdown: float = 1.0
     host: str = ""
     registration: float = 0.0
+    fresh: float = 0.0
 
     def price(self, h: float, supersteps: float = 1, messages: float = 0, w: float = 0.0) -> float:
         """Flop-times of `supersteps` that move `h` words in all, the busiest process sending `messages`."""
@@ -135,7 +137,13 @@ class Machine:
         return replace(self, p=elements, L=L, levels=tuple(levels), slowdown=slowdown)
 
     def seconds(
-        self, work: np.ndarray, hosted: int, between: Sequence[Traffic], inside: Traffic, registers: np.ndarray
+        self,
+        work: np.ndarray,
+        hosted: int,
+        between: Sequence[Traffic],
+        inside: Traffic,
+        registers: np.ndarray,
+        fresh: np.ndarray,
     ) -> np.ndarray:
         """The time of each superstep.
 
@@ -143,8 +151,9 @@ class Machine:
         hosted  : processes on the fullest element.
         between : one Traffic for each of `outer`;  inside : what stays inside elements, ports = elements.
         registers : 1 where coarrays are registered, shape (supersteps,).
+        fresh   : words that land in new memory, shape (supersteps, elements).
         """
-        flops = self.registration * registers
+        flops = self.registration * registers + self.fresh * fresh.max(axis=1)
         for level, traffic in zip(self.outer, between, strict=True):
             flops = flops + level.L + level.cost(traffic).max(axis=1)
         if self.inside is not None:

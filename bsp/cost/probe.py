@@ -72,7 +72,7 @@ def probe(elements: int, seconds: float, output: str | None) -> int:
         write_text(text, path)
     print(probe_text(profile))
     if not found.tight:
-        name, width = fit.loosest
+        name, width = max((each.loosest for each in (found.between, found.inside) if each), key=lambda known: known[1])
         print(
             f"not tight: {name} is known to ±{width / 2:.0%}; a quieter machine or --seconds {2 * seconds:g} may help"
         )
@@ -103,7 +103,7 @@ def _profile(
         "machine": {
             "p": elements, "r": r, "g": outer.g * r, "L": outer.L * r, "o": outer.o * r,
             "memory": psutil.virtual_memory().total / elements, "slowdown": slowdown,
-            "registration": outer.registration * r,
+            "registration": outer.registration * r, "fresh": outer.fresh * r,
         },
         "rates": {kind: busy[kind] for kind in kinds},
         "alone": {kind: alone[kind] for kind in kinds},
@@ -172,6 +172,7 @@ def to_toml(profile: Profile) -> str:
         f"memory = {machine['memory']:.6g}  # bytes an element",
         f"slowdown = {machine['slowdown']:.4g}  # work with all elements busy, over work with one alone",
         f"registration = {machine['registration']:.6g}  # flop-times a superstep that registers coarrays takes longer",
+        f"fresh = {machine['fresh']:.6g}  # flop-times more for a word that lands in memory used for the first time",
         "",
         "[rates]  # flop/s of an element, all elements busy; bandwidth in bytes/s",
         *[f"{name} = {value:.6g}" for name, value in profile["rates"].items()],

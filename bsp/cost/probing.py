@@ -6,6 +6,7 @@ Of every superstep only the boundary is timed: what a process does between bound
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a meg
 class Point:
     """A superstep in which every process puts `count` blocks of `size` bytes to its neighbour.
 
-    kind : "blocks"; "sends": as messages; "fine": words one by one; "new": it registers a coarray.
+    kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by
+        one; "new": it registers a coarray.
     """
 
     size: int
@@ -43,7 +45,8 @@ POINTS = (
     Point(8, 1),
     Point(8, FINE, "fine"),
     Point(0, 0, "new"),
-    Point(256 << 10, 2, "sends"),
+    Point(1 << 20, 2, "sends"),
+    Point(1 << 20, 2, "cold"),
     *(Point(size, 64 if size <= 4096 else 8 if size <= 64 << 10 else 2 if size <= 1 << 20 else 1) for size in SIZES),
 )
 
@@ -101,6 +104,13 @@ def _rates_all_busy(proc: Process) -> dict[str, float]:
     return dict(zip(mine, slowest.tolist(), strict=True))
 
 
+def _forget_memory() -> None:
+    """Give all free memory back to the system, where the C library can: what is taken next is new."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 class _Bench:
     """What the points need on one process: room to put into, and values to put."""
 
@@ -120,7 +130,9 @@ class _Bench:
             self.proc.coarray(1).release()
         elif point.kind == "fine":
             self.room.put_each(self.to, self.where, self.values[:FINE])
-        elif point.kind == "sends":
+        elif point.kind in ("sends", "cold"):
+            if point.kind == "cold":
+                _forget_memory()
             for _ in range(point.count):
                 self.proc.send(self.to, self.values[: point.size // 8])
         else:

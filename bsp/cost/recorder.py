@@ -167,6 +167,7 @@ class Recorder:
                 sent=_sums(at, of, bytes_, (rows, p)),
                 received=_sums(at, to_, bytes_, (rows, p)),
                 messages=np.bincount(pairs // (p * p), minlength=rows),
+                landed=self._landed(single, rows),
                 registers=np.bincount(self._registers, minlength=rows),
                 between=self._between(single, rows),
                 inside=self._inside(single, rows),
@@ -219,6 +220,18 @@ class Recorder:
         words = _sums(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
         return singles + Traffic(_sums(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
 
+    def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
+        """Words that arrive in memory of their own: every receiver of a multiple send has one copy."""
+        step, _, dest, size, kind = single.T
+        staged = kind >= _SEND
+        multi = self._crossing()
+        return _sums(
+            np.concatenate([step[staged], multi[:, 0]]),
+            np.concatenate([self.owner[dest[staged]], multi[:, 2]]),
+            np.concatenate([size[staged], multi[:, 3] * multi[:, 4]]) / WORD,
+            (rows, self.elements),
+        )
+
     def _meet(self, gather: Callable[[Any], list[Any]]) -> None:
         """The elements' sums since the last meeting become everybody's; element 0 accounts for them."""
         everybody = _together(gather(_joined(self._folded)))
@@ -264,7 +277,8 @@ def _joined(parts: Sequence[Sums]) -> Sums:
     return Sums(
         join([part.work for part in parts]), join([part.wall for part in parts]),
         join([part.sent for part in parts]), join([part.received for part in parts]),
-        join([part.messages for part in parts]), join([part.registers for part in parts]),
+        join([part.messages for part in parts]), join([part.landed for part in parts]),
+        join([part.registers for part in parts]),
         tuple(
             tuple(Traffic(*map(join, zip(*ends, strict=True))) for ends in zip(*level, strict=True))  # type: ignore[misc]
             for level in zip(*[part.between for part in parts], strict=True)
@@ -285,7 +299,7 @@ def _together(parts: Sequence[Sums]) -> Sums:
     return Sums(
         np.concatenate([part.work for part in parts], axis=1), parts[0].wall,
         total([part.sent for part in parts]), total([part.received for part in parts]),
-        total([part.messages for part in parts]), parts[0].registers,
+        total([part.messages for part in parts]), total([part.landed for part in parts]), parts[0].registers,
         tuple(
             tuple(total(ends) for ends in zip(*level, strict=True))
             for level in zip(*[part.between for part in parts], strict=True)
