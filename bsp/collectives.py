@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bsp.choice import ARITIES, arity_of, choose, levels_of, value_prices
+from bsp.choice import arity_of, choose
+from bsp.cost.collective_prices import levels_of
 from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.operations import Operation, combine, operation, prefix
 from bsp.source import Line, here
@@ -48,8 +49,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     received: dict[int, Packed] = {}
     if steps.me == source:
         packed = pack(value, proc, text)
-        prices = value_prices(proc.machine, proc.nprocs, words_of(packed), 1, chunked=True)
-        chosen = choose(proc, prices, algorithm, text)
+        chosen = choose(proc, "broadcast", words_of(packed), algorithm, text, chunked=True)
         plan = _planned(proc, chosen, packed.shape if isinstance(packed, np.ndarray) else None)
         received = {source: packed}
     taken, total = 0, 1
@@ -107,11 +107,7 @@ def scatter(
             raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
         bundle = {(rank - source) % steps.n: pack(values[rank], proc, text) for rank in range(steps.n)}
         words = sum(map(words_of, bundle.values()))
-        prices = {"one-phase": proc.machine.price(h=words, messages=proc.nprocs - 1)}
-        for arity in ARITIES:
-            levels = levels_of(proc.nprocs, arity)
-            prices[f"tree-{arity}"] = proc.machine.price(h=2 * words, supersteps=levels, messages=levels * (arity - 1))
-        plan = _planned(proc, choose(proc, prices, algorithm, text), None)
+        plan = _planned(proc, choose(proc, "scatter", words, algorithm, text), None)
     position = (steps.me - source) % steps.n
     taken, total = 0, 1
     while taken < total:
@@ -145,7 +141,7 @@ def scatter(
 def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.gather.  Sizes may differ, so the choice goes by p alone, as if for one word."""
     text = "gather" if group is not None else f"gather(root={root!r})"
-    chosen = choose(proc, value_prices(proc.machine, proc.nprocs, 1, 1, chunked=False), algorithm, text)
+    chosen = choose(proc, "gather", 1, algorithm, text)
     steps = Steps(proc, text, group, chosen)
     target = root_rank(steps, root)
     packed = pack(value, proc, text) if steps.takes_part else b""
@@ -175,7 +171,7 @@ class _Reduction:
 
     def __init__(
         self, proc: Process, name: str, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None,
-        sweeps: int, root: int | None = None,
+        root: int | None = None,
     ) -> None:  # fmt: skip
         self.op: Operation = operation(op)
         self.array = is_array(value)
@@ -188,8 +184,8 @@ class _Reduction:
             self.text = f"{name}(op='{self.op.name}')"
         words = -(-value.nbytes // 8) if self.array and group is None else 1
         chunked = self.array and group is None and self.op.elementwise
-        prices = value_prices(proc.machine, proc.nprocs, words, sweeps, chunked)
-        self.algorithm = choose(proc, prices, algorithm, self.text)
+        kind = "scan" if name == "exscan" else name
+        self.algorithm = choose(proc, kind, words, algorithm, self.text, chunked)
         self.steps = Steps(proc, self.text, group, self.algorithm)
         self.packed: Packed = b"" if outside else pack(value, proc, self.text)
 
@@ -238,7 +234,7 @@ class _Reduction:
 
 def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.reduce."""
-    todo = _Reduction(proc, "reduce", value, op, group, algorithm, sweeps=1, root=root)
+    todo = _Reduction(proc, "reduce", value, op, group, algorithm, root)
     steps = todo.steps
     target = root_rank(steps, root)
     if todo.algorithm == "one-phase":
@@ -257,7 +253,7 @@ def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] |
 
 def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.allreduce."""
-    todo = _Reduction(proc, "allreduce", value, op, group, algorithm, sweeps=2)
+    todo = _Reduction(proc, "allreduce", value, op, group, algorithm)
     steps = todo.steps
     everyone = range(steps.n)
     if todo.algorithm == "one-phase":
@@ -293,7 +289,7 @@ def scan(
     proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None, inclusive: bool
 ) -> Any:
     """See Process.scan and Process.exscan."""
-    todo = _Reduction(proc, "scan" if inclusive else "exscan", value, op, group, algorithm, sweeps=0)
+    todo = _Reduction(proc, "scan" if inclusive else "exscan", value, op, group, algorithm)
     steps = todo.steps
     count = steps.me + inclusive
     if todo.algorithm == "one-phase":
@@ -320,13 +316,8 @@ def scan(
 
 def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.allgather."""
-    machine, p = proc.machine, proc.nprocs
-    steps_up = levels_of(p, 2)
-    prices = {
-        "one-phase": machine.price(h=p - 1, messages=p - 1),
-        "doubling": machine.price(h=p - 1, supersteps=steps_up, messages=steps_up),
-    }
-    chosen = choose(proc, prices, algorithm, "allgather")
+    steps_up = levels_of(proc.nprocs, 2)
+    chosen = choose(proc, "allgather", 1, algorithm, "allgather")
     steps = Steps(proc, "allgather", group, chosen)
     packed = pack(value, proc, "allgather") if steps.takes_part else b""
     if chosen == "one-phase":
@@ -355,13 +346,8 @@ def alltoall(proc: Process, values: Sequence[Any], group: Sequence[int] | None, 
 def _all_to_all(
     proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None, text: str
 ) -> Any:
-    machine, p = proc.machine, proc.nprocs
-    hops = levels_of(p, 2)
-    prices = {
-        "one-phase": machine.price(h=p - 1, messages=p - 1),
-        "logarithmic": machine.price(h=hops * p / 2, supersteps=hops, messages=hops),
-    }
-    chosen = choose(proc, prices, algorithm, text)
+    hops = levels_of(proc.nprocs, 2)
+    chosen = choose(proc, "alltoall", 1, algorithm, text)
     steps = Steps(proc, text, group, chosen)
     if steps.takes_part and len(values) != steps.n:
         raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")

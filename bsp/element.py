@@ -92,6 +92,7 @@ class Element:
         self.failure: Exception | None = None
         self.verdict: Verdict | None = None
         self.staging = Staging()
+        self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self._console = sys.stdout
 
     # --------------------------------------------------------------- hosting processes

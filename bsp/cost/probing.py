@@ -24,6 +24,7 @@ FINE = 4096  # words put one by one
 INSIDE = 8  # processes of an element, where traffic inside it is measured
 _LEAST_ROUNDS = 8
 _SAMPLE = 2e-3  # seconds
+_SMALL = 64 << 10  # bytes in a block whose copy into a buffer drowns nothing
 _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a megabyte
 
 
@@ -114,8 +115,9 @@ def _forget_memory() -> None:
 class _Bench:
     """What the points need on one process: room to put into, and values to put."""
 
-    def __init__(self, proc: Process) -> None:
+    def __init__(self, proc: Process, buffered: bool = True) -> None:
         self.proc = proc
+        self.buffered = buffered
         self.to = (proc.pid + 1) % proc.nprocs
         self.room = proc.coarray(SIZES[-1] // 8)
         self.values = np.ones(SIZES[-1] // 8)
@@ -138,7 +140,8 @@ class _Bench:
         else:
             words = point.size // 8
             for start in range(0, words * point.count, max(words, 1)):
-                self.room.put(self.to, self.values[start : start + words], at=slice(start, start + words))
+                block = slice(start, start + words)
+                self.room.put(self.to, self.values[block], at=block, buffered=self.buffered or point.size <= _SMALL)
 
     def times(self, point: Point) -> tuple[float, float, int]:
         """Seconds of some supersteps of a point, those between boundaries among them, and how many they were."""
@@ -169,7 +172,8 @@ def _round(bench: _Bench, order: Sequence[int], proc: Process) -> list[float]:
 
 def _inside_round(proc: Process, order: Sequence[int]) -> list[float]:
     """The same for processes that share an element: the wall clock less what each of them did on its own."""
-    bench = _Bench(proc)
+    # large ones not buffered: copies into buffers are work, and would drown the copies at the boundary
+    bench = _Bench(proc, buffered=False)
     walls, owns = np.empty(len(POINTS)), np.empty(len(POINTS))
     for k in order:
         wall, own, repeat = bench.times(POINTS[k])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.choice import value_prices
+from bsp.cost.collective_prices import prices
 from bsp.cost.model import Machine
 
 PROCS = [1, 2, 3, 4, 7, 12]
@@ -270,16 +270,14 @@ def test_the_choice_is_the_cheapest_by_the_machine() -> None:
     far = Machine(p=64, g=1.0, L=1e9, o=0.0)  # supersteps are dear: as few as can be
     near = Machine(p=64, g=1.0, L=1.0, o=1e6)  # messages are dear: as few as can be
     wide = Machine(p=64, g=1e3, L=1.0, o=0.0)  # words are dear: move each twice and no more
-    prices = {
-        name: value_prices(machine, 64, 1000, 1, True)
-        for name, machine in (("far", far), ("near", near), ("wide", wide))
-    }
-    cheapest = {name: min(found, key=found.__getitem__) for name, found in prices.items()}
+    machines = {"far": far, "near": near, "wide": wide}
+    priced = {name: prices(machine, 64, "broadcast", 1000, True) for name, machine in machines.items()}
+    cheapest = {name: min(found, key=found.__getitem__) for name, found in priced.items()}
     assert cheapest["far"] == "one-phase"
     assert cheapest["near"] == "tree-2"
     assert cheapest["wide"] == "two-phase"
-    assert prices["far"]["one-phase"] == 63 * 1000 + 1e9  # McColl 1.6.1: g(p - 1)n + L
-    assert prices["near"]["tree-4"] == 3 * (3 * 1000 + 3 * 1e6 + 1)  # log_4 64 supersteps
+    assert priced["far"]["one-phase"] == 63 * 1000 + 1e9  # McColl 1.6.1: g(p - 1)n + L
+    assert priced["near"]["tree-4"] == 3 * (3 * 1000 + 3 * 1e6 + 1)  # log_4 64 supersteps
 
 
 @pytest.mark.parametrize("nprocs", [1, 2, 5, 8])

@@ -1,0 +1,162 @@
+"""What each algorithm of each collective costs, in flop-times: McColl 1.6.1, on a machine of P elements.
+
+Pure functions of p, of sizes that all processes know, and of the machine profile, whatever number of elements
+hosts the run (D5).  A machine without levels is the classical one: every process has a processor of its own,
+and one word combined is one flop.  With levels P is the profile's: p / P processes share an element, messages
+between them are copies, each superstep takes each of them a turn, and what is sent to several processes of an
+element crosses to it once.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from bsp.cost.model import WORD, Machine
+
+ARITIES = (2, 4, 8, 16)
+_BUNDLE = 8  # copies inside an element that pickling and unpickling a bundle of messages takes as long as
+
+
+def levels_of(p: int, arity: int) -> int:
+    """ceil(log_arity p), and 1 for a single process: a collective is a boundary for it too."""
+    levels, reached = 1, arity
+    while reached < p:
+        levels, reached = levels + 1, reached * arity
+    return levels
+
+
+class _Prices:
+    """The prices of p processes passing values of n words, on one machine."""
+
+    def __init__(self, machine: Machine, p: int, words: float) -> None:
+        self.p, self.n = p, words
+        self.machine = machine
+        inside = machine.inside
+        self.P = p if inside is None else max(1, min(p, machine.p))
+        self.v = ceil(p / self.P)  # processes of an element
+        self.turns = 0.0 if inside is None else inside.L * self.v
+        self.combining = machine.r / machine.rates["elementwise"] if machine.rates else 1.0
+
+    def out(self, messages: float, words: float) -> float:
+        """Messages of so many words each that leave, or enter, an element."""
+        if self.machine.inside is None:
+            return messages * (self.machine.o + self.machine.g * words)
+        level = self.machine.outer[-1]
+        g = float(level.g_of(WORD * max(words, 1.0))) + level.staged + self.machine.fresh
+        return messages * (self.machine.o + g * words)
+
+    def copies(self, messages: float, words: float) -> float:
+        """Copies of so many words each inside an element."""
+        inside = self.machine.inside
+        if inside is None:
+            return 0.0
+        return messages * (inside.o + (inside.g + inside.staged + self.machine.fresh) * words)
+
+    def bundles(self, messages: float, items: float) -> float:
+        """Pickled collections of `items` values in all."""
+        return self.out(messages, self.n * items / max(messages, 1)) + self.copies(_BUNDLE * messages + items, 0)
+
+    def combine(self, values: float, words: float) -> float:
+        """Values of so many words each, combined on one element."""
+        return self.combining * values * words + self.copies(values, 0)
+
+    def steps(self, count: float) -> float:
+        """The supersteps themselves."""
+        return count * (self.machine.L + self.turns)
+
+    # ------------------------------------------------------------------ patterns
+
+    @property
+    def away(self) -> int:
+        """Processes of other elements."""
+        return self.p - self.v
+
+    def one_to_all(self) -> float:
+        """A value from one process to all others at once: it crosses once to each element."""
+        return self.out(self.P - 1, self.n) + self.copies(self.v, self.n)
+
+    def all_to_one(self, words: float) -> float:
+        """A value from every process to one."""
+        return self.out(self.away, words) + self.copies(self.v, words)
+
+    def all_to_all(self, words: float) -> float:
+        """A different value from every process to every process."""
+        return self.v * (self.out(self.away, words) + self.copies(self.v, words))
+
+    def each_to_all(self, words: float) -> float:
+        """One value from every process to all others at once."""
+        return self.out(self.away, words) + self.copies(self.p * self.v, words)
+
+    def tree(self, arity: int, combining: bool) -> float:
+        """Down a tree, or up it and combining."""
+        levels = levels_of(self.p, arity)
+        cost = self.copies(self.v, self.n) + self.steps(levels)
+        for j in range(levels):  # ranks `stride` apart pass a value on
+            stride = arity**j
+            ends = min(arity, ceil(self.p / stride)) - 1
+            apart = max(0, ends + 1 - max(1, self.v // stride))  # those on other elements
+            cost += self.out(apart if combining else min(apart, self.P - 1), self.n)
+            if combining:
+                cost += self.combine(ends * max(1, self.v // (stride * arity)), self.n)
+        return cost
+
+
+def prices(machine: Machine, p: int, collective: str, words: float, chunked: bool) -> dict[str, float]:
+    """Flop-times of the algorithms of a collective on values of `words` words; two-phase where they can be cut."""
+    at = _Prices(machine, p, words)
+    chunk = words / p
+    hops = levels_of(p, 2)
+    found: dict[str, float]
+    if collective == "broadcast":
+        found = {
+            "one-phase": at.one_to_all() + at.steps(1),
+            "two-phase": at.out(at.away, chunk) + at.copies(at.v, chunk) + at.each_to_all(chunk) + at.steps(2),
+        } | {f"tree-{k}": at.tree(k, False) for k in ARITIES}  # fmt: skip
+    elif collective == "reduce":
+        found = {
+            "one-phase": at.all_to_one(words) + at.combine(p - 1, words) + at.steps(1),
+            "two-phase": at.all_to_all(chunk) + at.combine(at.v * (p - 1), chunk) + at.all_to_one(chunk) + at.steps(2),
+        } | {f"tree-{k}": at.tree(k, True) for k in ARITIES}  # fmt: skip
+    elif collective == "allreduce":
+        found = {
+            "one-phase": at.each_to_all(words) + at.combine(at.v * (p - 1), words) + at.steps(1),
+            "two-phase": at.all_to_all(chunk) + at.combine(at.v * (p - 1), chunk) + at.each_to_all(chunk) + at.steps(2),
+        } | {f"tree-{k}": at.tree(k, True) + at.tree(k, False) for k in ARITIES}  # fmt: skip
+    elif collective == "scan":
+        found = {
+            "one-phase": at.each_to_all(words) + at.combine(at.v * p / 2, words) + at.steps(1),
+            # every process makes the prefixes of all of its chunk, each in the tree of D3
+            "two-phase": 2 * at.all_to_all(chunk) + at.combine(at.v * p * hops, chunk) + at.steps(2),
+        }  # fmt: skip
+    elif collective == "gather":
+        found = {"one-phase": at.all_to_one(words) + at.steps(1)}
+        found |= {f"tree-{k}": _gather_tree(at, k) for k in ARITIES}
+    elif collective == "scatter":  # `words` are those of all values together
+        found = {"one-phase": at.all_to_one(chunk) + at.steps(1)}
+        found |= {f"tree-{k}": _scatter_tree(at, k, chunk) for k in ARITIES}
+    elif collective == "allgather":
+        found = {
+            "one-phase": at.each_to_all(words) + at.steps(1),
+            "doubling": at.bundles(at.v * hops, at.v * p) + at.steps(hops),
+        }  # fmt: skip
+    else:
+        found = {
+            "one-phase": at.all_to_all(words) + at.steps(1),
+            "logarithmic": at.bundles(at.v * hops, at.v * hops * p / 2) + at.steps(hops),
+        }  # fmt: skip
+    if not chunked:
+        found.pop("two-phase", None)
+    return found
+
+
+def _gather_tree(at: _Prices, arity: int) -> float:
+    """Bundles that grow on their way: the root's element sees arity - 1 of them in each stage."""
+    levels = levels_of(at.p, arity)
+    return at.bundles(levels * (arity - 1) + at.v - 1, at.p) + at.steps(levels)
+
+
+def _scatter_tree(at: _Prices, arity: int, chunk: float) -> float:
+    """Bundles that shrink on their way; all words leave the root."""
+    levels = levels_of(at.p, arity)
+    moved = at.out(1, chunk * at.p) + at.copies(_BUNDLE * (levels * (arity - 1) + at.v - 1) + at.p, 0)
+    return moved + at.out(levels * (arity - 1), 0) + at.steps(levels)
