@@ -1,0 +1,38 @@
+"""Arrays that carry shape and dtype only, and count what NumPy would do with them: for `--predict --abstract`.
+
+    with abstract_numpy():
+        x = np.random.rand(10**6, 100)           # <float64[1000000, 100]>
+        np.linalg.solve(x.T @ x, x.T @ x[:, 0])
+    counter.take().seconds(rates)                # of 2e10 flops of blas3, ...
+
+What an array is, and its rules: array.  What is counted, and how: work, table.  What becomes abstract: creation.
+"""
+
+from __future__ import annotations
+
+# these fill the table
+from bsp.abstract import elementwise, fourier, linear, reductions, selecting, shaping  # noqa: F401
+from bsp.abstract.array import AbstractArray
+from bsp.abstract.creation import INDEX_BYTES, abstract_numpy, active, carried
+from bsp.abstract.errors import NotCounted, value_needed
+from bsp.abstract.expectation import expect
+from bsp.abstract.generator import AbstractGenerator, AbstractRandomState, abstract_generator
+from bsp.abstract.work import Account, Counter, Work, counter
+
+__all__ = [
+    "INDEX_BYTES",
+    "AbstractArray",
+    "AbstractGenerator",
+    "AbstractRandomState",
+    "Account",
+    "Counter",
+    "NotCounted",
+    "Work",
+    "abstract_generator",
+    "abstract_numpy",
+    "active",
+    "carried",
+    "counter",
+    "expect",
+    "value_needed",
+]

@@ -1,0 +1,370 @@
+"""Abstract data for ordinary scripts: inside `abstract_numpy()` NumPy's creating functions give shapes.
+
+Rule 1: zeros, ones, empty, full and their _like, random numbers, and what is read from files are *data*:
+        always abstract.  Arrays of Python objects stay real.
+Rule 2: arange, linspace, eye, array and their kin make what programs compute *indices* with: real up to
+        INDEX_BYTES, abstract beyond.  A list that holds an abstract number makes an abstract array.
+Rule 3: only the program's own calls are replaced.  NumPy, SciPy and the runtime call the real functions.
+Rule 4: on exit, by exception too, every name is what it was; a replacement that somebody has kept is then
+        the real function again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from math import ceil, prod
+from typing import Any
+
+import numpy as np
+
+from bsp.abstract import expectation
+from bsp.abstract.array import AbstractArray, copied, owned
+from bsp.abstract.elementwise import described, from_sequence, holds_abstract, operand
+from bsp.abstract.generator import AbstractGenerator, AbstractRandomState, abstract_generator
+from bsp.abstract.index import fits
+from bsp.abstract.probe import broadcast, checked_shape, shape_text
+from bsp.abstract.shaping import alike
+from bsp.abstract.table import rule
+from bsp.abstract.work import counter
+from bsp.errors import ValueNeeded
+
+INDEX_BYTES = 1 << 16
+
+_depth = 0
+_kept: list[tuple[Any, str, Any]] = []
+_replacements: list[tuple[Any, str, Any]] = []
+
+
+def active() -> bool:
+    """Whether creating functions are replaced now."""
+    return _depth > 0
+
+
+@contextlib.contextmanager
+def abstract_numpy() -> Iterator[None]:
+    """NumPy's creating functions give abstract data inside; nests."""
+    global _depth
+    if not _depth:
+        expectation.forget()
+        for module, name, replacement in _replacements:
+            _kept.append((module, name, getattr(module, name)))
+            setattr(module, name, replacement)
+    _depth += 1
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if not _depth:
+            while _kept:
+                setattr(*_kept.pop())
+
+
+def carried(array: np.ndarray) -> Any:
+    """Real data as an abstract array; of Python objects, as they are."""
+    if array.dtype.hasobject:
+        return array
+    new = owned(array.shape, array.dtype)
+    counter.moved(new.nbytes)
+    return new
+
+
+def _bounded(array: Any) -> Any:
+    """Real while it is small."""
+    return carried(array) if type(array) is np.ndarray and array.nbytes > INDEX_BYTES else array
+
+
+@functools.lru_cache(maxsize=1 << 10)
+def _is_library(module: str) -> bool:
+    """Whether a module's calls of NumPy are none of the program's."""
+    root = module.partition(".")[0]
+    return root in ("numpy", "scipy") or (root == "bsp" and not module.startswith(("bsp.arrays", "bsp.algorithms")))
+
+
+def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
+    real = getattr(module, name, None)
+    if real is None:
+        return
+
+    @functools.wraps(real)
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        if not _depth or _is_library(sys._getframe(1).f_globals.get("__name__", "")):
+            return real(*args, **kwargs)
+        return function(real, *args, **kwargs)
+
+    _replacements.append((module, name, replacement))
+
+
+def _replacing(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a replacement; its first argument is the real function."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            _replace(np, name, function)
+        return function
+
+    return enter
+
+
+# --------------------------------------------------------------------------------------- data
+
+
+@_replacing("zeros", "ones")
+def _filled(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwargs: Any) -> Any:
+    found = np.dtype(dtype)
+    if found.hasobject:
+        return real(shape, dtype)
+    new = owned(checked_shape(shape), found)
+    counter.moved(new.nbytes)
+    return new
+
+
+@_replacing("empty")
+def _empty(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwargs: Any) -> Any:
+    found = np.dtype(dtype)
+    return real(shape, dtype) if found.hasobject else owned(checked_shape(shape), found)
+
+
+@_replacing("full")
+def _full(real: Any, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **kwargs: Any) -> Any:
+    value = operand(fill_value)
+    found = value.dtype if dtype is None else np.dtype(dtype)
+    if found.hasobject:
+        return real(shape, fill_value, dtype)
+    new = owned(checked_shape(shape), found)
+    if not fits(value.shape, new.shape):
+        raise ValueError(
+            f"could not broadcast input array from shape {shape_text(value.shape)} into shape {shape_text(new.shape)}"
+        )
+    counter.moved(new.nbytes)
+    return new
+
+
+def _like(name: str, written: bool, fills: bool) -> None:
+    def create(
+        real: Any, a: Any, *fill: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+        fill_value: Any = None, **kwargs: Any,
+    ) -> Any:  # fmt: skip
+        if fills and not fill:
+            fill = (fill_value,)
+        *_, dtype = (dtype, *fill[1 if fills else 0 :][:1])
+        if np.dtype(dtype if dtype is not None else operand(a).dtype).hasobject:
+            return real(a, *fill[:1] if fills else (), dtype=dtype)
+        new = alike(a, dtype, shape, written)
+        if fills and not fits(described(fill[0])[1], new.shape):
+            raise ValueError(f"could not broadcast the fill value into shape {shape_text(new.shape)}")
+        return new
+
+    _replace(np, name, create)
+
+
+_like("empty_like", written=False, fills=False)
+_like("zeros_like", written=True, fills=False)
+_like("ones_like", written=True, fills=False)
+_like("full_like", written=True, fills=True)
+
+
+@_replacing("loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromregex")
+def _read(real: Any, *args: Any, **kwargs: Any) -> Any:
+    made = real(*args, **kwargs)
+    return [carried(column) for column in made] if isinstance(made, list) else carried(made)
+
+
+@_replacing("load")
+def _load(real: Any, *args: Any, **kwargs: Any) -> Any:
+    made = real(*args, **kwargs)
+    if isinstance(made, np.ndarray):
+        return carried(np.asarray(made))
+    return Archive(made) if isinstance(made, np.lib.npyio.NpzFile) else made
+
+
+class Archive(Mapping[str, Any]):
+    """What np.load gives of an .npz file, with abstract arrays in it."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.files: list[str] = file.files
+
+    def __getitem__(self, name: str) -> Any:
+        return carried(self._file[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The file."""
+        self._file.close()
+
+
+# ------------------------------------------------------------------------------------- indices
+
+
+@_replacing("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+def _array(real: Any, object: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if type(object) is AbstractArray:
+        return _from_abstract(object, dtype, kwargs.get("copy", True if real is _real_array else None), kwargs)
+    try:
+        return _bounded(real(object, dtype, *args, **kwargs))
+    except ValueNeeded:
+        if isinstance(object, (list, tuple)) and holds_abstract(object):
+            return _with_ndmin(from_sequence(object, dtype), kwargs)
+        raise
+
+
+_real_array = np.array
+
+
+def _from_abstract(given: AbstractArray, dtype: Any, copy: bool | None, kwargs: dict[str, Any]) -> Any:
+    found = given.dtype if dtype is None else np.dtype(dtype)
+    if copy or found != given.dtype:
+        given = copied(given, given.shape, found)
+    elif given.is_scalar:
+        given = owned((), found)
+    return _with_ndmin(given, kwargs)
+
+
+def _with_ndmin(given: AbstractArray, kwargs: dict[str, Any]) -> AbstractArray:
+    missing = kwargs.get("ndmin", 0) - given.ndim
+    return given.reshape((1,) * missing + given.shape) if missing > 0 else given
+
+
+@_replacing("arange")
+def _arange(real: Any, *args: Any, **kwargs: Any) -> Any:
+    given = dict(zip(("start", "stop", "step"), args, strict=False), **kwargs)
+    start, stop, step = given.get("start", 0), given.get("stop"), given.get("step", 1)
+    if stop is None:
+        start, stop = 0, start
+    try:
+        length = max(ceil((stop - start) / (1 if step is None else step)), 0)
+    except (TypeError, ZeroDivisionError, ValueError, OverflowError):
+        return _bounded(real(*args, **kwargs))
+    if 8 * length <= INDEX_BYTES:
+        return real(*args, **kwargs)
+    options = {name: value for name, value in kwargs.items() if name in ("dtype", "like")}
+    dtype = real(start, start, 1 if step is None else step, **options).dtype
+    if isinstance(stop, (float, np.floating)) and "dtype" not in options:
+        dtype = np.result_type(dtype, float)
+    return owned((length,), dtype) if length * dtype.itemsize > INDEX_BYTES else real(*args, **kwargs)
+
+
+def _spaced(real: Any, start: Any, stop: Any, num: int = 50, *args: Any, **kwargs: Any) -> Any:
+    few = real(start, stop, 2, *args, **kwargs)
+    sample = few[0] if isinstance(few, tuple) else few
+    if num * (sample.nbytes // 2) <= INDEX_BYTES:
+        return real(start, stop, num, *args, **kwargs)
+    shape = list(sample.shape)
+    shape[kwargs.get("axis", 0)] = num
+    many = owned(tuple(shape), sample.dtype)
+    return (many, few[1]) if isinstance(few, tuple) else many
+
+
+for _name in ("linspace", "logspace", "geomspace"):
+    _replace(np, _name, _spaced)
+
+
+@rule("linspace", "logspace", "geomspace")
+def _spaced_abstractly(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, **kwargs: Any
+) -> Any:
+    """Two flops an element: between ends that are abstract."""
+    shape = broadcast(described(start)[1], described(stop)[1])
+    found = np.dtype(dtype) if dtype is not None else np.result_type(operand(start).dtype, operand(stop).dtype, float)
+    counter.flops("elementwise", 2 * num * prod(shape))
+    axis = kwargs.get("axis", 0) % (len(shape) + 1)
+    many = owned((*shape[:axis], num, *shape[axis:]), found)
+    return (many, owned(shape, found)) if retstep else many
+
+
+@_replacing("eye", "tri")
+def _eye(real: Any, N: Any, M: Any = None, k: int = 0, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+    return _of_shape((N, N if M is None else M), dtype, lambda: real(N, M, k, dtype, *args, **kwargs))
+
+
+@_replacing("identity")
+def _identity(real: Any, n: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    return _of_shape((n, n), dtype or float, lambda: real(n, dtype, **kwargs))
+
+
+@_replacing("indices")
+def _indices(real: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    if sparse:
+        return tuple(map(_bounded, real(dimensions, dtype, True)))
+    shape = tuple(dimensions)
+    return _of_shape((len(shape), *shape), dtype, lambda: real(dimensions, dtype))
+
+
+@_replacing("fromfunction")
+def _fromfunction(real: Any, function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    return function(*np_indices(shape, dtype), **kwargs)
+
+
+def np_indices(shape: Any, dtype: Any) -> Any:
+    """np.indices under rule 2."""
+    return _indices(_real_indices, shape, dtype)
+
+
+_real_indices = np.indices
+
+
+def _of_shape(shape: tuple[Any, ...], dtype: Any, make: Callable[[], Any]) -> Any:
+    found, lengths = np.dtype(dtype), tuple(max(int(n), 0) for n in shape)
+    return owned(lengths, found) if prod(lengths) * found.itemsize > INDEX_BYTES else make()
+
+
+@_replacing("meshgrid")
+def _meshgrid(real: Any, *xi: Any, **kwargs: Any) -> Any:
+    parts = [operand(x) for x in xi]
+    if any(type(part) is AbstractArray for part in parts):
+        return real(*parts, **kwargs)
+    total = prod(part.size for part in parts) * max((part.itemsize for part in parts), default=1)
+    if kwargs.get("sparse") or total <= INDEX_BYTES:
+        return real(*parts, **kwargs)
+    return real(*[owned((part.size,), part.dtype) for part in parts], **kwargs)
+
+
+@_replacing("fromiter", "triu_indices", "tril_indices")
+def _then_bounded(real: Any, *args: Any, **kwargs: Any) -> Any:
+    made = real(*args, **kwargs)
+    return tuple(map(_bounded, made)) if isinstance(made, tuple) else _bounded(made)
+
+
+@_replacing("stack", "concatenate", "vstack", "hstack", "column_stack", "dstack")
+def _put_together(real: Any, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+    if isinstance(arrays, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in arrays):
+        arrays = [operand(part) if isinstance(part, (list, tuple)) else part for part in arrays]
+    return real(arrays, *args, **kwargs)
+
+
+# -------------------------------------------------------------------------------- random numbers
+
+_global = AbstractRandomState()
+
+
+def _legacy(name: str) -> None:
+    method = getattr(_global, name)
+    _replace(np.random, name, lambda real, *args, **kwargs: method(*args, **kwargs))
+
+
+for _name in np.random.__all__:
+    if hasattr(AbstractRandomState, _name) and _name != "bytes":
+        _legacy(_name)
+# their compiled code calls np.zeros and np.asarray; called from here, those are a library's calls
+for _name in (
+    "PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64", "SeedSequence", "get_state", "set_state", "bytes",
+    "get_bit_generator", "set_bit_generator",
+):  # fmt: skip
+    _replace(np.random, _name, lambda real, *args, **kwargs: real(*args, **kwargs))
+_replace(np.random, "default_rng", lambda real, seed=None: abstract_generator(seed))
+_replacements.append((np.random, "Generator", AbstractGenerator))
+_replacements.append((np.random, "RandomState", AbstractRandomState))

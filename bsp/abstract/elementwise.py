@@ -1,0 +1,499 @@
+"""Universal functions: broadcasting, promotion, and one visit to every element.
+
+The way of an arithmetic operation is short on purpose: a run of a thousand processes takes it millions of times.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.abstract.array import AbstractArray, copied, into, owned, result, scalar, viewing
+from bsp.abstract.errors import DATA, value_needed
+from bsp.abstract.index import fits, select
+from bsp.abstract.probe import (
+    DType,
+    Key,
+    Shape,
+    axes_of,
+    axis_of,
+    broadcast,
+    key_of_integer,
+    outcome,
+    probe,
+    reduced,
+    representative,
+    shape_text,
+)
+from bsp.abstract.table import TABLE, complexity, not_counted, product, product_kernel, rule, weight
+from bsp.abstract.work import counter
+
+_BOOL = np.dtype(bool)
+
+
+class Foreign(Exception):
+    """An operand that has NumPy's protocols of its own: it may know what to do with ours."""
+
+
+# ------------------------------------------------------------------------------------ operands
+
+
+def described(value: Any) -> tuple[Key, Shape]:
+    """What promotion and broadcasting see of any operand."""
+    kind = type(value)
+    if kind is AbstractArray:
+        return value._key, value._shape
+    if kind is float or kind is complex:
+        return kind, ()
+    if kind is int:
+        return key_of_integer(value), ()
+    if kind is np.ndarray or isinstance(value, np.generic):
+        return value.dtype, value.shape
+    if kind is bool:
+        return _BOOL, ()
+    if isinstance(value, int):  # a subclass of a Python number
+        return key_of_integer(value), ()
+    if isinstance(value, (float, complex)):
+        return float if isinstance(value, float) else complex, ()
+    if not isinstance(value, np.ndarray) and getattr(kind, "__array_ufunc__", None) is not None:
+        raise Foreign
+    array = operand(value)
+    return array.dtype, array.shape
+
+
+def operand(value: Any) -> Any:
+    """An operand of a function as an array, abstract or real: lists may hold abstract numbers."""
+    if type(value) is AbstractArray or isinstance(value, np.ndarray):
+        return value
+    if isinstance(value, (list, tuple)) and holds_abstract(value):
+        return from_sequence(value)
+    return np.asarray(value)
+
+
+def holds_abstract(values: Any) -> bool:
+    """Whether a list, or a list in it, holds an abstract array."""
+    return any(
+        type(value) is AbstractArray or (isinstance(value, (list, tuple)) and holds_abstract(value)) for value in values
+    )
+
+
+def from_sequence(values: Any, dtype: Any = None) -> AbstractArray:
+    """np.array(values) of a list with abstract arrays or numbers somewhere in it."""
+    shape, types = _sequence(values)
+    new = owned(shape, np.dtype(dtype) if dtype is not None else np.result_type(*types))
+    counter.moved(2 * new.nbytes)
+    return new
+
+
+def _sequence(values: Any) -> tuple[Shape, set[DType]]:
+    shapes, types = set(), set()
+    for value in values:
+        if isinstance(value, (list, tuple)) and holds_abstract(value):
+            shape, inner = _sequence(value)
+        else:
+            array = operand(value)
+            shape, inner = array.shape, {array.dtype}
+        shapes.add(shape)
+        types |= inner
+    if len(shapes) > 1:
+        raise ValueError(
+            "setting an array element with a sequence. The requested array has an inhomogeneous shape: "
+            + ", ".join(map(shape_text, sorted(shapes)))
+        )
+    return (len(values), *shapes.pop()), types
+
+
+# ------------------------------------------------------------------------------- ufunc(x, y, ...)
+
+
+@lru_cache(maxsize=1 << 14)
+def promoted(ufunc: np.ufunc, *keys: Key, **options: Any) -> tuple[tuple[DType, ...], float]:
+    """The dtypes of the results, and the flops an element."""
+    found = outcome(ufunc, *keys, **options)
+    types: tuple[DType, ...] = found if isinstance(found, tuple) else (found,)
+    computed = [key for key in keys if isinstance(key, np.dtype)]
+    return types, max(weight(ufunc, each) for each in (*types, *computed))
+
+
+def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """A ufunc called with nothing but its operands."""
+    try:
+        if ufunc.signature is not None:
+            return generalised(ufunc, inputs, {})
+        if len(inputs) == 2:
+            a, b = inputs
+            a_key, a_shape = (a._key, a._shape) if type(a) is AbstractArray else described(a)
+            b_key, b_shape = (b._key, b._shape) if type(b) is AbstractArray else described(b)
+            types, price = promoted(ufunc, a_key, b_key)
+            if a_shape == b_shape or not b_shape:
+                shape = a_shape
+            else:
+                shape = broadcast(a_shape, b_shape) if a_shape else b_shape
+        else:
+            operands = [described(value) for value in inputs]
+            types, price = promoted(ufunc, *[key for key, _ in operands])
+            shape = operands[0][1] if len(operands) == 1 else broadcast(*[shape for _, shape in operands])
+    except Foreign:
+        return NotImplemented
+    counter.elementwise += price * prod(shape)
+    counter.calls += 1
+    if len(types) == 1:
+        return owned(shape, types[0]) if shape else scalar(types[0])
+    return tuple(result(shape, dtype) for dtype in types)
+
+
+def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A ufunc called with options, or one of its methods."""
+    try:
+        if method == "__call__":
+            return _with_options(ufunc, inputs, kwargs)
+        if method == "at":
+            return _at(ufunc, *inputs)
+        if method == "outer":
+            return _outer(ufunc, *inputs, **kwargs)
+        if method == "reduce":
+            return reduce(ufunc, *inputs, **kwargs)
+        if method == "accumulate":
+            return accumulate(ufunc, *inputs, **kwargs)
+        return _reduceat(ufunc, *inputs, **kwargs)
+    except Foreign:
+        return NotImplemented
+
+
+TABLE["call"] = call
+TABLE["ufunc"] = ufunc_method
+TABLE["operand"] = operand
+
+
+def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """out=, where=, dtype=, casting=: the operands and the mask broadcast to `out` together."""
+    out, where = kwargs.pop("out", None), kwargs.pop("where", True)
+    for ignored in ("order", "subok"):
+        kwargs.pop(ignored, None)
+    out = out if isinstance(out, tuple) or out is None else (out,)
+    if out is not None and type(out[0]) is AbstractArray and out[0].is_scalar:
+        out = None  # `total += x` of a scalar makes a new one
+    if ufunc.signature is not None:
+        return generalised(ufunc, inputs, {**kwargs, "out": out})
+    if "dtype" in kwargs and kwargs["dtype"] is not None:
+        kwargs["dtype"] = np.dtype(kwargs["dtype"])
+    operands = [described(value) for value in inputs]
+    keys = [key for key, _ in operands]
+    targets = [None] * ufunc.nout if out is None else list(out)
+    for target in targets:
+        if target is not None and type(target) is not AbstractArray:
+            raise value_needed("a result in a real NumPy array", result(target.shape, target.dtype), DATA)
+    if out is not None:
+        into_types = tuple(None if target is None else target._dtype for target in targets)
+        types, price = _promoted_into(ufunc, tuple(keys), into_types, **kwargs)
+    else:
+        types, price = promoted(ufunc, *keys, **kwargs)
+    shape = broadcast(*[shape for _, shape in operands])
+    if where is not True:
+        shape = broadcast(shape, described(where)[1])
+    for target in targets:
+        if target is not None:
+            if broadcast(shape, target._shape) != target._shape:
+                raise ValueError(
+                    f"non-broadcastable output operand with shape {shape_text(target._shape)} doesn't match the "
+                    f"broadcast shape {shape_text(shape)}"
+                )
+            shape = target._shape
+    counter.elementwise += price * prod(shape)
+    counter.calls += 1
+    results = tuple(
+        result(shape, dtype) if target is None else target for target, dtype in zip(targets, types, strict=True)
+    )
+    return results[0] if len(results) == 1 else results
+
+
+@lru_cache(maxsize=1 << 12)
+def _promoted_into(
+    ufunc: np.ufunc, keys: tuple[Key, ...], out: tuple[DType | None, ...], **options: Any
+) -> tuple[tuple[DType, ...], float]:
+    """`promoted` with arrays for the results: raises NumPy's casting errors."""
+    targets = tuple(None if dtype is None else np.zeros(1, dtype) for dtype in out)
+    with np.errstate(all="ignore"):
+        given = ufunc(*map(representative, keys), out=targets, **options)
+    types = tuple(part.dtype for part in (given if isinstance(given, tuple) else (given,)))
+    computed = [key for key in keys if isinstance(key, np.dtype)]
+    return types, max(weight(ufunc, each) for each in (*types, *computed))
+
+
+def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+    a, b = operand(a), operand(b)
+    wide = probe(a.shape, a.dtype).reshape(a.shape + (1,) * b.ndim).shape
+    return _with_options(ufunc, (_reshaped(a, wide), b), kwargs)
+
+
+def _reshaped(a: Any, shape: Shape) -> Any:
+    return viewing(a, shape, a.dtype, 0) if type(a) is AbstractArray else a.reshape(shape)
+
+
+def _at(ufunc: np.ufunc, target: Any, indices: Any, *values: Any) -> None:
+    """Every index counts, repeated ones too."""
+    if type(target) is not AbstractArray:
+        raise value_needed("a result in a real NumPy array", operand(values[0]), DATA)
+    region = select(target._shape, target._dtype, indices).shape
+    keys: list[Key] = [target._key]
+    for value in values:
+        key, shape = described(value)
+        keys.append(key)
+        if broadcast(shape, region) != region:
+            raise ValueError(
+                f"array is not broadcastable to correct shape: {shape_text(shape)} to {shape_text(region)}"
+            )
+    _, price = promoted(ufunc, *keys)
+    counter.flops("elementwise", price * prod(region))
+
+
+# ----------------------------------------------------------------------- reduce, accumulate, reduceat
+
+
+def reduce(
+    ufunc: np.ufunc,
+    array: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    out: Any = None,
+    keepdims: bool = False,
+    initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """One operation an element: class blas1, the reductions."""
+    key, shape = described(array)
+    left = reduced(shape, axis, bool(keepdims))
+    if where is not True:
+        broadcast(shape, described(where)[1])
+    if initial is None:
+        check_empty(ufunc, shape, axis)
+    found = outcome(ufunc.reduce, key, dtype=None if dtype is None else np.dtype(dtype))
+    counter.flops("blas1", prod(shape) * weight(ufunc, found))
+    return into(out, left, found)
+
+
+def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """One operation an element."""
+    key, shape = described(array)
+    axis_of(axis, max(len(shape), 1))
+    if not shape:
+        raise TypeError("cannot accumulate on a scalar")
+    found = outcome(ufunc.accumulate, key, dtype=None if dtype is None else np.dtype(dtype))
+    counter.flops("blas1", prod(shape) * weight(ufunc, found))
+    return into(out, shape, found)
+
+
+def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    key, shape = described(array)
+    axis = axis_of(axis, max(len(shape), 1))
+    if not shape:
+        raise TypeError("cannot reduceat on a scalar")
+    index = operand(indices)
+    if isinstance(index, np.ndarray) and index.size and not 0 <= int(index.min()) <= int(index.max()) < shape[axis]:
+        raise IndexError(f"index out-of-bounds in {ufunc.__name__}.reduceat [0, {shape[axis]})")
+    found = outcome(ufunc.reduce, key, dtype=None if dtype is None else np.dtype(dtype))
+    counter.flops("blas1", prod(shape) * weight(ufunc, found))
+    return into(out, (*shape[:axis], *index.shape, *shape[axis + 1 :]), found)
+
+
+def check_empty(function: Any, shape: Shape, axis: Any) -> None:
+    """A reduction over nothing without an identity is NumPy's own error."""
+    if 0 in shape and 0 in (shape[k] for k in axes_of(axis, len(shape))):
+        reducing = function.reduce if isinstance(function, np.ufunc) else function
+        with np.errstate(all="ignore"):
+            reducing(np.zeros(tuple(min(length, 1) for length in shape)), axis=axis)
+
+
+# ---------------------------------------------------------------- ufuncs with dimensions of their own
+
+
+@lru_cache(maxsize=64)
+def _core(signature: str) -> tuple[list[list[str]], list[str]]:
+    inputs, output = signature.replace(" ", "").split("->")
+    groups = [group.split(",") if group else [] for group in inputs[1:-1].split("),(")]
+    return groups, output[1:-1].split(",") if output != "()" else []
+
+
+class _Contraction(NamedTuple):
+    """Shapes of a generalised ufunc's call: of the result, of one of its products (rows, columns, summed), batch."""
+
+    shape: Shape
+    rows: int
+    columns: int
+    summed: int
+    flops: float
+
+
+@lru_cache(maxsize=1 << 12)
+def _contraction(ufunc: np.ufunc, *shapes: Shape) -> _Contraction:
+    """Leading dimensions broadcast, the named ones must agree; raises as NumPy does."""
+    groups, output = _core(str(ufunc.signature))
+    sizes: dict[str, int] = {}
+    dropped: set[str] = set()
+    loops = []
+    for number, (shape, names) in enumerate(zip(shapes, groups, strict=True)):
+        if len(shape) < len(names):
+            dropped |= {name for name in names if name.endswith("?")}
+            names = [name for name in names if not name.endswith("?")]
+        if len(shape) < len(names):
+            raise ValueError(
+                f"{ufunc.__name__}: Input operand {number} does not have enough dimensions (has {len(shape)}, "
+                f"gufunc core with signature {ufunc.signature} requires {len(names)})"
+            )
+        cut = len(shape) - len(names)
+        for place, (name, length) in enumerate(zip(names, shape[cut:], strict=True)):
+            if sizes.setdefault(name, length) != length:
+                raise ValueError(
+                    f"{ufunc.__name__}: Input operand {number} has a mismatch in its core dimension {place}, with "
+                    f"gufunc signature {ufunc.signature} (size {length} is different from {sizes[name]})"
+                )
+        loops.append(shape[:cut])
+    loop = broadcast(*loops)
+    inner = tuple(sizes[name] for name in output if name not in dropped)
+    rows, columns = (*inner, 1, 1)[:2]
+    summed = prod(length for name, length in sizes.items() if name not in output)
+    return _Contraction(loop + inner, rows, columns, summed, prod(loop) * product(rows, summed, columns))
+
+
+def generalised(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """matmul, vecdot, matvec, vecmat."""
+    out, dtype = kwargs.pop("out", None), kwargs.pop("dtype", None)
+    kwargs.pop("casting", None)
+    if kwargs:
+        raise not_counted(ufunc, f" with {', '.join(kwargs)}=")
+    operands = [described(value) for value in inputs]
+    shape, rows, columns, summed, flops = _contraction(ufunc, *[shape for _, shape in operands])
+    keys = [(key, 2) if isinstance(key, np.dtype) else key for key, _ in operands]
+    found = outcome(ufunc, *keys) if dtype is None else outcome(ufunc, *keys, dtype=np.dtype(dtype))
+    counter.flops(product_kernel(rows, columns, found, summed), flops * complexity(found))
+    return into(out, shape, found)
+
+
+# -------------------------------------------------------- functions that visit every element, and are no ufunc
+
+
+@rule("clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """Two comparisons an element."""
+    low = kwargs.pop("min", a_min)
+    high = kwargs.pop("max", a_max)
+    bounds = [None if bound is None else described(bound) for bound in (low, high)]
+    key, shape = described(a)
+    shape = broadcast(shape, *[bound[1] for bound in bounds if bound is not None])
+    found = outcome(np.clip, key, *[bound and bound[0] for bound in bounds])
+    counter.flops("elementwise", 2 * prod(shape))
+    return into(out, shape, found)
+
+
+@rule("where")
+def where(condition: Any, *choices: Any) -> Any:
+    """With three arguments a choice for each element: bytes read and written.  With one, nonzero."""
+    if not choices:
+        return TABLE[np.nonzero](condition)
+    described_choices = [described(choice) for choice in choices]
+    shape = broadcast(described(condition)[1], *[shape for _, shape in described_choices])
+    found = outcome(np.where, _BOOL, *[key for key, _ in described_choices])
+    new = owned(shape, found)
+    counter.moved(2 * new.nbytes + prod(shape))
+    return new
+
+
+@rule("select")
+def select_rule(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """A `where` for each condition."""
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    chosen = default
+    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
+        chosen = where(condition, choice, chosen)
+    return chosen
+
+
+def _map(name: str, flops: float) -> None:
+    """A function of one array that gives one value for each element."""
+    function = getattr(np, name)
+
+    def mapped(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        key, shape = described(x)
+        found = outcome(function, (key, max(len(shape), 1)), *args, **kwargs)
+        counter.flops("elementwise", flops * prod(shape))
+        return into(out, shape, found)
+
+    rule(name)(mapped)
+
+
+for _name in ("round", "around", "fix", "isneginf", "isposinf", "iscomplex", "isreal", "real_if_close"):
+    _map(_name, 1)
+_map("nan_to_num", 3)
+_map("unwrap", 6)
+_map("angle", 8)
+_map("sinc", 13)  # a product, a sine, a division
+_map("i0", 30)  # a Chebyshev series of 25 to 30 terms
+
+
+@rule("isclose")
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """|a - b| <= atol + rtol |b|: six flops an element."""
+    shape = broadcast(described(a)[1], described(b)[1])
+    counter.flops("elementwise", 6 * prod(shape))
+    return result(shape, _BOOL)
+
+
+@rule("allclose")
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    """isclose, and the and of it."""
+    shape = broadcast(described(a)[1], described(b)[1])
+    counter.flops("elementwise", 7 * prod(shape))
+    return scalar(_BOOL)
+
+
+@rule("array_equal", "array_equiv")
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
+    """A comparison an element, and the and of it; shapes that differ are unequal for certain."""
+    a_shape, b_shape = described(a)[1], described(b)[1]
+    if a_shape != b_shape:
+        return False
+    counter.flops("elementwise", 2 * prod(a_shape))
+    return scalar(_BOOL)
+
+
+@rule("copyto")
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    """Bytes read and written."""
+    if type(dst) is not AbstractArray:
+        raise value_needed("a result in a real NumPy array", operand(src), DATA)
+    key, shape = described(src)
+    if not fits(shape, dst._shape):
+        raise ValueError(
+            f"could not broadcast input array from shape {shape_text(shape)} into shape {shape_text(dst._shape)}"
+        )
+    if isinstance(key, np.dtype) and not np.can_cast(key, dst._dtype, casting):
+        raise TypeError(f"Cannot cast array data from {key!r} to {dst._dtype!r} according to the rule {casting!r}")
+    counter.moved(2 * dst.nbytes)
+
+
+@rule("real")
+def real(value: Any) -> Any:
+    """A view."""
+    return value.real
+
+
+@rule("imag")
+def imag(value: Any) -> Any:
+    """A view."""
+    return value.imag
+
+
+@rule("copy")
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    """Bytes read and written."""
+    return copied(a, a.shape)
+
+
+@rule("astype")
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Bytes read and written."""
+    return x.astype(dtype, copy=copy)

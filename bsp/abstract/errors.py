@@ -1,0 +1,48 @@
+"""What abstract arrays refuse, with the line of the program that asked for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+import numpy as np
+
+from bsp.errors import BspError, ValueNeeded
+from bsp.source import NOWHERE, Line, is_ours
+
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+
+ROUNDS = (
+    "choose by np.where or np.maximum, give a loop a number of rounds (proc.rounds), or say how long it is assumed to "
+    "run (bsp.expect(condition, times=k))"
+)
+KEEP = "drop the conversion: arithmetic, comparisons, formatting and NumPy's functions take the array as it is"
+REAL = (
+    "make the array that is written to with np.zeros or np.empty, index a real one by np.take, and make a list of "
+    "abstract numbers an array by np.array"
+)
+DATA = "make the array that is written to with np.zeros or np.empty, or write a = a + b instead of a += b"
+
+
+class NotCounted(BspError, NotImplementedError):
+    """--abstract: a NumPy function that the table of shapes and flops does not have."""
+
+
+def user_line() -> Line:
+    """The innermost line that belongs neither to this package nor to NumPy."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        filename = frame.f_code.co_filename
+        if not is_ours(filename) and not filename.startswith(_NUMPY):
+            return Line((filename, frame.f_lineno))
+        frame = frame.f_back
+    return NOWHERE
+
+
+def value_needed(asked: str, of: object, advice: str = KEEP) -> ValueNeeded:
+    """The error for a value that is not there: what was asked, of which array, where, and what to do."""
+    return ValueNeeded(
+        f"{asked} needs the values of {of!r} at {user_line()}: --abstract carries shapes, not values; "
+        f"{advice}, or run without --abstract"
+    )

@@ -1,0 +1,174 @@
+"""The explicit table: what every NumPy function costs, and which rule gives its shape.
+
+`WEIGHTS` and the formulas below are the prices, each with its source; `TABLE` maps a NumPy function to the
+rule that gives its abstract result and counts its work (the rules are in elementwise, reductions, linear,
+shaping, selecting and fourier).  What is not in the table raises: nothing is ever computed by way of a gather.
+
+Sources.  McMahon, The Livermore Fortran Kernels (UCRL-53745, 1986): add, subtract, multiply and compare 1,
+divide and square root 4, exp, sin and their kin 8.  GVL: Golub & Van Loan, Matrix Computations, 4th edition.
+A flop is an operation on real numbers; on complex ones it counts 4 (a multiply-add is 8 instead of 2).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import lru_cache
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from bsp.abstract.errors import NotCounted, user_line
+from bsp.abstract.probe import DType
+
+Rule = Callable[..., Any]
+TABLE: dict[Any, Rule] = {}
+
+# flops an element; a ufunc that is not named takes 1
+WEIGHTS: dict[str, float] = {
+    **dict.fromkeys(("divide", "floor_divide", "remainder", "fmod", "reciprocal", "sqrt"), 4),
+    "divmod": 8,  # a division and a remainder
+    "hypot": 7,  # two products, a sum, a root
+    **dict.fromkeys(
+        (
+            "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "cbrt", "sin", "cos", "tan", "arcsin", "arccos",
+            "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
+        ),
+        8,
+    ),
+    **dict.fromkeys(("power", "float_power"), 17),  # exp(y log x)
+    **dict.fromkeys(("logaddexp", "logaddexp2"), 18),  # max, difference, exp, log1p, sum
+    **dict.fromkeys(("gcd", "lcm"), 32),  # Euclid: at most one division for each 0.7 bits; an average
+}  # fmt: skip
+RANDOM = 8  # flops a random number
+BLAS_KINDS = "fdFD"
+
+
+@lru_cache(maxsize=1 << 12)
+def weight(ufunc: np.ufunc, dtype: DType) -> float:
+    """Flops an element of a ufunc that computes in this dtype."""
+    return WEIGHTS.get(ufunc.__name__, 1) * complexity(dtype)
+
+
+def complexity(dtype: DType) -> int:
+    """Real flops in a flop of this dtype."""
+    return 4 if dtype.kind == "c" else 1
+
+
+def product_kernel(m: int, n: int, dtype: DType, k: int = 2) -> str:
+    """The class of an (m, k) by (k, n) product: by what BLAS calls it; other dtypes than BLAS's are plain loops."""
+    if dtype.char not in BLAS_KINDS:
+        return "elementwise"
+    if m == 1 and n == 1:
+        return "blas1"
+    return "blas2" if m == 1 or n == 1 or k == 1 else "blas3"
+
+
+# ------------------------------------------------------------------------------ flops; all of order n^3 is blas3
+
+
+def product(m: int, k: int, n: int) -> float:
+    """(m, k) @ (k, n): a multiplication and an addition for each of mkn (GVL 1.1.11)."""
+    return 2.0 * m * k * n
+
+
+def lu(n: int) -> float:
+    """LU with partial pivoting (GVL 3.4)."""
+    return 2 * n**3 / 3
+
+
+def triangular_solves(n: int, columns: int) -> float:
+    """Forward and back substitution (GVL 3.1)."""
+    return 2.0 * n * n * columns
+
+
+def inverse(n: int) -> float:
+    """LU and n right-hand sides, using that those are the identity (GVL 3.4)."""
+    return 2.0 * n**3
+
+
+def cholesky(n: int) -> float:
+    """GVL 4.2."""
+    return n**3 / 3
+
+
+def qr(m: int, n: int, mode: str) -> float:
+    """Householder QR (GVL 5.2): R alone; Q with as many columns as R has rows; or all of Q."""
+    long, short = max(m, n), min(m, n)
+    factors = 2 * short**2 * (long - short / 3)  # 2n^2(m - n/3); of a wide matrix: 2m^2(n - m/3)
+    if mode in ("r", "raw"):
+        return factors
+    if m <= n:
+        return factors + 4 * m**3 / 3  # the square Q of m reflectors: below, with n = m
+    if mode == "reduced":
+        return 2 * factors
+    return factors + 4 * (m * m * n - m * n * n + n**3 / 3)
+
+
+def svd(m: int, n: int, vectors: bool, full: bool) -> float:
+    """Golub-Reinsch (GVL figure 8.6.1): singular values; with thin factors; with full ones."""
+    m, n = max(m, n), min(m, n)
+    if not vectors:
+        return 4 * m * n * n - 4 * n**3 / 3
+    if full:
+        return 4.0 * m * m * n + 8 * m * n * n + 9 * n**3
+    return 14.0 * m * n * n + 8 * n**3
+
+
+def eigh(n: int, vectors: bool) -> float:
+    """Symmetric QR (GVL 8.3): 4n^3/3 for the values, 9n^3 with the vectors."""
+    return 9.0 * n**3 if vectors else 4 * n**3 / 3
+
+
+def eig(n: int, vectors: bool) -> float:
+    """Hessenberg and QR iteration (GVL 7.5): 10n^3 for the values, 25n^3 with Q and T."""
+    return (25.0 if vectors else 10.0) * n**3
+
+
+def least_squares(m: int, n: int, columns: int) -> float:
+    """By the singular value decomposition (GVL figure 5.5.1), and its application to the right-hand sides."""
+    m, n = max(m, n), min(m, n)
+    return 4.0 * m * n * n + 8 * n**3 + 2.0 * m * n * columns
+
+
+def pseudo_inverse(m: int, n: int) -> float:
+    """The thin singular value decomposition, and the product of its factors."""
+    return svd(m, n, vectors=True, full=False) + product(max(m, n), min(m, n), min(m, n))
+
+
+def fourier(n: int) -> float:
+    """A complex transform of length n: radix 2 (Van Loan, Computational Frameworks for the FFT, 1.4)."""
+    return 5 * n * log2(n) if n > 1 else 0.0
+
+
+def comparisons(n: int) -> float:
+    """Sorting n keys by comparisons: n log2 n."""
+    return n * log2(n) if n > 1 else 0.0
+
+
+# ------------------------------------------------------------------------------------------------- the table
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Enter a rule for these functions of NumPy; names that this NumPy does not have are left out."""
+
+    def enter(function: Rule) -> Rule:
+        for name in names:
+            try:
+                TABLE[operator.attrgetter(name)(np)] = function
+            except AttributeError:
+                continue
+        return function
+
+    return enter
+
+
+def not_counted(function: Any, what: str = "") -> NotCounted:
+    """The error for a function, or an option of one, that the table does not have."""
+    module = getattr(function, "__module__", None) or "numpy"
+    name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
+    return NotCounted(
+        f"{module}.{name}{what} at {user_line()}: --abstract has no entry for it in its table of shapes and flops "
+        "(bsp/abstract/table.py); express it in functions that are there, or run without --abstract"
+    )

@@ -1,0 +1,139 @@
+"""How much the program has computed: flops by class of kernel, bytes moved, and memory held.
+
+An operation counts in one class only, so that a sum over classes is the time:
+
+- blas1, blas2, blas3: flops of reductions and dot products, of matrix times vector, of matrix times matrix and
+  factorisations;
+- elementwise: flops of everything that visits its elements one by one: ufuncs, sorting (comparisons), Fourier
+  transforms, random numbers, and products of dtypes that BLAS does not have;
+- bytes: read and written by what computes nothing: copies, gathers, fills;
+- calls: NumPy operations of any class, for those who price the overhead of one.
+
+Memory is counted by the arrays that own it, when they are made and when they and all their views are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+FLOPS = ("blas1", "blas2", "blas3", "elementwise")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Some work.  `upper_bound`: it depended on values, and the largest possible was counted."""
+
+    blas1: float = 0
+    blas2: float = 0
+    blas3: float = 0
+    elementwise: float = 0
+    bytes: float = 0
+    calls: int = 0
+    upper_bound: bool = False
+
+    @property
+    def flops(self) -> float:
+        """Of all classes."""
+        return self.blas1 + self.blas2 + self.blas3 + self.elementwise
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.blas1 + other.blas1,
+            self.blas2 + other.blas2,
+            self.blas3 + other.blas3,
+            self.elementwise + other.elementwise,
+            self.bytes + other.bytes,
+            self.calls + other.calls,
+            self.upper_bound or other.upper_bound,
+        )
+
+    def seconds(self, rates: Mapping[str, float]) -> float:
+        """The sum of amount / rate over the classes.
+
+        rates : flop/s of 'blas1', 'blas2', 'blas3', 'elementwise'; one may be absent if nothing of its class
+            was counted.  'bytes' (byte/s) and 'calls' (1/s) cost nothing where absent.
+        """
+        total = sum(amount / rates[name] for name in FLOPS if (amount := getattr(self, name)))
+        total += sum(getattr(self, name) / rates[name] for name in ("bytes", "calls") if name in rates)
+        return float(total)
+
+
+class Account:
+    """The abstract memory of one process: bytes held now, and the most ever held."""
+
+    __slots__ = ("live_bytes", "peak_bytes")
+
+    def __init__(self) -> None:
+        self.live_bytes = 0
+        self.peak_bytes = 0
+
+
+class Block:
+    """The memory of one array: its views hold the same block, and it is given back with the last of them."""
+
+    __slots__ = ("_account", "_nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        account = counter.account
+        self._account = account
+        self._nbytes = nbytes
+        live = account.live_bytes + nbytes
+        account.live_bytes = live
+        if live > account.peak_bytes:
+            account.peak_bytes = live
+
+    def __del__(self) -> None:
+        self._account.live_bytes -= self._nbytes
+
+
+class Counter:
+    """What has been counted since the last `take`, and the account that new arrays are charged to.
+
+    Whoever runs many processes in turn takes the work at the end of each turn, and sets `account` to the
+    next process's at its beginning.
+    """
+
+    __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "upper_bound")
+
+    def __init__(self) -> None:
+        self.account = Account()
+        self._clear()
+
+    def _clear(self) -> None:
+        self.blas1: float = 0
+        self.blas2: float = 0
+        self.blas3: float = 0
+        self.elementwise: float = 0
+        self.bytes: float = 0
+        self.calls = 0
+        self.upper_bound = False
+
+    def take(self) -> Work:
+        """The work since the last take; counting starts again from nothing."""
+        work = Work(*[getattr(self, field.name) for field in fields(Work)])
+        self._clear()
+        return work
+
+    @property
+    def live_bytes(self) -> int:
+        """Bytes of the abstract arrays that the current account holds."""
+        return self.account.live_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most bytes it ever held."""
+        return self.account.peak_bytes
+
+    def flops(self, kernel: str, amount: float) -> None:
+        """Count one call of `amount` flops in a class of kernels."""
+        setattr(self, kernel, getattr(self, kernel) + amount)
+        self.calls += 1
+
+    def moved(self, nbytes: int) -> None:
+        """Count one call that moves so many bytes and computes nothing."""
+        self.bytes += nbytes
+        self.calls += 1
+
+
+counter = Counter()
