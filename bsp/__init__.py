@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ValueNeeded,
         WrongThread,
     )
+    from bsp.expecting import expect
     from bsp.handle import Message, Process
     from bsp.rounds import State
     from bsp.runner import run
@@ -66,6 +67,7 @@ _HOMES = {
         "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
         "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
+    "expecting": ("expect",),
     "handle": ("Message", "Process"),
     "rounds": ("State",),
     "runner": ("run",),
@@ -79,7 +81,7 @@ __all__ = [
     "NoSuchProcess", "NotReady", "NotRegistered", "Overlap", "Pending", "Prediction", "Process", "ProcessExited",
     "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State",
     "SyncMismatch", "TraceError", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded",
-    "WrongThread", "predict", "process", "run",
+    "WrongThread", "expect", "predict", "process", "run",
 ]  # fmt: skip
 
 

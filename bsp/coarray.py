@@ -29,6 +29,7 @@ from bsp.errors import (
 )
 from bsp.operations import KNOWN, operation
 from bsp.partition import by_process
+from bsp.payload import is_abstract
 from bsp.region import OutOfRange, Region, Shape, plain, resolve
 from bsp.source import NOWHERE, Line, assigned_name, here
 
@@ -168,7 +169,7 @@ class Coarray:
         if self._shapes is not None or dest == self._task.pid:
             self._outbox.effects.append(self._put(dest, array, at, op_name, buffered, self._noted()))
             return
-        held = np.array(array, order="C") if buffered else array
+        held = _copy(array) if buffered else array
         held_at = self._own_index(at, "put")
         line = here()
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
@@ -301,7 +302,7 @@ class Coarray:
         elif array.dtype == self._dtype and array.flags.c_contiguous:
             held = array
         else:
-            held = np.asarray(array, dtype=self._dtype, order="C")
+            held = array if is_abstract(array) else np.asarray(array, dtype=self._dtype, order="C")
         task, context = self._task, self._context
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
@@ -330,7 +331,7 @@ class Coarray:
         self, parts: Parts, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
     ) -> list[Get]:
         parts = parts or [(self._task.pid, slice(0, 0))]  # of nothing, but at the boundary like any other
-        result = np.empty(prod(shape), self.local.dtype)
+        result = self._room(prod(shape))
         waiting = len(parts)
 
         def place(chosen: np.ndarray | slice) -> Callable[[np.ndarray], None]:
@@ -351,6 +352,14 @@ class Coarray:
             )
             for pid, chosen in parts
         ]  # fmt: skip
+
+    def _room(self, size: int) -> np.ndarray:
+        """Where values of this coarray can be received."""
+        abstract = self._task.element.abstract
+        if abstract is None:
+            return np.empty(size, self.local.dtype)
+        room: np.ndarray = abstract.memory(size, self.local.dtype)
+        return room
 
     def _close_batch(self) -> None:
         """Scalar puts after this one come after it: its memory may be that of every open batch if it is aliased."""
@@ -430,6 +439,10 @@ class Coarray:
     def _cast(self, values: ArrayLike, call: str) -> np.ndarray:
         """`values` as an array that casts 'same_kind'; Python numbers cast if they fit, as NumPy's do."""
         dtype = self.local.dtype
+        if self._task.element.abstract is not None:
+            values = self._task.element.abstract.joined(values)
+        if is_abstract(values) and np.can_cast(values.dtype, dtype, "same_kind"):  # type: ignore[union-attr]
+            return values.astype(dtype)  # type: ignore[union-attr, no-any-return]
         weak = not isinstance(values, (np.ndarray, np.generic))
         try:
             array = np.asarray(values)
@@ -537,6 +550,10 @@ def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
     if zero:  # such memory is only promised: untouched, each of its pages would make its first put wait
         array.reshape(-1).view(np.uint8)[::_PAGE] = 0
     return array
+
+
+def _copy(array: np.ndarray) -> np.ndarray:
+    return array.copy() if is_abstract(array) else np.array(array, order="C")
 
 
 def _flat(array: np.ndarray, shape: Shape) -> np.ndarray:

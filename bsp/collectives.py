@@ -16,8 +16,9 @@ from bsp.choice import arity_of, choose
 from bsp.cost.collective_prices import levels_of
 from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.operations import Operation, combine, operation, prefix
+from bsp.payload import Packed, as_array, dumps, is_abstract, is_array
 from bsp.source import Line, here
-from bsp.steps import Packed, Steps, is_array, joined, own_copy, pack, root_rank, unpack, words_of
+from bsp.steps import Steps, joined, own_copy, pack, root_rank, unpack, words_of
 
 if TYPE_CHECKING:
     from bsp.handle import Process
@@ -49,8 +50,8 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     received: dict[int, Packed] = {}
     if steps.me == source:
         packed = pack(value, proc, text)
-        chosen = choose(proc, "broadcast", words_of(packed), algorithm, text, chunked=True)
-        plan = _planned(proc, chosen, packed.shape if isinstance(packed, np.ndarray) else None)
+        chosen = choose(proc, "broadcast", words_of(packed), algorithm, text, chunked=not hasattr(packed, "weight"))
+        plan = _planned(proc, chosen, None if isinstance(packed, bytes) else packed.shape)
         received = {source: packed}
     taken, total = 0, 1
     while taken < total:
@@ -65,7 +66,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
         return None
     if plan.algorithm != "two-phase":
         return unpack(received[min(received)])
-    whole = joined([np.asarray(received[rank]) for rank in sorted(received)])
+    whole = joined([as_array(received[rank]) for rank in sorted(received)])
     return whole.reshape(plan.shape) if plan.shape is not None else pickle.loads(whole.data)
 
 
@@ -76,7 +77,7 @@ def _pass_on(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int
     if plan.algorithm == "one-phase":
         steps.post(everyone, packed, plan)
     elif plan.algorithm == "two-phase" and taken == 0:
-        flat = packed.reshape(-1) if isinstance(packed, np.ndarray) else np.frombuffer(packed, np.uint8)
+        flat = np.frombuffer(packed, np.uint8) if isinstance(packed, bytes) else packed.reshape(-1)
         cuts = cuts_of(flat.size, steps.n)
         for rank in everyone:
             steps.post([rank], flat[cuts[rank] : cuts[rank + 1]], plan)
@@ -120,7 +121,7 @@ def scatter(
                 stride = arity ** (plan.supersteps - 1 - taken)
                 for start in range(position + stride, min(position + stride * arity, steps.n), stride):
                     part = {at: bundle.pop(at) for at in range(start, min(start + stride, steps.n))}
-                    steps.post([(start + source) % steps.n], pickle.dumps(part, 5), plan)
+                    steps.post([(start + source) % steps.n], dumps(part), plan)
         arrived = steps.step(plan.supersteps if plan is not None and taken == 0 else 0)
         total = steps.hint if taken == 0 else total
         for packed in arrived.values():
@@ -157,7 +158,7 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
         stride = arity**level
         if steps.takes_part and position % stride == 0 and position % (stride * arity):
             above = position - position % (stride * arity)
-            steps.post([(above + target) % steps.n], pickle.dumps(bundle, 5))
+            steps.post([(above + target) % steps.n], dumps(bundle))
         for part in steps.step().values():
             bundle |= unpack(part)
     if steps.me != target:
@@ -202,7 +203,7 @@ class _Reduction:
 
     def chunks(self) -> list[np.ndarray]:
         """The flat value cut into one piece for each rank."""
-        flat = np.asarray(self.packed).reshape(-1)
+        flat = as_array(self.packed).reshape(-1)
         cuts = cuts_of(flat.size, self.steps.n)
         return [flat[cuts[k] : cuts[k + 1]] for k in range(self.steps.n)]
 
@@ -214,8 +215,8 @@ class _Reduction:
 
     def whole(self, parts: dict[int, Packed]) -> np.ndarray:
         """The value from its pieces by rank."""
-        shape = np.asarray(self.packed).shape
-        return joined([np.asarray(part) for part in self.steps.of_all(parts)]).reshape(shape)
+        shape = as_array(self.packed).shape
+        return joined([as_array(part) for part in self.steps.of_all(parts)]).reshape(shape)
 
     def up_the_tree(self, target: int) -> Any:
         """Aligned blocks of arity^j ranks combine at their first rank, until rank 0 has all; `target` gets it."""
@@ -303,7 +304,7 @@ def scan(
     for rank, chunk in enumerate(todo.chunks()):
         steps.post([rank], chunk)
     arrived = steps.step()
-    pieces = [np.asarray(part) for part in steps.of_all(arrived)]
+    pieces = [as_array(part) for part in steps.of_all(arrived)]
     for rank in range(steps.n):
         if rank + inclusive:
             steps.post([rank], prefix(pieces, rank + inclusive, todo.op))
@@ -329,7 +330,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
     for j in range(steps_up):
         if steps.takes_part and 1 << j < steps.n:
             wanted = {rank: held[rank] for rank in [(steps.me + i) % steps.n for i in range(1 << j)] if rank in held}
-            steps.post([(steps.me - (1 << j)) % steps.n], pickle.dumps(wanted, 5))
+            steps.post([(steps.me - (1 << j)) % steps.n], dumps(wanted))
         for part in steps.step().values():
             held |= unpack(part)
     if not steps.takes_part:
@@ -362,7 +363,7 @@ def _all_to_all(
         if steps.takes_part and 1 << j < steps.n:
             moving = [item for item in held if (item[1] - item[0]) % steps.n >> j & 1]
             held = [item for item in held if not (item[1] - item[0]) % steps.n >> j & 1]
-            steps.post([(steps.me + (1 << j)) % steps.n], pickle.dumps(moving, 5))
+            steps.post([(steps.me + (1 << j)) % steps.n], dumps(moving))
         for part in steps.step().values():
             held += unpack(part)
     if not steps.takes_part:
@@ -374,7 +375,7 @@ def _all_to_all(
 
 def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | None, algorithm: str | None) -> Any:
     """See Process.total_exchange."""
-    if not isinstance(rows, np.ndarray):
+    if not isinstance(rows, np.ndarray) and not is_abstract(rows):
         return _all_to_all(proc, rows, None, algorithm, "total_exchange")
     p = proc.nprocs
     if rows.ndim == 0:

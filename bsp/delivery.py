@@ -15,6 +15,7 @@ import numpy as np
 
 from bsp.effects import Get, Put, PutEach
 from bsp.operations import KNOWN
+from bsp.payload import as_array, is_abstract
 
 if TYPE_CHECKING:
     from bsp.coarray import Coarray
@@ -24,6 +25,8 @@ Range = tuple[int, int]  # addresses, the second exclusive
 
 def address_range(array: np.ndarray) -> Range:
     """Where a contiguous array lies."""
+    if is_abstract(array):
+        return 0, 0
     start = array.__array_interface__["data"][0]
     return start, start + array.nbytes
 
@@ -74,15 +77,17 @@ def alone(ranges: list[Range]) -> list[bool]:
 def read(get: Get, coarray: Coarray) -> np.ndarray:
     """The values a get asks for, flat; a view where the region is contiguous."""
     if get.positions is not None:
-        return np.asarray(coarray._flat[get.positions])
+        return as_array(coarray._flat[get.positions])
     assert get.region is not None
     if get.region.index is None:
-        return np.asarray(coarray._flat[get.region.start : get.region.stop])
-    return np.asarray(coarray.local[get.region.index]).reshape(-1)
+        return as_array(coarray._flat[get.region.start : get.region.stop])
+    return as_array(coarray.local[get.region.index]).reshape(-1)
 
 
 def write(effect: Put | PutEach, coarray: Coarray) -> None:
     """Apply one put or accumulate to the owner's memory."""
+    if is_abstract(coarray.local):
+        return  # a shape does not change
     values = effect.values
     if values.dtype != coarray.local.dtype:  # a structured dtype travels as its bytes
         values = values.view(coarray.local.dtype)

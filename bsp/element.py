@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from bsp.check import Checker
     from bsp.coarray import Coarray
+    from bsp.cost.abstraction import Abstraction
     from bsp.cost.progress import Progress
     from bsp.cost.recorder import Recorder
 
@@ -76,6 +77,7 @@ class Element:
         self.machine = machine
         self.recorder = recorder
         self.progress: Progress | None = None
+        self.abstract: Abstraction | None = None
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
         self.layout = Layout(nprocs, self.transport.elements)

@@ -18,6 +18,7 @@ from bsp.effects import Send
 from bsp.errors import CannotSend, CastError, NoSuchProcess
 from bsp.generators import generator
 from bsp.header import digest
+from bsp.payload import dumps, is_abstract, is_array
 from bsp.region import Shape
 from bsp.source import here
 from bsp.task import Call, Context, Task
@@ -79,7 +80,11 @@ class Process:
     @cached_property
     def rng(self) -> np.random.Generator:
         """This process's own random generator, seeded from (job seed, pid)  (D4)."""
-        return generator(self._task.element.seed, self.pid)
+        element = self._task.element
+        if element.abstract is not None:
+            drawn: np.random.Generator = element.abstract.generator(element.seed, self.pid)
+            return drawn
+        return generator(element.seed, self.pid)
 
     @property
     def machine(self) -> Machine:
@@ -122,13 +127,18 @@ class Process:
         No boundary: usable at once, matched by creation order (B3).
         Cost: the shapes travel with the next boundary.
         """
-        return self._register(memory(shape, dtype, fill), aliased=False)
+        abstract = self._task.element.abstract
+        local = memory(shape, dtype, fill) if abstract is None else abstract.memory(shape, dtype)
+        return self._register(local, aliased=False)
 
     def register(self, array: np.ndarray) -> Coarray:
         """Make an array of the caller's own remotely accessible; `local` is that very memory.
 
         array : C-contiguous, aligned, writable, of numbers.
         """
+        abstract = self._task.element.abstract
+        if abstract is not None:
+            return self._register(abstract.carried(array), aliased=True)
         if not isinstance(array, np.ndarray):
             raise CastError(f"register takes a NumPy array, not {type(array).__name__} ({here()}, process {self.pid})")
         flags = array.flags
@@ -162,10 +172,10 @@ class Process:
             raise NoSuchProcess(f"send to process {dest!r}: pids are integers in 0..{self.nprocs - 1}{self._place()}")
         array = pickled = None
         try:
-            if type(payload) is np.ndarray and not payload.dtype.hasobject:
-                array = np.array(payload, order="C", copy=True)
+            if is_array(payload):
+                array = payload.copy() if is_abstract(payload) else np.array(payload, order="C", copy=True)
             else:
-                pickled = pickle.dumps(payload, 5)
+                pickled = dumps(payload)
             tag_bytes = None if tag is None else pickle.dumps(tag, 5)
         except Exception as wrong:
             raise CannotSend(

@@ -217,7 +217,8 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     last = (verdict.farewell or said.getvalue()).strip().rpartition("\n")[2]
     ended = f"{program[0]} ends with status {verdict.status}" + (f": {last}" if last else "")
     what = str(verdict.failure) if verdict.failure is not None else ended
-    hint = "" if len(program) > 1 else "; its arguments, if it needs any, stand after the script"
+    asks = verdict.failure is None or "IndexError" in what
+    hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""
     return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
 
 

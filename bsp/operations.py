@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bsp.errors import UnknownOperation
+from bsp.payload import is_abstract
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Operation:
 
     def __call__(self, a: Any, b: Any) -> Any:
         """`a` combined with `b`; dtype and type of the operands are kept."""
-        if self.ufunc is not None and isinstance(a, (np.ndarray, np.generic)):
+        if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
             result = self.ufunc(a, b)
-            return result.astype(a.dtype, copy=False) if isinstance(a, np.ndarray) else a.dtype.type(result)
+            return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
         return self.scalar(a, b)
 
     def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
@@ -52,6 +53,8 @@ class Operation:
         """The neutral value in the type of `value`, or None where the operation has none."""
         if self.identity is None:
             return None
+        if is_abstract(value):
+            return value.copy()
         if isinstance(value, np.ndarray):
             return np.full(value.shape, self.identity, value.dtype)
         if isinstance(value, (np.generic, int, float, complex)):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bsp.payload import is_abstract
+
 KEPT_BYTES = 32 << 20
 _SMALLEST = 1 << 17  # below, the allocator keeps memory itself
 
@@ -23,6 +25,8 @@ class Staging:
 
     def copy(self, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
         """A C-ordered copy of `array` as `dtype`, in memory of ours if it is large."""
+        if is_abstract(array):
+            return array.astype(dtype)
         size = array.size * dtype.itemsize
         if array.dtype != dtype:  # a number too large for a float32 becomes inf, as in an assignment
             with np.errstate(all="ignore"):
@@ -41,6 +45,8 @@ class Staging:
 
     def give_back(self, held: np.ndarray) -> None:
         """Take a copy's memory back for the next one."""
+        if is_abstract(held):
+            return
         block = held.base
         if held.nbytes < _SMALLEST or not isinstance(block, np.ndarray) or block.dtype != np.uint8:
             return

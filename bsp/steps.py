@@ -17,6 +17,7 @@ import numpy as np
 from bsp.effects import Send
 from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatch
 from bsp.header import digest
+from bsp.payload import Packed, as_array, dumps, is_abstract, is_array, size_of
 from bsp.source import here
 from bsp.task import Call
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from bsp.choice import Choice
     from bsp.handle import Process
 
-Packed = np.ndarray | bytes  # a value as it travels: an array of numbers, or a pickle
 _NOBODY = -2
 
 
@@ -58,7 +58,7 @@ class Steps:
     def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
         """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
         dests = tuple(self.ranks[rank] for rank in ranks)
-        array, pickled = (value, None) if isinstance(value, np.ndarray) else (None, value)
+        array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         tag = None if note is None and self._group_tag is None else pickle.dumps((self._group_tag, note), 5)
         if dests:
             self._channel.outbox.effects.append(
@@ -137,34 +137,32 @@ def root_rank(steps: Steps, root: int) -> int:
 
 def pack(value: Any, proc: Process, text: str) -> Packed:
     if is_array(value):
+        if is_abstract(value):
+            return as_array(value)
         return np.ascontiguousarray(value) if value.ndim else value.copy()
     try:
-        return pickle.dumps(value, 5)
+        return dumps(value)
     except Exception as wrong:
         raise CannotSend(f"{text} of {type(value).__name__}: it cannot be pickled ({wrong}){proc._place()}") from wrong
 
 
 def unpack(packed: Packed) -> Any:
-    return packed if isinstance(packed, np.ndarray) else pickle.loads(packed)
-
-
-def is_array(value: Any) -> bool:
-    return type(value) is np.ndarray and not value.dtype.hasobject
+    return pickle.loads(packed) if isinstance(packed, bytes) else packed
 
 
 def words_of(packed: Packed) -> int:
-    return -(-(packed.nbytes if isinstance(packed, np.ndarray) else len(packed)) // 8)
+    return -(-size_of(packed) // 8)
 
 
 def own_copy(packed: Packed) -> Packed:
     """A value that went no way at all, as one that did: sharing no memory with what was given."""
-    return packed.copy() if isinstance(packed, np.ndarray) else packed
+    return packed if isinstance(packed, bytes) else packed.copy()
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
     """Arrays one after the other, in the very dtype they have: np.concatenate changes byte order and padding."""
     first = parts[0]
-    if any(part.dtype != first.dtype for part in parts):
+    if is_abstract(first) or any(part.dtype != first.dtype for part in parts):
         return np.concatenate(parts)
     whole = np.empty((sum(map(len, parts)), *first.shape[1:]), first.dtype)
     start = 0

@@ -104,6 +104,8 @@ class Task:
     def enter(self) -> None:
         """Make the interpreter this process's."""
         self.element.turn = self
+        if self.element.abstract is not None:
+            self.element.abstract.enter(self.pid)
         if self.main is not None:
             sys.modules["__main__"] = self.main
         sys.stdout = self.stdout

@@ -51,7 +51,7 @@ def add_up(
     total = proc.allreduce(np.concatenate([[number], vector, matrix[half]]))
     whole = np.zeros_like(matrix)
     whole[half] = total[1 + vector.size :]
-    return float(total[0]), total[1 : 1 + vector.size], whole + np.triu(whole, 1).T
+    return total[0], total[1 : 1 + vector.size], whole + np.triu(whole, 1).T
 
 
 def fit(proc: bsp.Process, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, int]:
@@ -62,10 +62,10 @@ def fit(proc: bsp.Process, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     for iteration in proc.rounds(50):
         mu = np.exp(x @ beta)
         ratio = np.divide(y, mu, out=np.ones_like(y), where=y > 0)
-        local_deviance = 2 * float(np.sum(y * np.log(ratio) - (y - mu)))
+        local_deviance = 2 * np.sum(y * np.log(ratio) - (y - mu))
         deviance, gradient, hessian = add_up(proc, local_deviance, x.T @ (y - mu), x.T @ (mu[:, None] * x))
         step = np.linalg.solve(hessian, gradient)
-        if np.max(np.abs(step)) < 1e-9:
+        if not bsp.expect(np.max(np.abs(step)) >= 1e-9, times=7):
             return beta, np.sqrt(np.diag(np.linalg.inv(hessian))), deviance, iteration
         beta = beta + step
     raise ArithmeticError("Newton's method did not converge in 50 iterations")
@@ -79,18 +79,14 @@ y = data[:, 0]
 x = np.column_stack([np.ones(len(data)), data[:, 1:]])
 beta, errors, deviance, iterations = fit(proc, x, y)
 
-if proc.pid == 0:
+found = np.concatenate([[deviance / copies], beta, errors * sqrt(copies)])
+right = np.max(np.abs(found / np.array([DEVIANCE, *COEFFICIENTS, *STANDARD_ERRORS]) - 1)) < 1e-6
+if not bsp.expect(right, times=1):
+    sys.exit(f"process {proc.pid}: the fit is not the known one: {deviance} {beta} {errors}")
+
+if proc.pid == 0 and bsp.expect(right, times=0):  # there are numbers to print, but in an abstract prediction
     print(f"Poisson regression of {names[0]}, log link: {iterations} Newton iterations, deviance {deviance:.5f}")
     print(f"{'':<10} {'coef':>12} {'std err':>12} {'z':>9} {'P>|z|':>9}")
     for name, b, s in zip(["intercept", *names[1:]], beta, errors, strict=True):
         print(f"{name:<10} {b:>12.8f} {s:>12.8f} {b / s:>9.3f} {erfc(abs(b / s) / sqrt(2)):>9.3g}")
-
-right = (
-    abs(deviance / (copies * DEVIANCE) - 1) < 1e-6
-    and np.allclose(beta, COEFFICIENTS, rtol=1e-6, atol=0)
-    and np.allclose(errors * sqrt(copies), STANDARD_ERRORS, rtol=1e-6, atol=0)
-)
-if not right:
-    sys.exit(f"process {proc.pid}: the fit is not the known one: {deviance} {beta} {errors}")
-if proc.pid == 0:
     print("matches the known fit to 1e-6")

@@ -72,6 +72,7 @@ class AbstractArray(NDArrayOperatorsMixin):
     `upper_bound` : the size depends on values, and this is the largest it can be.
     """
 
+    is_abstract_array = True  # how the runtime knows one without importing this package
     __slots__ = ("__weakref__", "_block", "_dtype", "_key", "_shape", "_traits")
     __array_priority__ = 1000.0
 

@@ -27,13 +27,13 @@ def _position(code: CodeType, instruction: int) -> Any:
     return next(islice(code.co_positions(), instruction // 2, None))
 
 
-def expect(condition: Any, times: int) -> bool:
+def expect(condition: Any, times: int, depth: int = 1) -> bool:
     """`bool(condition)`; of an abstract condition: True `times` times, then False, and so on from the beginning.
 
     times : how often the condition is assumed to hold in a row: an integer, 0 or more.
     Counted for each process and place in the program.  `while bsp.expect(error > tol, times=20):` makes 20
     rounds; `if bsp.expect(...)` is True the first 20 times it is asked and False the next.  Without --abstract
-    `times` has no effect.
+    `times` has no effect.  depth : frames up to the place that asks.
     """
     if isinstance(times, bool):
         raise TypeError(f"expect(times={times!r}): times is an integer, how often the condition is assumed to hold")
@@ -47,7 +47,7 @@ def expect(condition: Any, times: int) -> bool:
         raise ValueError(f"expect(times={count}): a condition cannot hold less than 0 times")
     if type(condition) is not AbstractArray or condition.size != 1:
         return bool(condition)
-    frame = sys._getframe(1)
+    frame = sys._getframe(depth)
     place = current(), frame.f_code, _position(frame.f_code, frame.f_lasti)
     answered = _answered.get(place, 0)
     if answered < count:

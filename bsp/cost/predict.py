@@ -6,9 +6,11 @@ messages and supersteps are exact, and time is scaled by r, with all elements bu
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TextIO
 
 import psutil
@@ -26,6 +28,7 @@ from bsp.source import here
 from bsp.verdict import Verdict
 from bsp.world import handle, hosting
 
+_DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
 Host = Callable[[Element], None]
 _MEMORY_KEPT = 0.9  # of what is available, the share that a prediction may fill
 
@@ -114,8 +117,19 @@ def predicted(
     recorder = Recorder(nprocs, elements, range(nprocs), seen)
     element = Element(nprocs, None, seed, None, machine, recorder)
     host(element)
-    scale, notes = _scale(seen)
-    recorder.work_of = lambda seconds: seconds * scale
+    notes: list[str] = []
+    around: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if abstract:
+        from bsp.cost.abstraction import Abstraction
+
+        element.abstract = Abstraction(nprocs, seen)
+        recorder.work_of = element.abstract.seconds
+        around = element.abstract.around()
+        if machine.kind == "default":
+            notes.append(_DEFAULT + "; everything is computed at r = 2 Gflop/s")
+    else:
+        scale, notes = _scale(seen)
+        recorder.work_of = lambda seconds: seconds * scale
     me = psutil.Process()
     held = me.memory_info().rss
     growth: list[int] = []
@@ -126,20 +140,24 @@ def predicted(
             recorder.after_a_turn = None
             _room_for(nprocs, growth[0], max(growth[1], 0), say)
 
-    if nprocs > 1:
+    if nprocs > 1 and not abstract:
         recorder.after_a_turn = after_a_turn
-    with hosting(element):
+    with around, hosting(element):
         verdict = element.run()
     assert recorder.account is not None
     record = headed("prediction", program, seed, notes) | recorder.account.record(measured=False)
     record["abstract"] = abstract
-    here_peak = peak_bytes()
     first = starts(nprocs, elements)
+    if element.abstract is not None:
+        peaks = [account.peak_bytes for account in element.abstract.accounts]
+        if element.abstract.bounded:
+            record["notes"].append("some sizes depend on values: work, words and memory are upper bounds")
+    else:
+        peaks = [(peak_bytes() - held) // nprocs] * nprocs
     record["per_element"] = [
-        {"element": k, "first_pid": first[k], "last_pid": first[k + 1] - 1,
-         "peak_bytes": held + (here_peak - held) * (first[k + 1] - first[k]) // nprocs}
-        for k in range(elements)
-    ]  # fmt: skip
+        {"element": k, "first_pid": low, "last_pid": high - 1, "peak_bytes": held + sum(peaks[low:high])}
+        for k, (low, high) in enumerate(pairwise(first))
+    ]
     record["peak_bytes"] = max(part["peak_bytes"] for part in record["per_element"])
     return record, verdict, element
 
@@ -147,9 +165,7 @@ def predicted(
 def _scale(machine: Machine) -> tuple[float, list[str]]:
     """What a second of computing here, on one core, takes on the machine; and what there is to say about it."""
     if machine.kind == "default":
-        return 1.0, [
-            "the machine is a default, not measured: run `bsp probe` first; computing is taken to go as fast as here"
-        ]
+        return 1.0, [_DEFAULT + "; computing is taken to go as fast as here"]
     if machine.kind == "measured" and machine.host == host_id():
         return machine.slowdown, []
     from bsp.cost.rates import quick_rate

@@ -23,6 +23,7 @@ import numpy as np
 from bsp.cost.account import Account, Sums, starts
 from bsp.cost.model import WORD, Machine, Traffic
 from bsp.effects import Effect, Get, Put, PutEach
+from bsp.payload import size_of
 
 if TYPE_CHECKING:
     from bsp.choice import Choice
@@ -94,7 +95,7 @@ class Recorder:
                 size = 0 if effect.positions is None else WORD * effect.positions.size
                 single += (step, effect.source, effect.dest, size, _FINE)
             else:
-                size = len(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
+                size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 if len(effect.dests) == 1:
                     single += (step, effect.source, effect.dests[0], size, _SEND)
                 else:

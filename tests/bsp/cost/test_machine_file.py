@@ -116,7 +116,7 @@ def measured(elements: int) -> machine_file.Profile:
     profile["machine"] |= {"memory": 1e9, "slowdown": 1.0, "registration": 1.0, "fresh": 1.0}
     level = {"name": 'a "level"', "ports": 1, "g": 1.0, "o": 2.0, "L": 3.0, "fine": 4.0, "staged": 0.5,
              "blocks": [[8, 1.5]]}  # fmt: skip
-    profile |= {"levels": [level, level], "alone": rates,
+    profile |= {"levels": [level, level], "alone": dict.fromkeys(machine_file.RATES, 1e9),
                 "intervals": {"L": [1.0, 2.0]}, "held_out": {"ring": 0.1},
                 "measured": {**machine_file.here(None), "tight": True, "seconds": 1.5}}  # fmt: skip
     return profile

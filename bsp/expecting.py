@@ -1,0 +1,26 @@
+"""`bsp.expect`: how long a loop is assumed to run when its numbers are not there."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from bsp.payload import is_abstract
+
+
+def expect(condition: Any, times: int) -> bool:
+    """`bool(condition)`; with --abstract, where it has no value: True `times` times, then False, and so on.
+
+    times : how often the condition is assumed to hold in a row: an integer, 0 or more.
+    Counted for each process and place in the program: `while bsp.expect(error > tol, times=20):` makes 20
+    rounds, `if bsp.expect(ok, times=1)` is True once.  Without --abstract `times` has no effect.
+    """
+    if is_abstract(condition) and condition.size == 1:
+        from bsp.abstract import expectation
+
+        return expectation.expect(condition, times, depth=2)
+    if isinstance(times, bool) or not hasattr(times, "__index__"):
+        raise TypeError(f"expect(times={times!r}): times is an integer, how often the condition is assumed to hold")
+    if operator.index(times) < 0:
+        raise ValueError(f"expect(times={times}): a condition cannot hold less than 0 times")
+    return bool(condition)

@@ -1,0 +1,72 @@
+"""What a value is to the runtime: an array of numbers, which travels as it is, or an object, which is pickled.
+
+With --abstract arrays carry shapes only (`bsp.abstract`); they travel like the arrays they stand for, also
+inside pickles, whose size then includes theirs.  Nothing of `bsp.abstract` is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+import numpy as np
+
+Packed = np.ndarray | bytes  # a value as it travels
+
+
+def is_abstract(value: Any) -> bool:
+    """Whether a value is an array that carries a shape only."""
+    return getattr(type(value), "is_abstract_array", False)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value travels as an array of numbers; NumPy's scalars are objects."""
+    if type(value) is np.ndarray:
+        return not value.dtype.hasobject
+    return is_abstract(value) and not value.is_scalar
+
+
+def as_array(value: Any) -> np.ndarray:
+    """np.asarray, of an abstract array too."""
+    return value if is_abstract(value) else np.asarray(value)
+
+
+class Weighed(bytes):
+    """A pickle with abstract arrays in it; `weight` is how many bytes theirs would be."""
+
+    weight: int
+
+
+class _Weighing(pickle.Pickler):
+    weight = 0
+
+    def reducer_override(self, value: Any) -> Any:
+        """Notes what an abstract array, or a pickle inside this one, would weigh; pickles it as ever."""
+        if is_abstract(value):
+            self.weight += value.nbytes
+        elif type(value) is Weighed:
+            self.weight += value.weight
+        return NotImplemented
+
+
+weighing = False  # whether abstract arrays may be inside pickles
+
+
+def dumps(value: Any) -> bytes:
+    """A value's pickle."""
+    if not weighing:
+        return pickle.dumps(value, 5)
+    out = io.BytesIO()
+    pickler = _Weighing(out, 5)
+    pickler.dump(value)
+    pickled = Weighed(out.getvalue())
+    pickled.weight = pickler.weight
+    return pickled
+
+
+def size_of(packed: Packed) -> int:
+    """Bytes that travel."""
+    if isinstance(packed, bytes):
+        return len(packed) + getattr(packed, "weight", 0)
+    return packed.nbytes
