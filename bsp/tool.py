@@ -34,6 +34,9 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             return _probe(probe, options)
         if options.command == "report":
             return _report(options)
+    except BrokenPipeError:  # `bsp probe | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
     except (BspError, OSError) as wrong:
         print(f"bsp {options.command}: error: {wrong}", file=sys.stderr)
         return 2

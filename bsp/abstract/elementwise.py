@@ -29,7 +29,7 @@ from bsp.abstract.probe import (
     shape_text,
 )
 from bsp.abstract.table import TABLE, complexity, not_counted, product, product_kernel, rule, weight
-from bsp.abstract.work import counter
+from bsp.abstract.work import CACHED, counter
 
 _BOOL = np.dtype(bool)
 
@@ -138,8 +138,11 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             shape = operands[0][1] if len(operands) == 1 else broadcast(*[shape for _, shape in operands])
     except Foreign:
         return NotImplemented
-    counter.elementwise += price * prod(shape)
+    size = prod(shape)
+    counter.elementwise += price * size
     counter.calls += 1
+    if size > CACHED:
+        counter.bytes += (len(inputs) + len(types)) * size * types[0].itemsize
     if len(types) == 1:
         return owned(shape, types[0]) if shape else scalar(types[0])
     return tuple(result(shape, dtype) for dtype in types)
@@ -202,8 +205,11 @@ def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, An
                     f"broadcast shape {shape_text(shape)}"
                 )
             shape = target._shape
-    counter.elementwise += price * prod(shape)
+    size = prod(shape)
+    counter.elementwise += price * size
     counter.calls += 1
+    if size > CACHED:
+        counter.bytes += (len(operands) + len(types)) * size * types[0].itemsize
     results = tuple(
         result(shape, dtype) if target is None else target for target, dtype in zip(targets, types, strict=True)
     )

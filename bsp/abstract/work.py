@@ -1,12 +1,13 @@
 """How much the program has computed: flops by class of kernel, bytes moved, and memory held.
 
-An operation counts in one class only, so that a sum over classes is the time:
+A sum over classes is the time; but for the bytes of large arrays an operation counts in one class only:
 
 - blas1, blas2, blas3: flops of reductions and dot products, of matrix times vector, of matrix times matrix and
   factorisations;
 - elementwise: flops of everything that visits its elements one by one: ufuncs, sorting (comparisons), Fourier
   transforms, random numbers, and products of dtypes that BLAS does not have;
 - bytes: read and written by what computes nothing: copies, gathers, fills;
+  and, beside its flops, by what visits one by one the elements of arrays that no cache holds;
 - calls: NumPy operations of any class, for those who price the overhead of one.
 
 Memory is counted by the arrays that own it, when they are made and when they and all their views are gone.
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
+CACHED = 1 << 17  # elements: a result that is larger comes from memory and goes there
 FLOPS = ("blas1", "blas2", "blas3", "elementwise")
 
 

@@ -11,6 +11,7 @@ import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from time import perf_counter
 from typing import Any, TextIO
 
 import psutil
@@ -30,7 +31,10 @@ from bsp.world import handle, hosting
 
 _DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
 Host = Callable[[Element], None]
-_MEMORY_KEPT = 0.9  # of what is available, the share that a prediction may fill
+_MEMORY_KEPT = 0.9  # of what is available, the share that the first superstep may fill
+_LEAST = 0.03  # of all memory, the share that stays free
+_EVERY = 0.05  # seconds between looks at it
+_looked = 0.0
 
 
 class Prediction(Sequence[dict[str, Any]]):
@@ -137,8 +141,8 @@ def predicted(
     def after_a_turn() -> None:
         growth.append(me.memory_info().rss - held - sum(growth))
         if len(growth) == 2:  # the second process shows what one more takes: the first has imported for all
-            recorder.after_a_turn = None
             _room_for(nprocs, growth[0], max(growth[1], 0), say)
+            recorder.after_a_turn = _watch
 
     if nprocs > 1 and not abstract:
         recorder.after_a_turn = after_a_turn
@@ -192,11 +196,25 @@ def no_input() -> TextIO:
     return _NoInput()  # type: ignore[return-value]
 
 
+def _watch() -> None:
+    """In later supersteps: end before the system does it."""
+    global _looked
+    now = perf_counter()
+    if now - _looked > _EVERY:
+        _looked = now
+        memory = psutil.virtual_memory()
+        if memory.available < _LEAST * memory.total:
+            raise NoRoom(
+                f"--predict with real data: its processes fill the memory, {in_bytes(memory.available)} are free; "
+                "use --abstract, or fewer processes"
+            )
+
+
 def _room_for(nprocs: int, first: int, each: int, say: Callable[[str], None]) -> None:
     """In the first superstep, before the third process starts: whether all of them fit here."""
     available = psutil.virtual_memory().available
     more = each * (nprocs - 2)
-    said = f"all {nprocs} processes run in this one and need about {in_bytes(first + each + more)}"
+    said = f"all {nprocs} processes run in this one; in their first superstep they need {in_bytes(first + each + more)}"
     if more > _MEMORY_KEPT * available:
         raise NoRoom(
             f"--predict with real data: {said} ({in_bytes(each)} each); {in_bytes(available)} are free; "
