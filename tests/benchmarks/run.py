@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import cost
+
 from bsp.launch import Launch, find_mpiexec
 
 HERE = Path(__file__).parent
@@ -110,6 +112,8 @@ def lines(repeats: int) -> list[str]:
             extra = ask("memory.py", elements, elements, "exchange", "192", way)
             row(f"192 MiB out and in by `{way}` on {elements} elements: memory beyond the program's own", "",
                 "2 × 192 + 64 MiB", f"{extra:.0f} MiB", extra <= 2 * 192 + 64)  # fmt: skip
+    for each in cost.rows():
+        row(*each)
     return table
 
 
