@@ -33,8 +33,7 @@ _DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
 Host = Callable[[Element], None]
 _MEMORY_KEPT = 0.9  # of what is available, the share that the first superstep may fill
 _LEAST = 0.03  # of all memory, the share that stays free
-_EVERY = 0.05  # seconds between looks at it
-_looked = 0.0
+_EVERY = 0.005  # seconds between looks at it
 
 
 class Prediction(Sequence[dict[str, Any]]):
@@ -134,18 +133,9 @@ def predicted(
     else:
         scale, notes = _scale(seen)
         recorder.work_of = lambda seconds: seconds * scale
-    me = psutil.Process()
-    held = me.memory_info().rss
-    growth: list[int] = []
-
-    def after_a_turn() -> None:
-        growth.append(me.memory_info().rss - held - sum(growth))
-        if len(growth) == 2:  # the second process shows what one more takes: the first has imported for all
-            _room_for(nprocs, growth[0], max(growth[1], 0), say)
-            recorder.after_a_turn = _watch
-
-    if nprocs > 1 and not abstract:
-        recorder.after_a_turn = after_a_turn
+    memory = _Memory(nprocs, say)
+    if not abstract:
+        recorder.after_a_turn = memory.look
     with around, hosting(element):
         verdict = element.run()
     assert recorder.account is not None
@@ -154,14 +144,21 @@ def predicted(
     first = starts(nprocs, elements)
     if element.abstract is not None:
         peaks = [account.peak_bytes for account in element.abstract.accounts]
+        passing = 0
         if element.abstract.bounded:
             record["notes"].append("some sizes depend on values: work, words and memory are upper bounds")
     else:
-        peaks = [(peak_bytes() - held) // nprocs] * nprocs
+        peaks = [memory.kept // nprocs] * nprocs
+        passing = memory.passing
     record["per_element"] = [
-        {"element": k, "first_pid": low, "last_pid": high - 1, "peak_bytes": held + sum(peaks[low:high])}
+        {
+            "element": k,
+            "first_pid": low,
+            "last_pid": high - 1,
+            "peak_bytes": memory.before + sum(peaks[low:high]) + passing,
+        }
         for k, (low, high) in enumerate(pairwise(first))
-    ]
+    ]  # fmt: skip
     record["peak_bytes"] = max(part["peak_bytes"] for part in record["per_element"])
     return record, verdict, element
 
@@ -196,12 +193,41 @@ def no_input() -> TextIO:
     return _NoInput()  # type: ignore[return-value]
 
 
-def _watch() -> None:
-    """In later supersteps: end before the system does it."""
-    global _looked
-    now = perf_counter()
-    if now - _looked > _EVERY:
-        _looked = now
+class _Memory:
+    """What the processes of a prediction hold between their turns, and what a turn needs beside that."""
+
+    def __init__(self, nprocs: int, say: Callable[[str], None]) -> None:
+        self._nprocs = nprocs
+        self._say = say
+        self._me = psutil.Process()
+        self.before: int = self._me.memory_info().rss
+        self._growth: list[int] = []
+        self._highest = self.before
+        self._looked = 0.0
+
+    @property
+    def kept(self) -> int:
+        """The most bytes that were held at the end of a turn, by all processes together."""
+        return self._highest - self.before
+
+    @property
+    def passing(self) -> int:
+        """The most bytes that a turn needed beside."""
+        return max(0, peak_bytes() - self._highest)
+
+    def look(self) -> None:
+        """At the end of a turn; ends the prediction before the system does it."""
+        if len(self._growth) < 2:
+            self._highest = max(self._highest, rss := self._me.memory_info().rss)
+            self._growth.append(rss - self.before - sum(self._growth))
+            if len(self._growth) == 2:  # the second process shows what one more takes: the first imported for all
+                _room_for(self._nprocs, self._growth[0], max(self._growth[1], 0), self._say)
+            return
+        now = perf_counter()
+        if now - self._looked < _EVERY:
+            return
+        self._looked = now
+        self._highest = max(self._highest, self._me.memory_info().rss)
         memory = psutil.virtual_memory()
         if memory.available < _LEAST * memory.total:
             raise NoRoom(
