@@ -202,7 +202,7 @@ class _Memory:
         self._me = psutil.Process()
         self.before: int = self._me.memory_info().rss
         self._growth: list[int] = []
-        self._highest = self.before
+        self._highest: int = self.before
         self._looked = 0.0
 
     @property
