@@ -16,6 +16,8 @@ from bsp.cost.model import WORD, Classical, Machine, Traffic, costings
 if TYPE_CHECKING:
     from bsp.choice import Choice
 
+_MOST_EXCHANGES = 100
+
 
 class Sums(NamedTuple):
     """Some supersteps of some processes; arrays have one row a superstep.  Bytes, not words: sums come first."""
@@ -56,6 +58,7 @@ class Account:
         self._heat = np.zeros((bins, bins))
         self._end: dict[str, Any] = {"source": "its end", "w": 0.0, "seconds": 0.0, "predicted": 0.0}
         self._choices: list[tuple[int, Choice]] = []
+        self._exchanges: Counter[Choice] = Counter()
 
     def absorb(self, sums: Sums) -> None:
         """Everybody's sums of the next supersteps."""
@@ -82,6 +85,11 @@ class Account:
         self._sent += sent.sum(axis=0)
         self._received += received.sum(axis=0)
         self._heat += sums.heat
+
+    def exchanged(self, choice: Choice) -> None:
+        """How data travelled between elements in the superstep that ends; the first distinct cases are kept."""
+        if choice in self._exchanges or len(self._exchanges) < _MOST_EXCHANGES:
+            self._exchanges[choice] += 1
 
     def end(self, work: np.ndarray, wall: float, choices: list[tuple[int, Choice]]) -> None:
         """What was computed after the last boundary, by process; and all choices made, with their supersteps."""
@@ -143,13 +151,14 @@ class Account:
             if superstep not in of_superstep:  # the process that priced the alternatives speaks for all
                 of_superstep[superstep] = index.setdefault(choice, len(index))
                 times[choice] += 1
+        times.update(self._exchanges)
         r = self.machine.r
         return [
             {
                 "call": choice.call, "chosen": choice.chosen, "forced": choice.forced,
                 "priced": {name: flops / r for name, flops in choice.priced}, "times": times[choice],
             }
-            for choice in index
+            for choice in [*index, *self._exchanges]
         ], of_superstep  # fmt: skip
 
 

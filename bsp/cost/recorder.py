@@ -119,6 +119,8 @@ class Recorder:
         if self.account is not None:
             task = tasks[0]
             self.account.told.append((task.label, task.call.text, str(task.line()), transport.moved))
+            if transport.moved is not None and transport.chosen is not None:
+                self.account.exchanged(transport.chosen)
         choice = next((task.choice for task in tasks if task.choice is not None), None)
         if choice is not None:
             self.choices.append((self.superstep, choice))
