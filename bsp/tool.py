@@ -34,6 +34,8 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             return _probe(probe, options)
         if options.command == "report":
             return _report(options)
+    except KeyboardInterrupt:
+        return 130
     except BrokenPipeError:  # `bsp probe | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0

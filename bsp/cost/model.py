@@ -124,9 +124,11 @@ class Machine:
         Fewer meet faster: each L shrinks with the logarithm of the parts that meet (a barrier is a tree), to
         nothing where a single part is left.  Work of one element alone is not slowed by others.
         """
-        if elements >= self.p:
-            return self
         levels = list(self.levels)
+        if elements == 1:  # what its own processes take for a superstep is the innermost level's
+            levels[1:] = [replace(level, L=0.0) for level in levels[1:]]
+        if elements >= self.p:
+            return replace(self, levels=tuple(levels))
         for k in range(1, len(levels)):
             group = levels[k + 1].ports if k + 1 < len(levels) else self.p
             all_parts = -(-group // levels[k].ports)

@@ -50,7 +50,8 @@ def probe(elements: int, seconds: float, output: str | None) -> int:
     with blas_limit(1):
         alone = rates(0.15)
     found = bsp.run(
-        measure, seconds, sys.stderr.isatty(), nprocs=elements, elements=elements, machine=bsp.Machine()
+        measure, seconds, sys.stderr.isatty(), nprocs=elements, elements=elements, machine=bsp.Machine(),
+        blas_threads=1,
     )[0]  # fmt: skip
     fit: Fit = found.between or found.inside
     refused = fit.refused + [f"{name} inside elements" for name in found.inside.refused]
