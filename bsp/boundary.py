@@ -18,6 +18,7 @@ from bsp import header as h
 from bsp.delivery import Range, Ranges, address_range, alone, read, reply_bytes, write, written_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.packet import DIRECT_BYTES, Arrival, Packet, decode
+from bsp.payload import received
 from bsp.transport import Blocks
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Boundary:
                 write(put, coarray)
         for get, values in answers:
             assert get.deliver is not None
-            get.deliver(values)
+            get.deliver(received(values))
         for send in sends:
             element.hand_out(send)
         for effect in self.sent:

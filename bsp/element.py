@@ -28,6 +28,7 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.generators import global_bits, set_global_bits
+from bsp.payload import received
 from bsp.registration import Entry, agree
 from bsp.source import NOWHERE, Line, is_ours
 from bsp.staging import Staging
@@ -344,6 +345,8 @@ class Element:
             array = send.array
             if array is not None and (send.borrowed or k):
                 array = array.copy()
+            if array is not None:
+                array = received(array)
             arriving = self.tasks[dest - first].contexts[send.context].arriving
             arriving.append((send.source, send.tag, array, send.pickled))
 

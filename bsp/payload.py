@@ -32,6 +32,25 @@ def as_array(value: Any) -> np.ndarray:
     return value if is_abstract(value) else np.asarray(value)
 
 
+_SINGLE = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
+_canonical: dict[np.dtype[Any], np.dtype[Any]] = {}
+
+
+def received(array: np.ndarray) -> np.ndarray:
+    """An array as its receiver gets it: equal dtypes are one object, whether it came from here or from afar.
+
+    Otherwise a pickle of two such arrays, which names a dtype object once, would depend on where they came from.
+    """
+    dtype = array.dtype
+    if _SINGLE.get(dtype.num) is dtype or is_abstract(array) or dtype.metadata is not None:
+        return array
+    known = _canonical.get(dtype)
+    if known is None:
+        known = pickle.loads(pickle.dumps(dtype, 5))
+        _canonical[dtype] = known
+    return array.view(known)
+
+
 class Weighed(bytes):
     """A pickle with abstract arrays in it; `weight` is how many bytes theirs would be."""
 

@@ -107,6 +107,12 @@ for k in range(9):
     y[0, 0] = float(k)
 proc.sync()
 assert got.value.shape == (2, 5)
+odd = np.dtype([("a", "i4"), ("b", ">f8")])  # no dtype of NumPy's own: pickles tell whether it is the same object
+for _ in range(2):
+    proc.send((proc.pid + 1) % proc.nprocs, np.zeros(3, odd))
+proc.sync()
+proc.send((proc.pid + 2) % proc.nprocs, [message.payload for message in proc.inbox])
+proc.sync()
 """
 
 
