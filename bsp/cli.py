@@ -120,6 +120,9 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(wrong))
     except BrokenPipeError:  # `bsprun --predict ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as wrong:
+        parser.error(str(wrong))
     return 2
 
 
@@ -148,8 +151,24 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
             parser.error(f"--{name} goes with --predict")
     for name in ("trace", "report"):
         path = getattr(options, name)
-        if path is not None and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
-            parser.error(f"--{name} '{path}': cannot be written; its folder does not exist, or it is one")
+        if path is not None:
+            wrong = _why_not(path)
+            if wrong:
+                parser.error(f"--{name} '{path}': cannot be written: {wrong}")
+
+
+def _why_not(path: str) -> str:
+    """Why a file cannot be written there; empty if it can."""
+    try:
+        if os.path.exists(path):
+            with open(path, "a"):
+                return ""
+        with open(path, "x"):
+            pass
+        os.unlink(path)
+    except OSError as wrong:
+        return wrong.strerror or str(wrong)
+    return ""
 
 
 def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Profile | None:
@@ -169,7 +188,6 @@ def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Prof
 def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
     nprocs = cores() if options.nprocs is None else options.nprocs
     elements = _elements(parser, options, nprocs)
-    recorded = options.trace or options.report
     job = Launch(
         nprocs=nprocs,
         elements=elements,
@@ -181,7 +199,6 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         hostfile=options.hostfile,
         mpi_args=options.mpi_args.split(),
         machine=_profile(parser, options, elements),
-        trace=os.path.abspath(recorded) + ".record" if recorded else None,
         progress=options.progress and sys.stderr.isatty(),
     )
     if options.show:
@@ -190,14 +207,21 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
-    try:
-        status = start(job)
-    finally:
-        if job.trace is not None and os.path.exists(job.trace):
-            from bsp.cost.forecast import deliver
+    if options.trace is None and options.report is None:
+        return start(job)
+    import tempfile
 
-            deliver(job.trace, options.trace, options.trace_format, options.report)
-    return status
+    # elements on other machines see the folder of the trace, if they see any of this one's
+    beside = None if job.local else os.path.dirname(os.path.abspath(options.trace or options.report))
+    with tempfile.TemporaryDirectory(prefix=".bsprun-", dir=beside) as folder:
+        job.trace = os.path.join(folder, "record")
+        try:
+            return start(job)
+        finally:
+            if os.path.exists(job.trace):
+                from bsp.cost.forecast import deliver
+
+                deliver(job.trace, options.trace, options.trace_format, options.report)
 
 
 def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:

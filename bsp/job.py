@@ -199,7 +199,9 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     def say(text: str) -> None:
         print(f"bsprun: predict: {text}", file=stderr, flush=True)
 
+    sys.stdout.flush()
     with open(os.devnull, "w") as nobody:
+        os.dup2(nobody.fileno(), 1)  # whatever way the script prints
         sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
         try:
             found, verdict, _ = predicted(

@@ -42,7 +42,6 @@ def deliver(held: str, trace: str | None, trace_format: str, report: str | None)
     """A run's record, from where element 0 has left it, as what was asked for."""
     with open(held) as file:
         found = json.load(file)
-    os.unlink(held)
     _write(found, trace, trace_format, report)
 
 
