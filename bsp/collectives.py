@@ -16,7 +16,7 @@ from bsp.choice import arity_of, choose
 from bsp.cost.collective_prices import levels_of
 from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.operations import Operation, combine, operation, prefix
-from bsp.payload import Packed, as_array, dumps, is_abstract, is_array
+from bsp.payload import Packed, as_array, cuts_of, dumps, is_abstract, is_array, pieces_of
 from bsp.source import Line, here
 from bsp.steps import Steps, joined, own_copy, pack, root_rank, unpack, words_of
 
@@ -50,7 +50,7 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     received: dict[int, Packed] = {}
     if steps.me == source:
         packed = pack(value, proc, text)
-        chosen = choose(proc, "broadcast", words_of(packed), algorithm, text, chunked=not hasattr(packed, "weight"))
+        chosen = choose(proc, "broadcast", words_of(packed), algorithm, text, chunked=True)
         plan = _planned(proc, chosen, None if isinstance(packed, bytes) else packed.shape)
         received = {source: packed}
     taken, total = 0, 1
@@ -66,7 +66,10 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
         return None
     if plan.algorithm != "two-phase":
         return unpack(received[min(received)])
-    whole = joined([as_array(received[rank]) for rank in sorted(received)])
+    pieces = [received[rank] for rank in sorted(received)]
+    if isinstance(pieces[0], bytes):  # with abstract arrays inside, the first piece is all there is
+        return unpack(pieces[0])
+    whole = joined([as_array(piece) for piece in pieces])
     return whole.reshape(plan.shape) if plan.shape is not None else pickle.loads(whole.data)
 
 
@@ -77,10 +80,8 @@ def _pass_on(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int
     if plan.algorithm == "one-phase":
         steps.post(everyone, packed, plan)
     elif plan.algorithm == "two-phase" and taken == 0:
-        flat = np.frombuffer(packed, np.uint8) if isinstance(packed, bytes) else packed.reshape(-1)
-        cuts = cuts_of(flat.size, steps.n)
-        for rank in everyone:
-            steps.post([rank], flat[cuts[rank] : cuts[rank + 1]], plan)
+        for rank, piece in enumerate(pieces_of(packed, steps.n)):
+            steps.post([rank], piece, plan)
     elif plan.algorithm == "two-phase":
         steps.post(everyone, packed)
     else:
@@ -418,7 +419,3 @@ def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
             what = f"process {proc.pid} expects a value at {here()}, and no process sends it one"
         raise steps.failed(TransferMismatch(f"transfer: {what}; sent if and only if expected"))
     return unpack(next(iter(arrived.values()))) if arrived else None
-
-
-def cuts_of(size: int, parts: int) -> list[int]:
-    return [size * k // parts for k in range(parts + 1)]

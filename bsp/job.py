@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
-import io
 import json
 import os
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -191,7 +191,7 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     """What the script would cost, to where the launcher reads it; what it prints is nobody's."""
     from bsp.cost.predict import no_input, predicted
 
-    said, stdout, stderr = io.StringIO(), sys.stdout, sys.stderr
+    stdout, stderr = sys.stdout, sys.stderr
 
     def host(element: Element) -> None:
         element.host(executing(script.code), script.main_module)
@@ -200,7 +200,7 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
         print(f"bsprun: predict: {text}", file=stderr, flush=True)
 
     sys.stdout.flush()
-    with open(os.devnull, "w") as nobody:
+    with open(os.devnull, "w") as nobody, tempfile.TemporaryFile("w+", errors="replace") as said:
         os.dup2(nobody.fileno(), 1)  # whatever way the script prints
         sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
         try:
@@ -212,11 +212,13 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
             return 2, f"bsprun: error: {wrong}\n"
         finally:
             sys.stdout, sys.stderr = stdout, stderr
+        said.seek(0)
+        text = said.read()
     if verdict.failure is None and not verdict.status:
-        sys.stderr.write(said.getvalue())
+        sys.stderr.write(text)
         write(found, settings["trace"])
         return 0, ""
-    last = (verdict.farewell or said.getvalue()).strip().rpartition("\n")[2]
+    last = (verdict.farewell or text).strip().rpartition("\n")[2]
     ended = f"{program[0]} ends with status {verdict.status}" + (f": {last}" if last else "")
     what = str(verdict.failure) if verdict.failure is not None else ended
     asks = verdict.failure is None or "IndexError" in what

@@ -174,7 +174,7 @@ def _stdin_to_open() -> tuple[str, int] | None:
     path = f"/proc/{os.getpid()}/fd/0"
     try:
         mode = os.fstat(0).st_mode
-        if stat.S_ISFIFO(mode):
+        if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and not os.isatty(0)):  # a pipe, or /dev/null
             return path, 0
         if stat.S_ISREG(mode):
             return path, os.lseek(0, 0, os.SEEK_CUR)

@@ -33,7 +33,7 @@ def as_array(value: Any) -> np.ndarray:
 
 
 _SINGLE = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
-_canonical: dict[np.dtype[Any], np.dtype[Any]] = {}
+_canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 
 
 def received(array: np.ndarray) -> np.ndarray:
@@ -42,12 +42,13 @@ def received(array: np.ndarray) -> np.ndarray:
     Otherwise a pickle of two such arrays, which names a dtype object once, would depend on where they came from.
     """
     dtype = array.dtype
-    if _SINGLE.get(dtype.num) is dtype or is_abstract(array) or dtype.metadata is not None:
+    if _SINGLE.get(dtype.num) is dtype or is_abstract(array):
         return array
-    known = _canonical.get(dtype)
+    key = dtype, repr(dtype.metadata)
+    known = _canonical.get(key)
     if known is None:
         known = pickle.loads(pickle.dumps(dtype, 5))
-        _canonical[dtype] = known
+        _canonical[key] = known
     return array.view(known)
 
 
@@ -82,6 +83,24 @@ def dumps(value: Any) -> bytes:
     pickled = Weighed(out.getvalue())
     pickled.weight = pickler.weight
     return pickled
+
+
+def cuts_of(size: int, parts: int) -> list[int]:
+    """Where to cut so many items into parts as even as can be."""
+    return [size * k // parts for k in range(parts + 1)]
+
+
+def pieces_of(packed: Packed, parts: int) -> list[Packed]:
+    """A value cut into parts of almost equal size, to be joined again."""
+    if isinstance(packed, Weighed):  # abstract arrays have no bytes to cut: the first piece has them, all have weight
+        cuts = cuts_of(size_of(packed), parts)
+        pieces = [Weighed(packed if k == 0 else b"") for k in range(parts)]
+        for k, piece in enumerate(pieces):
+            piece.weight = cuts[k + 1] - cuts[k] - len(piece)
+        return list(pieces)
+    flat = np.frombuffer(packed, np.uint8) if isinstance(packed, bytes) else packed.reshape(-1)
+    cuts = cuts_of(flat.size, parts)
+    return [flat[cuts[k] : cuts[k + 1]] for k in range(parts)]
 
 
 def size_of(packed: Packed) -> int:

@@ -12,6 +12,7 @@ import re
 import sys
 from types import CodeType, FrameType
 
+_OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
@@ -32,7 +33,7 @@ NOWHERE = Line(("", 0))
 
 def is_ours(filename: str) -> bool:
     """Whether a code object's file belongs to this package."""
-    return filename.startswith(_HERE)
+    return filename.startswith(_HERE) or filename.endswith(_OPERATORS)
 
 
 def user_line(frame: FrameType | None) -> Line:

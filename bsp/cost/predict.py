@@ -185,6 +185,11 @@ class _NoInput(io.TextIOBase):
             f"the script reads standard input ({here()}); a prediction has none: give it its data by file or argument"
         )
 
+    @property
+    def buffer(self) -> _NoInput:
+        """The bytes below are not there either."""
+        return self
+
     readline = read  # type: ignore[assignment]
 
 

@@ -68,7 +68,8 @@ def write_text(text: str, path: str | os.PathLike[str]) -> None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return
-    partial = f"{os.fspath(path)}.partial"
+    path = os.path.realpath(path)  # a link stays one
+    partial = f"{path}.partial"
     try:
         with open(partial, "w", encoding="utf-8") as file:
             file.write(text)

@@ -1268,3 +1268,10 @@ def test_hashes_and_the_order_of_sets_are_the_same_everywhere_and_every_time(wri
     assert first.status == 0
     assert [job(script, elements=elements) for elements in (1, 2, 4)] == [first] * 3
     assert len({line.split(" ", 1)[1] for line in first.out.splitlines()}) == 1
+
+
+def test_standard_input_from_nowhere_ends_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "reads.py"
+    path.write_text("import sys, bsp\nproc = bsp.process()\nassert sys.stdin.read() == ''\nproc.sync()\n")
+    done = subprocess.run([BSPRUN, "-p", "3", "-n", "2", path], stdin=subprocess.DEVNULL, timeout=60)
+    assert done.returncode == 0

@@ -137,6 +137,31 @@ def test_a_prediction_never_starts_mpi_and_prints_nothing_of_the_programs(tmp_pa
     assert "all 4 processes run in this one; in their first superstep they need" in done.stderr
 
 
+def test_a_prediction_prints_nothing_whatever_way_the_script_takes(tmp_path: Path) -> None:
+    path = script(
+        tmp_path,
+        "import faulthandler, os, subprocess, sys\nfaulthandler.enable()\nsys.__stdout__.write('raw')\n"
+        "os.write(1, b'raw')\nsubprocess.run(['echo', 'raw'])\nsys.stderr.buffer.write(b'told')\n",
+    )
+    done = ran(*BSPRUN, "-p", 2, "--predict", "--json", path)
+    assert done.returncode == 0, done.stderr
+    assert "raw" not in done.stdout
+    assert json.loads(done.stdout)["processes"] == 2
+    assert "told" in done.stderr
+
+
+def test_a_trace_goes_into_pipes_and_devices_and_through_links(tmp_path: Path) -> None:
+    path = script(tmp_path, "import bsp\nbsp.process().sync()\n")
+    done = ran(*BSPRUN, "-p", 2, "--trace", "/dev/stdout", path)
+    assert json.loads(done.stdout)["supersteps"] == 1
+    target, link = tmp_path / "target.json", tmp_path / "link.json"
+    target.write_text("old")
+    link.symlink_to(target)
+    assert ran(*BSPRUN, "-p", 2, "--trace", link, path).returncode == 0
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["supersteps"] == 1
+
+
 @pytest.mark.parametrize(
     ("program", "status", "said"),
     [

@@ -94,6 +94,18 @@ def test_objects_weigh_what_the_arrays_in_them_stand_for() -> None:
     assert abstract[1]["h_sent"] > 3000
 
 
+@pytest.mark.parametrize("algorithm", [None, "one-phase", "two-phase", "tree-2"])
+def test_a_broadcast_of_an_object_takes_the_way_it_really_takes(algorithm: str | None) -> None:
+    def main(proc: bsp.Process) -> None:
+        found = proc.broadcast({"A": np.zeros(200_000)} if proc.pid == 0 else None, algorithm=algorithm)
+        assert found["A"].shape == (200_000,)
+
+    real, abstract = (bsp.predict(main, nprocs=8, machine=MACHINE, abstract=way) for way in (False, True))
+    assert [row["messages"] for row in abstract] == [row["messages"] for row in real]
+    for name in ("h_sent", "h_received"):
+        assert [row[name] for row in abstract] == pytest.approx([row[name] for row in real], abs=100)
+
+
 def test_everything_is_as_before_afterwards_also_after_an_error() -> None:
     kept = np.zeros, np.random.default_rng
 
