@@ -139,14 +139,19 @@ def start(job: Launch) -> int:
 
 
 def _one_pass(job: Launch, **settings: Any) -> int:
-    with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
         report = os.path.join(folder, "status")
+        environment = os.environ | job.environment()
+        if job.local:
+            # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
+            # launcher of that pid would find them in its way and not start
+            environment.setdefault("PRTE_MCA_prte_tmpdir_base", folder)
         passed = _stdin_to_open() if job.elements > 1 and job.local else None
         closed = passed is not None or job.predict is not None  # a prediction has no input
         if job.local:
             settings["keeper"] = os.getpid()
         command = job.command(status=report, stdin=passed, **settings)
-        code = _watch(command, os.environ | job.environment(), subprocess.DEVNULL if closed else None)
+        code = _watch(command, environment, subprocess.DEVNULL if closed else None)
         if os.path.exists(report):
             with open(report) as file:
                 told = json.load(file)

@@ -1275,3 +1275,18 @@ def test_standard_input_from_nowhere_ends_at_once(tmp_path: Path) -> None:
     path.write_text("import sys, bsp\nproc = bsp.process()\nassert sys.stdin.read() == ''\nproc.sync()\n")
     done = subprocess.run([BSPRUN, "-p", "3", "-n", "2", path], stdin=subprocess.DEVNULL, timeout=60)
     assert done.returncode == 0
+
+
+def test_what_killed_jobs_have_left_behind_does_not_stop_later_ones(tmp_path: Path) -> None:
+    script = tmp_path / "empty.py"
+    script.write_text("import bsp\nbsp.process().sync()\n")
+    left = tmp_path / "left"
+    for pid in range(os.getpid(), os.getpid() + 500):  # pids to come, as if jobs of theirs had been killed
+        folder = left / f"ompi.{pid}"
+        folder.mkdir(parents=True)
+        for name in ("pmix.{host}.tool", f"pmix.{{host}}.tool.{pid}"):
+            (folder / name.format(host=os.uname().nodename)).touch()
+    done = subprocess.run(
+        [BSPRUN, "-p", "2", "-n", "2", script], env=os.environ | {"TMPDIR": str(left)}, timeout=60, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
