@@ -20,7 +20,7 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     probe = commands.add_parser("probe", help="measure r, g, o and L of this machine", allow_abbrev=False)
     probe.add_argument("-n", "--elements", type=int, metavar="P", help="elements to measure with (default: one a core)")
     probe.add_argument("-o", "--output", metavar="FILE", help="write the machine file here too (always: the cache)")
-    probe.add_argument("--seconds", type=float, default=40.0, help="stop extending after this time (default 40)")
+    probe.add_argument("--seconds", type=float, default=35.0, help="stop extending after this time (default 35)")
     probe.add_argument("--list", action="store_true", help="show what has been measured, and what comes ready-made")
     report = commands.add_parser("report", help="a page from a trace or a prediction", allow_abbrev=False)
     report.add_argument("trace", metavar="TRACE.json", help="what bsprun --trace, or --predict --json, wrote")

@@ -14,6 +14,8 @@ import pytest
 
 pytestmark = pytest.mark.jobs
 
+ALONE = ("--ignore=tests/bsp/abstract", "--ignore=tests/bsp/cost")  # what knows nothing of elements
+
 MPIEXEC = os.path.join(os.path.dirname(sys.executable), "mpiexec")
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
@@ -31,7 +33,19 @@ SETTINGS = {
 def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_path: Path) -> None:
     # after a failure the ranks are out of step: each stops at its first, and one that is stuck because another
     # has stopped ends itself, and by that the job, with its stack shown
-    own = [sys.executable, "-m", "pytest", "tests/bsp", "-v", "-x", "--timeout", "60", "--timeout-method", "thread"]
+    own = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "tests/bsp",
+        *ALONE,
+        "-v",
+        "-x",
+        "--timeout",
+        "60",
+        "--timeout-method",
+        "thread",
+    ]
     settings = os.environ | SETTINGS | {"BSP_TESTS_TEMP": str(tmp_path)}
     words = [MPIEXEC, "--oversubscribe", "--output", "tag", "-n", str(elements), *own]
     with tempfile.TemporaryFile() as told:
