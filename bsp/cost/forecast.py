@@ -9,7 +9,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.cost.trace import write, write_text
+from bsp.cost.trace import write
+from bsp.cost.whole_file import write_text
 from bsp.launch import Launch, start
 
 

@@ -102,7 +102,7 @@ def predict(
 
     with blas_limit(blas_threads if blas_threads is not None else 1 if nprocs > 1 else None):
         record, verdict, element = predicted(
-            host, nprocs, elements, model, seed, abstract, getattr(main, "__name__", "")
+            host, nprocs, elements, model, seed, abstract, [getattr(main, "__name__", "a function")]
         )
     raise_failure(verdict, element)
     return Prediction(record)

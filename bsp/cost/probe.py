@@ -33,7 +33,7 @@ from bsp.cost.predict import predict
 from bsp.cost.probing import PATTERNS, measure, pattern
 from bsp.cost.rates import rates
 from bsp.cost.tables import machines_text, probe_text
-from bsp.cost.trace import write_text
+from bsp.cost.whole_file import write_text
 from bsp.errors import MachineError
 from bsp.launch import find_mpiexec
 from bsp.runner import blas_limit

@@ -11,12 +11,12 @@ import html
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable
 from importlib import resources
 from typing import Any
 
 from bsp.cost.reading import Parts, parts
+from bsp.cost.whole_file import write_text
 from bsp.errors import TraceError
 
 _HEAD = [
@@ -83,21 +83,7 @@ def render(trace: dict[str, Any], prediction: dict[str, Any] | None = None) -> s
 
 def write(trace: dict[str, Any], path: str | os.PathLike[str], prediction: dict[str, Any] | None = None) -> None:
     """Write the page to `path`: all of it or, if anything goes wrong, nothing: what stood there stays."""
-    text = render(trace, prediction)
-    if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):  # a pipe or a device is no place to rename to
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return
-    target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    write_text(render(trace, prediction), path)
 
 
 def page(trace: dict[str, Any], prediction: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bsp.cost.recorder import Recorder
+from bsp.cost.whole_file import write_text
 from bsp.transport import Transport
 
 FORMAT, VERSION = "bsp-trace", 1
@@ -60,21 +61,3 @@ def headed(kind: str, program: Sequence[str], seed: int, notes: Sequence[str]) -
 def write(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """As JSON, whole or not at all."""
     write_text(json.dumps(found, separators=(",", ":")), path)
-
-
-def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """A file, whole or not at all; what is no regular file (a pipe, a device) is written to as it is."""
-    if os.path.exists(path) and not os.path.isfile(path):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        return
-    path = os.path.realpath(path)  # a link stays one
-    partial = f"{path}.partial"
-    try:
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(partial, path)
-    except OSError:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise
