@@ -13,7 +13,8 @@ test: install-test lint
 lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy -p bsp
+	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R faults .typed/bsp/faults  # as the package is installed
+	cd .typed && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p bsp
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py
@@ -36,4 +37,4 @@ install-test: .venv/installed-test
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .typed build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
