@@ -1,0 +1,468 @@
+"""Who is part of the job: bsprun's side of the protocol, a state machine without I/O.
+
+bsprun is a single point anyway (so is the MPI launcher), outside the data path; so there is no
+election and no quorum: it numbers the views, and what it says is its state, repeated (rule N14).
+
+N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
+N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
+        had time to compare; then, when all text is out, for everybody.
+N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
+N12     An exception is the program's when all live clones raise it alike.
+N13     A hold: each bundle names its next head, the largest is everybody's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from bsp.faults.messages import (
+    Commit,
+    Corrupt,
+    Divergence,
+    Fence,
+    Finished,
+    Hold,
+    Host,
+    Limits,
+    Lost,
+    Note,
+    Once,
+    Order,
+    Orders,
+    Print,
+    Progress,
+    Reply,
+    Report,
+    Role,
+    Token,
+    View,
+)
+
+_JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
+
+
+class Arbiter:
+    """The view, and what follows from what the elements report."""
+
+    def __init__(self, rows: Sequence[Sequence[int]], standbys: int, limits: Limits) -> None:
+        """`rows[e]`: the bundles of element e, its first row first; elements behind them stand by."""
+        self.limits = limits
+        self.bundles = len({bundle for row in rows for bundle in row})
+        hosts: list[list[Host]] = [[] for _ in range(self.bundles)]
+        self._row: dict[tuple[int, int], int] = {}  # (bundle, element): 0 computes, others are passive
+        for element, row in enumerate(rows):
+            for k, bundle in enumerate(row):
+                hosts[bundle].append(Host(element, Role.PASSIVE if k else Role.LIVE, 1))
+                self._row[bundle, element] = k
+        self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
+        spare = tuple(range(len(rows), len(rows) + standbys))
+        self.view = View(1, tuple(tuple(some) for some in hosts), spare)
+        self.reports: dict[int, Report] = {}
+        self.dead: dict[int, str] = {}
+        self.orders = Orders(self.view)
+        self.over = False
+        self._effects: list[Any] = []
+        self._now = 0.0
+        self._ticked: float | None = None
+        self._heard: dict[int, float] = {}
+        self._fenced: set[int] = set()
+        self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
+        self._settled: set[tuple[int, int]] = set()
+        self._raised: set[tuple[int, int]] = set()
+        self.once: dict[Token, bytes] = {}
+        self._callers: dict[Token, tuple[int, int]] = {}
+        self._ended_at: float | None = None
+        self._beat_at = 0.0
+        self._warned: set[tuple[int, int]] = set()
+
+    # ------------------------------------------------------------------------------ events
+
+    def report(self, now: float, report: Report) -> list[Any]:
+        """What an element says of itself; also a sign of life."""
+        self._now = now
+        element = report.element
+        if element in self.dead or self.over:
+            return []
+        self._heard[element] = now
+        self.reports[element] = report
+        changed = False
+        for progress in report.clones:
+            changed |= self._look(element, progress)
+            if progress.once is not None:
+                self._once(element, progress.bundle, *progress.once)
+        for found in report.divergences:
+            changed |= self._compare(found)
+        for bundle, late in report.overdue:
+            if self._refresh(bundle, late, "it lags behind more than memory allows"):
+                changed = True
+        changed |= self._orders_changed()
+        if changed:
+            self._order()
+        self._look_for_end()
+        return self._flush()
+
+    def died(self, now: float, element: int, how: str) -> list[Any]:
+        """An element is dead for certain: nothing of it will be heard again."""
+        self._now = now
+        if element in self.dead or self.over:
+            return []
+        self.dead[element] = how
+        self._note("died", element=element, how=how)
+        self.reports.pop(element, None)
+        self._remove(element)
+        self._orders_changed()
+        self._order()
+        self._look_for_end()
+        return self._flush()
+
+    def tick(self, now: float) -> list[Any]:
+        """Time has passed; whatever was there to be read has been read."""
+        self._now = now
+        jumped = self._ticked is not None and now - self._ticked > min(_JUMP, self.limits.hang_limit / 2)
+        self._ticked = now
+        if self.over:
+            if now >= self._beat_at:
+                self._order()
+            return self._flush()
+        if jumped:
+            self._heard = dict.fromkeys(self._heard, now)
+        self._listen()
+        self._look_for_end()
+        if now >= self._beat_at:
+            self._order()
+        return self._flush()
+
+    def text(self, now: float, offset: int, data: bytes) -> list[Any]:
+        """Text from some clone; each byte is printed once, in order (N9)."""
+        self._now = now
+        printed = self.orders.printed
+        if offset <= printed < offset + len(data):
+            self._effects.append(Print(data[printed - offset :]))
+            self._set(printed=offset + len(data))
+            self._look_for_end()
+        return self._flush()
+
+    def _once(self, element: int, bundle: int, token: Token, life: int, value: bytes | None) -> None:
+        """N9: one clone is given leave; another one only when that worker, or its element, is dead."""
+        known = self.once.get(token)
+        if known is None and token[0] == "time":
+            known = self.once[token] = self._agreed_time(token)
+        elif known is None and value is not None:
+            known = self.once[token] = value
+        if known is not None:
+            self._effects.append(Reply(element, Once(bundle, token, known)))
+            return
+        holder = self._callers.get(token)
+        if holder is None or holder[0] in self.dead or (holder[0] == element and holder[1] <= life):
+            self._callers[token] = element, life
+            self._effects.append(Reply(element, Once(bundle, token, None)))
+
+    def _agreed_time(self, token: Token) -> bytes:
+        """The clock when the first one asks, but never later than at a later superstep."""
+        later = [struct.unpack("<d", t)[0] for k, t in self.once.items() if k[0] == "time" and k[2] > token[2]]
+        return struct.pack("<d", min([self._now, *later]))
+
+    def hold(self, now: float) -> list[Any]:
+        """Stop everybody at a head, with a checkpoint of it (N13)."""
+        self._now = now
+        if self.orders.hold is None and not self.over:
+            self._set(hold=Hold(self.view.number, None))
+            self._orders_changed()
+            self._order()
+        return self._flush()
+
+    def committed(self, now: float, head: int) -> list[Any]:
+        """The checkpoint of a head is settled, well or not."""
+        self._now = now
+        self._set(released=max(head, self.orders.released), writes=())
+        self._order()
+        return self._flush()
+
+    def end(self, now: float) -> list[Any]:
+        """All text is out: everybody leaves."""
+        self._now = now
+        self.over = True
+        self._set(end=True)
+        self._order()
+        return self._flush()
+
+    def _flush(self) -> list[Any]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        self._effects.append(Note(kind, fields))
+
+    def _order(self) -> None:
+        self._beat_at = self._now + self.limits.beat
+        self._effects.append(Order(self.orders))
+
+    def _set(self, **changes: Any) -> None:
+        known = {name: getattr(self.orders, name) for name in Orders.__dataclass_fields__}
+        self.orders = Orders(**{**known, **changes})
+
+    # ------------------------------------------------------------------------------- views
+
+    def _renew(self, hosts: Sequence[Sequence[Host]], standbys: Sequence[int]) -> None:
+        self.view = View(self.view.number + 1, tuple(tuple(some) for some in hosts), tuple(standbys))
+        self._set(view=self.view)
+
+    def _replace(self, bundle: int, element: int, new: Host) -> None:
+        hosts = [list(some) for some in self.view.hosts]
+        hosts[bundle] = [new if host.element == element else host for host in hosts[bundle]]
+        self._renew(hosts, self.view.standbys)
+
+    def _host(self, bundle: int, element: int) -> Host | None:
+        return next((host for host in self.view.hosts[bundle] if host.element == element), None)
+
+    def _progress(self, bundle: int, host: Host) -> Progress | None:
+        report = self.reports.get(host.element)
+        for progress in report.clones if report is not None else ():
+            if progress.bundle == bundle and progress.since == host.since:
+                return progress
+        return None
+
+    def _holders(self, bundle: int) -> list[int]:
+        """The elements that have the whole state of a bundle (N5)."""
+        return [
+            host.element
+            for host in self.view.hosts[bundle]
+            if host.role is not Role.JOINING or ((said := self._progress(bundle, host)) is not None and said.joined)
+        ]
+
+    def _remove(self, element: int) -> None:
+        """A view without it; a standby takes its places."""
+        places = [(b, h) for b, some in enumerate(self.view.hosts) for h in some if h.element == element]
+        hosts = [[host for host in some if host.element != element] for some in self.view.hosts]
+        standbys = [spare for spare in self.view.standbys if spare != element]
+        number = self.view.number + 1
+        lost: list[Lost] = []
+        for bundle, _ in places:
+            if not any(other.role is Role.LIVE for other in hosts[bundle]):
+                heir = self._heir(bundle, hosts[bundle])
+                if heir is None:
+                    said = self._last_superstep(bundle)
+                    lost.append(
+                        Lost(bundle, said, f"element {element} {self.dead[element]}, and no other has its state")
+                    )
+                else:
+                    hosts[bundle] = [h._replace(role=Role.LIVE) if h.element == heir else h for h in hosts[bundle]]
+        if places and not lost:
+            if standbys:
+                spare = standbys.pop(0)
+                for bundle, _ in places:
+                    hosts[bundle].append(Host(spare, Role.JOINING, number))
+                    self._row[bundle, spare] = self._row[bundle, element]
+                self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
+            else:
+                for bundle, _ in places:
+                    self._note("degraded", bundle=bundle, clones=len(hosts[bundle]), goal=self.goal[bundle])
+        self._renew(hosts, standbys)
+        self._effects.extend(lost)
+        if lost:
+            self.over = True
+
+    def _heir(self, bundle: int, hosts: Sequence[Host]) -> int | None:
+        """Who goes on with a bundle without live clones: one that joins and has the state, or a passive one."""
+        holders = set(self._holders(bundle))
+        ready = [host for host in hosts if host.element in holders]
+        return min(ready, key=lambda h: h.role is not Role.JOINING).element if ready else None
+
+    def _last_superstep(self, bundle: int) -> int:
+        said = [p.superstep for report in self.reports.values() for p in report.clones if p.bundle == bundle]
+        return max(said, default=0)
+
+    def _refresh(self, bundle: int, element: int, why: str) -> bool:
+        """Give a clone a sibling's state; not the last holder (N5)."""
+        host = self._host(bundle, element)
+        if host is None or host.role is Role.JOINING:
+            return False
+        others = [h for h in self.view.hosts[bundle] if h.element != element and h.role is Role.LIVE]
+        if not others:
+            return False
+        self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
+        self._note("restored", bundle=bundle, element=element, why=why, begins=True)
+        return True
+
+    def degraded(self) -> list[int]:
+        """Bundles with fewer clones than they began with, where no standby is left."""
+        return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
+
+    def _clones(self, hosts: Sequence[Host], bundle: int) -> int:
+        return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
+
+    # ------------------------------------------------------------------------------ silence
+
+    def _listen(self) -> None:
+        limit = self.limits.hang_limit
+        silent = {e for e in self.view.elements() if self._now - self._heard.get(e, self._now) > limit}
+        for element in sorted(silent - self._fenced):
+            alone = [
+                bundle
+                for bundle, some in enumerate(self.view.hosts)
+                if any(host.element == element for host in some) and set(self._holders(bundle)) <= silent
+            ]
+            if alone:
+                why = f"every element with its state has been silent for {limit:g} s"
+                self._effects.append(Lost(alone[0], self._last_superstep(alone[0]), why))
+                self.over = True
+                return
+            self._fenced.add(element)
+            self._note("suspected", element=element, silent=round(self._now - self._heard[element], 3))
+            self._effects.append(Fence(element, f"silent for {limit:g} s"))
+
+    def appeared(self, now: float, element: int) -> None:
+        """An element has connected."""
+        self._heard[element] = now
+
+    # -------------------------------------------------------------------------- what clones say
+
+    def _look(self, element: int, progress: Progress) -> bool:
+        """One clone's state; whether the orders changed."""
+        host = self._host(progress.bundle, element)
+        if host is None or host.since != progress.since:
+            return False
+        if host.role is Role.JOINING and progress.joined:
+            role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
+            self._replace(progress.bundle, element, host._replace(role=role))
+            self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep, begins=False)
+            return True
+        if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
+            self._warned.add((progress.bundle, host.since * 10000 + element))
+            if progress.stale:
+                if self._refresh(progress.bundle, element, progress.failing):
+                    return True
+            elif set(self._holders(progress.bundle)) - {element}:
+                self._fenced.add(element)
+                self._effects.append(Fence(element, progress.failing))
+                return False
+            self._effects.append(Lost(progress.bundle, progress.superstep, progress.failing))
+            self.over = True
+        return False
+
+    def _compare(self, found: Divergence) -> bool:
+        """N11."""
+        key = found.bundle, found.exchange
+        if key in self._settled:
+            return False
+        votes = self._votes.setdefault(key, {})
+        votes.update(found.votes)
+        live = self.view.live(found.bundle)
+        present = {e: d for e, d in votes.items() if (e if e >= 0 else -1 - e) in live}
+        if len(set(present.values())) < 2:
+            return False
+        counts = Counter(present.values()).most_common()
+        if len(present) >= 3 and counts[0][1] > counts[1][1]:
+            wrong = sorted({e if e >= 0 else -1 - e for e, d in present.items() if d != counts[0][0]})
+            self._settled.add(key)
+            changed = False
+            for element in wrong:
+                self._note("outvoted", bundle=found.bundle, element=element, superstep=found.superstep)
+                changed |= self._refresh(found.bundle, element, "outvoted")
+            return changed
+        if len(present) < len(live):
+            return False  # the others will have their say
+        self._note("diverged", bundle=found.bundle, superstep=found.superstep, elements=sorted(present))
+        self._effects.append(Corrupt(found._replace(votes=tuple(sorted(present.items())))))
+        self.over = True
+        return False
+
+    def _orders_changed(self) -> bool:
+        """What follows from all reports together: N12, N13, checkpoints."""
+        if self.over:
+            return False
+        before = self.orders
+        for bundle in range(self.bundles):
+            live = [host for host in self.view.hosts[bundle] if host.role is Role.LIVE]
+            said = [self._progress(bundle, host) for host in live]
+            raised = {p.raised if p is not None else None for p in said}
+            if len(raised) == 1:
+                only = next(iter(raised))
+                if only is not None:
+                    self._raised.add((bundle, only[0]))
+        if len(self._raised) != len(before.raised):
+            self._set(raised=tuple(sorted(self._raised)))
+        hold = self.orders.hold
+        if hold is not None and hold.target is None:
+            named = [self._named(bundle) for bundle in range(self.bundles)]
+            known = [head for head in named if head is not None]
+            if len(known) == self.bundles:
+                self._set(hold=Hold(hold.number, max(known)))
+                self._note("held", head=max(known))
+        self._arrange_checkpoint()
+        return self.orders != before
+
+    def _named(self, bundle: int) -> int | None:
+        """The furthest head at which a live clone of a bundle stands held."""
+        said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
+        heads = [p.held for p in said if p is not None and p.held is not None]
+        return max(heads) if heads else None
+
+    def _arrange_checkpoint(self) -> None:
+        """The newest head that some clone of every bundle has kept: one of them writes each part."""
+        pinned: list[dict[int, int]] = []
+        for bundle in range(self.bundles):
+            by_head: dict[int, int] = {}
+            for host in self.view.hosts[bundle]:
+                progress = self._progress(bundle, host) if host.role is Role.LIVE else None
+                for head in progress.pins if progress is not None else ():
+                    by_head.setdefault(head, host.element)
+            pinned.append(by_head)
+        if self.orders.writes:
+            head = self.orders.writes[0][2]
+            parts = [self._part(bundle, element, head) for bundle, element, _ in self.orders.writes]
+            if all(part is not None for part in parts):
+                if head > self.orders.released:
+                    self._set(writes=())
+                    self._committing = head
+                    self._effects.append(Commit(head, tuple(parts)))
+                return
+            if all(pinned[bundle].get(head) is not None for bundle in range(self.bundles)):
+                writers = tuple(
+                    (bundle, element if self._keeps(bundle, element, head) else pinned[bundle][head], head)
+                    for bundle, element, _ in self.orders.writes
+                )
+                if writers != self.orders.writes:
+                    self._set(writes=writers)
+                return
+            self._set(writes=(), released=max(head, self.orders.released))  # whoever kept it is gone
+        common = set.intersection(*[set(by_head) for by_head in pinned])
+        fresh = [head for head in common if head > max(self.orders.released, self._committing)]
+        if fresh:
+            head = max(fresh)
+            self._set(writes=tuple((bundle, pinned[bundle][head], head) for bundle in range(self.bundles)))
+
+    _committing = -1
+
+    def _keeps(self, bundle: int, element: int, head: int) -> bool:
+        host = self._host(bundle, element)
+        progress = self._progress(bundle, host) if host is not None else None
+        return progress is not None and head in progress.pins
+
+    def _part(self, bundle: int, element: int, head: int) -> Any:
+        host = self._host(bundle, element)
+        progress = self._progress(bundle, host) if host is not None else None
+        return next((part for at, part in progress.parts if at == head), None) if progress is not None else None
+
+    # ------------------------------------------------------------------------------- the end
+
+    def _look_for_end(self) -> None:
+        """N8, the first step."""
+        if self.over:
+            return
+        digests: list[bytes] = []
+        complete = True
+        for bundle in range(self.bundles):
+            said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
+            ended = [p.ended for p in said if p is not None and p.ended is not None and p.said <= self.orders.printed]
+            complete = complete and len(ended) == len(said)
+            if not ended:
+                return
+            digests.append(ended[0])
+        if self._ended_at is None:
+            self._ended_at = self._now
+        if complete or self._now >= self._ended_at + self.limits.linger:
+            self._effects.append(Finished(tuple(digests)))

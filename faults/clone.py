@@ -1,0 +1,256 @@
+"""One clone of a bundle inside its element's agent: what it has received, what it keeps for others.
+
+Theory of operation.  The processes of a program take part in a sequence of exchanges that is the
+same in every clone (DESIGN section 2), so a clone is known by numbers.  `log` holds what came in:
+everything outside the program's `rounds` loops, and since the head that `snapshot` stands for; with
+`finals`, the states that ended loops have left, a worker can be run again to where it was.  `sent`
+holds what went out until every clone it is for has it (rule N4).
+"""
+
+from __future__ import annotations
+
+from bsp.faults.messages import Divergence, Handover, Head, Packet, Role, Snapshot, Submitted, Token
+
+
+class Ballot:
+    """Who has said the same of a packet, and the packet, once somebody has sent it."""
+
+    __slots__ = ("packet", "voters")
+
+    def __init__(self) -> None:
+        self.voters: set[int] = set()
+        self.packet: Packet | None = None
+
+
+class Clone:
+    """What an agent knows of one of its clones; decides nothing about others."""
+
+    def __init__(self, bundle: int, sources: int, role: Role, since: int) -> None:
+        self.bundle = bundle
+        self.role = role
+        self.since = since
+        self._sources = sources
+        # in
+        self.log: dict[int, dict[int, Packet]] = {}
+        self.complete = 0  # of all exchanges below, every packet is here or was
+        self.votes: dict[tuple[int, int], dict[bytes, Ballot]] = {}  # (exchange, source), by digest, until accepted
+        self.offers: dict[tuple[int, int], list[int]] = {}  # who announced a large packet
+        self.gone: set[int] = set()  # elements that do not have what is missing any more
+        # out
+        self.sent: dict[int, dict[int, Packet]] = {}
+        self.digests: dict[int, bytes] = {}
+        self.announced = 0
+        self._dropped: dict[int, int] = {}  # by bundle: below, its packets are dropped
+        self.kept_bytes = 0
+        # the state
+        self.finals: list[Snapshot] = []
+        self.snapshot: Snapshot | None = None
+        self.head = -1
+        self.superstep = 0
+        self.pins: dict[int, Handover] = {}
+        # the worker
+        self.has_state = role is not Role.JOINING
+        self.life = 0
+        self.position = 0  # the exchange it submits next
+        self.relaunched: dict[int, int] = {}  # by superstep
+        self.waiting: Submitted | None = None
+        self.asking: Head | None = None
+        self.computing_since: float | None = None
+        self.pulled = False  # a passive clone at work
+        self.pulled_at = -1  # the head from which on
+        self.jumping = False  # waits for a sibling's state
+        self.held: int | None = None
+        self.joined = role is not Role.JOINING
+        self.raised: tuple[int, bytes] | None = None
+        self.ended: bytes | None = None
+        self.failing: str | None = None
+        self.stale = False
+        self.text: list[tuple[int, bytes]] = []  # not confirmed yet
+        self.said = 0
+        self.once: tuple[Token, int, bytes | None] | None = None
+        self.granted: tuple[Token, int] | None = None
+        self.tails = 0
+        self.late = False  # in this superstep
+        self.pull_at: float | None = None
+        self.pulls = 0
+
+    # -------------------------------------------------------------------------- what came in
+
+    @property
+    def mark(self) -> int | None:
+        """Below this exchange it needs nothing of others; None while nobody has said what it has."""
+        return self.complete if self.has_state else None
+
+    def take(self, exchange: int, source: int, packet: Packet) -> None:
+        """A packet into the log; the first one counts."""
+        if exchange < self.complete:
+            return
+        arrived = self.log.setdefault(exchange, {})
+        self.votes.pop((exchange, source), None)
+        if source not in arrived:
+            arrived[source] = packet
+            self.offers.pop((exchange, source), None)
+            if exchange == self.complete and len(arrived) == self._sources:
+                self.advance()
+
+    def advance(self) -> None:
+        """`complete` as far as it goes."""
+        if self._sources == 0:  # nobody else: what the worker has submitted is complete
+            self.complete = max(self.complete, self.announced)
+            return
+        before = self.complete
+        while len(self.log.get(self.complete, ())) == self._sources:
+            self.complete += 1
+        if self.complete != before:
+            for key in [key for key in self.votes if key[0] < self.complete]:
+                del self.votes[key]
+            self.gone.clear()
+            self.pulls = 0
+
+    def vote(self, exchange: int, source: int, packet: Packet, sender: int, needed: int) -> Packet | None:
+        """One clone's word on a packet; the packet, if enough have said the same and someone has sent it (N11)."""
+        ballot = self.votes.setdefault((exchange, source), {}).setdefault(packet.digest, Ballot())
+        ballot.voters.add(sender)
+        if packet.data is not None:
+            ballot.packet = packet
+        return ballot.packet if len(ballot.voters) >= needed else None
+
+    def strike(self, exchange: int, source: int, out: set[int], needed: int) -> Packet | None:
+        """Count again without the voters in `out`."""
+        ballots = self.votes.get((exchange, source), {})
+        for ballot in ballots.values():
+            ballot.voters -= out
+        good = [b for _, b in sorted(ballots.items()) if b.packet is not None and b.voters and len(b.voters) >= needed]
+        return max(good, key=lambda ballot: len(ballot.voters)).packet if good else None
+
+    def missing(self) -> list[int]:
+        """The exchange that the log cannot do without now: who has not been heard."""
+        have = self.log.get(self.complete, {})
+        return [source for source in range(self._sources + 1) if source != self.bundle and source not in have]
+
+    def has_hole(self) -> bool:
+        """Whether later packets have come than one that is missing."""
+        return any(exchange > self.complete for exchange in self.log) or any(x > self.complete for x, _ in self.votes)
+
+    # ---------------------------------------------------------------------------- what went out
+
+    def keep(self, submitted: Submitted) -> None:
+        """Retain what has been announced (N4)."""
+        self.sent[submitted.exchange] = dict(submitted.packets)
+        self.kept_bytes += sum(packet.size for packet in submitted.packets.values())
+        self.digests[submitted.exchange] = submitted.digest
+        self.announced = submitted.exchange + 1
+
+    def drop(self, dest: int, below: int) -> None:
+        """Every clone of `dest` has what it needs below this exchange."""
+        start = self._dropped.get(dest, 0)
+        for exchange in range(start, below):
+            kept = self.sent.get(exchange)
+            if kept is not None:
+                packet = kept.pop(dest, None)
+                if packet is not None:
+                    self.kept_bytes -= packet.size
+                if not kept:
+                    del self.sent[exchange]
+        self._dropped[dest] = max(start, below)
+
+    # ------------------------------------------------------------------------------- the state
+
+    def passed(self, snapshot: Snapshot) -> None:
+        """A state of its own at a later head: what led there need not be replayed any more."""
+        if snapshot.data is None or (self.snapshot is not None and snapshot.exchange < self.snapshot.exchange):
+            return
+        if snapshot.final:
+            if all(final.loop != snapshot.loop for final in self.finals):
+                self.finals.append(snapshot)
+            self.snapshot = None
+        elif any(final.loop == snapshot.loop for final in self.finals):
+            return  # a replay passes heads that are behind it
+        else:
+            self.snapshot = snapshot
+        # a worker at work behind a sibling's state still needs what it has not been given
+        for exchange in [e for e in self.log if snapshot.start <= e < min(snapshot.exchange, self.position)]:
+            del self.log[exchange]
+        for exchange in [e for e in self.digests if e < snapshot.exchange]:
+            del self.digests[exchange]
+        for superstep in [s for s in self.relaunched if s < snapshot.superstep]:
+            del self.relaunched[superstep]
+
+    def stored(self, loop: int, head: int) -> Snapshot | None:
+        """What a worker that enters a loop is to load: the loop's end, or the head that others have reached."""
+        for final in self.finals:
+            if final.loop == loop:
+                return final
+        if self.snapshot is not None and self.snapshot.loop == loop and self.snapshot.head > head:
+            return self.snapshot
+        return None
+
+    def handover(self, since: int, packets: bool = True, deliveries: bool = True) -> Handover:
+        """All of it, for a newcomer or (without what others may still ask for) for a checkpoint."""
+        kept = sorted(self.log) if deliveries else []
+        log = tuple((e, tuple(self.log[e].items())) for e in kept if e < self.complete)
+        sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...] = ()
+        if packets:
+            exchanges = sorted(self.sent.keys() | self.digests.keys())
+            sent = tuple((e, tuple(self.sent.get(e, {}).items()), self.digests.get(e, b"")) for e in exchanges)
+        announced = self.announced
+        if not packets and self.snapshot is not None:
+            announced = self.snapshot.exchange  # all clones go on from here
+        text = tuple(self.text) if packets else ()
+        finals = tuple(self.finals)
+        return Handover(self.bundle, since, finals, self.snapshot, log, self.complete, announced, sent, text)
+
+    def receive(self, state: Handover) -> None:
+        """Become what a sibling is, or was when it wrote a checkpoint."""
+        self.finals = list(state.finals)
+        self.snapshot = state.snapshot
+        for exchange, packets in state.log:
+            self.log.setdefault(exchange, {}).update(packets)
+        self.complete = max(self.complete, state.complete)
+        self._inherit(state)
+        start, exchange = (state.snapshot.start, state.snapshot.exchange) if state.snapshot else (0, 0)
+        for e in [e for e in self.log if start <= e < exchange]:
+            del self.log[e]
+        self.has_state = True
+        self.advance()
+
+    def follow(self, state: Handover) -> None:
+        """A passive clone takes a sibling's newer state, if it has all that comes before and is not at work behind it."""
+        snapshot = state.snapshot
+        last = snapshot if snapshot is not None else state.finals[-1]
+        at_work = self.waiting is not None or self.asking is None
+        if self.complete < last.start or (at_work and self.complete < last.exchange):
+            return
+        self._inherit(state)
+        for final in state.finals:
+            self.passed(final)
+        if snapshot is not None:
+            self.passed(snapshot)
+        if not at_work:
+            self.complete = max(self.complete, last.exchange)
+            for e in [e for e in self.log if last.start <= e < last.exchange]:
+                del self.log[e]
+            self.advance()
+
+    def _inherit(self, state: Handover) -> None:
+        """What others may still ask of the sibling."""
+        for exchange, kept, digest in state.sent:
+            if exchange not in self.sent and kept:
+                self.sent[exchange] = dict(kept)
+                self.kept_bytes += sum(packet.size for _, packet in kept)
+            if digest and exchange not in self.digests:
+                self.digests[exchange] = digest
+        self.announced = max(self.announced, state.announced)
+        self.text.extend(piece for piece in state.text if piece not in self.text)
+
+    def new_worker(self, life: int) -> None:
+        """The worker is gone, or will be; this is the next one."""
+        self.waiting = self.asking = self.held = self.computing_since = self.raised = self.once = None
+        self.jumping = self.late = False
+        self.life = life
+        self.position = 0
+
+
+def divergence(bundle: int, exchange: int, superstep: int, votes: dict[int, bytes]) -> Divergence:
+    """As bsprun is told of it."""
+    return Divergence(bundle, exchange, superstep, tuple(sorted(votes.items())))
