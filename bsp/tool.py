@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -26,7 +27,11 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     report.add_argument("trace", metavar="TRACE.json", help="what bsprun --trace, or --predict --json, wrote")
     report.add_argument("-o", "--output", metavar="FILE.html", help="default: TRACE.html")
     report.add_argument("--prediction", metavar="FILE.json", help="a prediction of the same program, to show beside")
-    options = parser.parse_args(sys.argv[1:] if arguments is None else arguments)
+    advise = commands.add_parser("advise", help="clone a job, checkpoint it or neither", allow_abbrev=False)
+    given = sys.argv[1:] if arguments is None else arguments
+    if "advise" in given[:1]:  # by name: bsp does not depend on bsp.faults
+        importlib.import_module("bsp.faults.advise").add_arguments(advise)
+    options = parser.parse_args(given)
     try:
         if options.command == "doctor":
             return doctor()
@@ -34,6 +39,8 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             return _probe(probe, options)
         if options.command == "report":
             return _report(options)
+        if options.command == "advise":
+            return int(importlib.import_module("bsp.faults.advise").main(options))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `bsp probe | head`
