@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bsp.cost.abstraction import Abstraction
     from bsp.cost.progress import Progress
     from bsp.cost.recorder import Recorder
+    from bsp.recovery import Recovery
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,12 @@ class Element:
         checker: Checker | None = None,
         machine: Machine = DEFAULT,
         recorder: Recorder | None = None,
+        recovery: Recovery | None = None,
     ) -> None:
         self.nprocs = nprocs
         self.machine = machine
         self.recorder = recorder
+        self.recovery = recovery
         self.progress: Progress | None = None
         self.abstract: Abstraction | None = None
         self.transport: Transport = transport or Solo()
@@ -150,7 +153,7 @@ class Element:
                 if self.recorder is not None:
                     self.recorder.turn(began)
             if self.failure is None:
-                self.meet()
+                self.gather_heads()
             running = [task for task in self.tasks if task.state is WAITING]
 
     def _conclude(self) -> Verdict:
@@ -166,6 +169,15 @@ class Element:
         return self.verdict
 
     # ---------------------------------------------------------- the end of a superstep
+
+    def gather_heads(self) -> None:
+        """The head of a round, if all processes here stand at the same one; else the end of the superstep."""
+        first = self.tasks[0]
+        if first.place is None or any(task.place is None or task.call != first.call for task in self.tasks):
+            self.meet()
+            return
+        assert self.recovery is not None
+        self.recovery.head(self.tasks)
 
     def meet(self) -> None:
         """End the superstep.  What goes wrong in that, for no fault of the program, ends the whole job."""
@@ -377,6 +389,9 @@ class Element:
 
     def _write(self, text: bytes) -> None:
         """The bytes as they are, where the console takes bytes."""
+        if self.recovery is not None:
+            self.recovery.lines(text)
+            return
         self._console.flush()
         raw = getattr(self._console, "buffer", None)
         if raw is not None:

@@ -52,6 +52,16 @@ class GlobalStream:
             self._seen = self._mark()
 
 
+    def state(self) -> tuple[Any, float | None]:
+        """Where the stream stands; only while it is not in place."""
+        return self.bits.state, self._gauss
+
+    def restore(self, state: tuple[Any, float | None]) -> None:
+        """Go on from there; only while it is not in place."""
+        self.bits.state, self._gauss = state
+        self._seen = self._mark()
+
+
 def generator(seed: int, pid: int) -> np.random.Generator:
     """`proc.rng`: PCG64 seeded from (job seed, pid)."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, pid])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -20,11 +20,9 @@ from bsp.generators import generator
 from bsp.header import digest
 from bsp.payload import dumps, is_abstract, is_array
 from bsp.region import Shape
+from bsp.rounds import State, rounds
 from bsp.source import here
 from bsp.task import Call, Context, Task
-
-if TYPE_CHECKING:
-    from bsp.rounds import State
 
 Group = Sequence[int] | None
 Op = str | np.ufunc | Callable[[Any, Any], Any]
@@ -101,13 +99,14 @@ class Process:
         """End the superstep: everything issued since the last boundary takes effect.
 
         label : a name for this superstep, in traces, reports and predictions.
-        sets_min_time : whether this process's compute time may set MinTime in cloned execution; no effect yet.
+        sets_min_time : whether this process's compute time may set MinTime, by which cloned execution tells tails.
         Cost: L, and g·h for what was issued.
         Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every
         process, if the processes do not all stand at this call.
         """
         if label is not None:
             self._task.label = label
+        self._task.sets_min_time = sets_min_time
         self._boundary(self._sync)
 
     def plan(self) -> Plan:
@@ -176,7 +175,7 @@ class Process:
                 array = payload.copy() if is_abstract(payload) else np.array(payload, order="C", copy=True)
             else:
                 pickled = dumps(payload)
-            tag_bytes = None if tag is None else pickle.dumps(tag, 5)
+            tag_bytes = None if tag is None else dumps(tag)
         except Exception as wrong:
             raise CannotSend(
                 f"send to process {dest} of {type(payload).__name__}: it cannot be pickled ({wrong}){self._place()}"
@@ -308,20 +307,23 @@ class Process:
     # ------------------------------------------------------------------------------- rounds
 
     def rounds(self, times: int, state: State | None = None) -> Iterator[int]:
-        """range(times), as the rounds of an iteration: the places where cloned execution will recover.
+        """range(times), as the rounds of an iteration: the places where cloned execution recovers.
 
         state : a bsp.State with everything a round needs of the last one.  Without clones it has no effect.
+        Every process stands at the head of the same round in the same superstep.  Only the outermost loop counts.
         """
-        task = self._task
-        if task.round is not None:  # an inner loop
-            yield from range(times)
-            return
-        try:
-            for k in range(times):
-                task.round = k, times
-                yield k
-        finally:  # also after a break
-            task.round = None
+        return rounds(self._task, times, state)
+
+    def once(self, call: Callable[[], Any]) -> Any:
+        """The value of `call()`, which one clone of this process makes for all: for effects outside the program.
+
+        Writing a file, sending a mail, reading a clock: without clones it is called as it stands.  With clones it is
+        called again only if the clone that called it died before its value was known: at least once, that is.
+        """
+        element = self._task.element
+        if element.abstract is not None:
+            return None
+        return call() if element.recovery is None else element.recovery.once(self._task, call)
 
     def __repr__(self) -> str:
         return f"<process {self.pid} of {self.nprocs}>"

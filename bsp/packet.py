@@ -23,6 +23,7 @@ from bsp.source import Line
 
 DIRECT_BYTES = 1 << 15
 
+_MARSHAL = 2  # the last version in which equal values have equal bytes, whoever else refers to them
 _PUT, _EACH, _GET, _SEND = range(4)
 
 
@@ -78,7 +79,7 @@ class Packet:
         """The packet's bytes; empty if there is nothing to say."""
         if not self.records and not self.texts:
             return b""
-        return marshal.dumps((self.records, self.texts))
+        return marshal.dumps((self.records, self.texts), _MARSHAL)
 
     @property
     def block_bytes(self) -> int:

@@ -59,7 +59,7 @@ class Steps:
         """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
         dests = tuple(self.ranks[rank] for rank in ranks)
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
-        tag = None if note is None and self._group_tag is None else pickle.dumps((self._group_tag, note), 5)
+        tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
         if dests:
             self._channel.outbox.effects.append(
                 Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=True)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bsp.coarray import Coarray
     from bsp.element import Element
     from bsp.handle import Process
+    from bsp.recovery import Place
 
 RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
 
@@ -89,13 +90,16 @@ class Task:
         self.choice: Choice | None = None  # the algorithm of the collective under way
         self.chosen: Choice | None = None  # that of the last collective
         self.round: tuple[int, int] | None = None  # the pass of its outermost `rounds`, and of how many
+        self.loops = 0  # outermost `rounds` entered
+        self.place: Place | None = None  # the head of a round it stands at
+        self.sets_min_time = True  # what the last `sync` said
         self.stream = GlobalStream(seed, pid)
         self.text: io.BytesIO | None = None
         self.stdout: TextIO = sys.stdout
         self.stdin: TextIO | None = sys.stdin
         if pid != 0:
             self.stdin = _NO_INPUT
-        if pid != 0 or element.checking:
+        if pid != 0 or element.checking or element.recovery is not None:
             self.text = _Text()
             self.stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
 
@@ -182,6 +186,28 @@ class Task:
         if element.failure is not None:
             raise element.failure_for(self)
         return element.hint
+
+    @property
+    def running(self) -> bool:
+        """Whether its code runs now: not when it has ended, nor when its frames are being cleared."""
+        return self.state is RUNNING and self.element.turn is self
+
+    def stand(self, place: Place) -> None:
+        """Wait at the head of a round until all processes here stand at it (`bsp.recovery`)."""
+        element = self.element
+        if element.failure is not None:
+            raise element.failure_for(self)
+        what = "the end of" if place.final else f"round {place.round} of"
+        self.place = place
+        self.call = Call(f"{what} proc.rounds", digest("head", place.loop, place.round, place.final), ())
+        self.state = WAITING
+        if element.hub is None:
+            element.gather_heads()
+        else:
+            element.hub.switch()
+        self.state, self.place = RUNNING, None
+        if element.failure is not None:
+            raise element.failure_for(self)
 
     def new_context(self) -> Context:
         """A name space for a library's own supersteps; numbered alike on every process."""

@@ -1,0 +1,60 @@
+"""Pickles of equal values that are equal bytes, whatever the values have gone through.
+
+pickle writes an object that it meets again as a reference, and knows it by its identity.  Two equal
+strings may be one object or two, depending on where they were made: in a clone that was given its
+state by another they are two.  Here strings and bytes are known by value, and sets are written in
+the order of their elements' pickles; mutable objects keep their identity, which is part of a value.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), np.ndarray)  # nothing inside that could be met twice
+
+
+def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:
+    """The canonical pickle of a value; `persistent` as pickle's persistent_id."""
+    if persistent is None and type(value) in _PLAIN and not (type(value) is np.ndarray and value.dtype.hasobject):
+        return pickle.dumps(value, 5)
+    out = io.BytesIO()
+    _Canonical(out, persistent).dump(value)
+    return out.getvalue()
+
+
+class _Canonical(pickle._Pickler):  # type: ignore[name-defined, misc]
+    """pickle's own pickler in Python: the one in C cannot be told how to write strings and sets."""
+
+    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def __init__(self, out: io.BytesIO, persistent: Callable[[Any], Any] | None) -> None:
+        super().__init__(out, 5)
+        self._known: dict[tuple[type, Any], Any] = {}
+        self._persistent = persistent
+
+    def persistent_id(self, value: Any) -> Any:
+        """What is named instead of pickled."""
+        return None if self._persistent is None else self._persistent(value)
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
+        """Any object; an equal string met before in its place."""
+        if type(obj) is str or type(obj) is bytes:
+            obj = self._known.setdefault((type(obj), obj), obj)
+        return super().save(obj, save_persistent_id)
+
+
+def _save_set(pickler: _Canonical, value: set[Any]) -> None:
+    pickler.save_reduce(set, (sorted(value, key=pickled),), obj=value)
+
+
+def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
+    pickler.save_reduce(frozenset, (sorted(value, key=pickled),), obj=value)
+
+
+_Canonical.dispatch[set] = _save_set
+_Canonical.dispatch[frozenset] = _save_frozenset
