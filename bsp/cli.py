@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from bsp.cost.machine_file import Profile, matching, named
 from bsp.errors import LaunchError, MachineError
@@ -75,11 +77,17 @@ def _run_parser() -> Parser:
     add("--trace-format", choices=("bsp", "perfetto"), default="bsp", help="of --trace (default bsp)")
     add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
     add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
+    _nonstop().add(parser.add_argument_group("a job that survives crashes, hangs and stragglers").add_argument)
     add("--hostfile", metavar="FILE", help="machines to run on, for mpiexec")
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
     add("--show", action="store_true", help="print the command line that would run, and end")
     add("--version", action="version", version=_version())
     return parser
+
+
+def _nonstop() -> Any:
+    """Cloned execution, by name: nothing in `bsp` imports `bsp.faults` (the engine registry of DESIGN)."""
+    return importlib.import_module("bsp.faults.options")
 
 
 def _version() -> str:
@@ -187,6 +195,7 @@ def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Prof
 
 def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
     nprocs = cores() if options.nprocs is None else options.nprocs
+    nonstop = _nonstop().asked(options)
     elements = _elements(parser, options, nprocs)
     job = Launch(
         nprocs=nprocs,
@@ -207,6 +216,8 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
+    if nonstop:
+        return int(_nonstop().start(parser, options, job))
     if options.trace is None and options.report is None:
         return start(job)
     import tempfile

@@ -1,0 +1,398 @@
+"""An element's agent: the MPI rank that keeps what its workers' lives depend on.
+
+`python -m bsp.faults.agent SETTINGS PROGRAM...` is started by bsprun through mpiexec.  The agent
+drives the protocol (`Member`): it never runs user code, so it answers while user code computes,
+crashes or hangs.  It has no orderly end of its own making: it leaves when bsprun says so, and
+whatever else ends it ends it by SIGKILL, which is what the other ranks are sure to notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from bsp.faults import forks
+from bsp.faults.checkpoint import Part, write_part
+from bsp.faults.forks import Fork, Forked, Over, Signal
+from bsp.faults.injection import Fault, parse
+from bsp.faults.messages import (
+    Answer,
+    Deliver,
+    Die,
+    Died,
+    Handover,
+    Leave,
+    Limits,
+    Note,
+    Once,
+    Order,
+    Read,
+    Reply,
+    Say,
+    Send,
+    StartWorker,
+    StopWorker,
+    Stuck,
+    Submitted,
+    Tell,
+    Write,
+    Wrote,
+)
+from bsp.faults.protocol import Member
+from bsp.faults.wire import Closed, Wire
+from bsp.faults.worker import Erred, work
+from bsp.launch import die_with_parent
+
+_SLICE = 0.0002  # seconds between looks at MPI while a message is half way
+_WAITING = 0.02  # and while a worker waits: for a ring that was lost
+_LOOK = 4  # times a hang limit that workers are looked at
+
+
+class _Worker:
+    """One of this element's workers, seen from outside."""
+
+    def __init__(self, bundle: int, life: int, wire: Wire) -> None:
+        self.bundle = bundle
+        self.life = life
+        self.wire = wire
+        self.pid = 0
+        self.cpu = -1
+        self.changed = 0.0
+
+
+class Agent:
+    """The event loop."""
+
+    def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
+        self._settings = settings
+        self._faults = list(parse(settings["inject"])) if settings.get("inject") else []
+        self._forks = forks.start(work(settings, program))  # before MPI_Init
+        from bsp.faults.peers import Peers
+
+        self._peers = Peers(self._faults, time.monotonic())
+        self.element = self._peers.rank
+        limits = Limits(**settings["limits"])
+        self._limits = limits
+        self._member = Member(self.element, settings["bundles"], limits, settings.get("resume") is not None)
+        self._selector = selectors.DefaultSelector()
+        self._workers: dict[int, _Worker] = {}
+        self._began: set[int] = set()  # bundles that have had a worker here
+        self._own: list[Any] = []  # messages to itself
+        self._written: queue.SimpleQueue[Wrote | Note] = queue.SimpleQueue()
+        self._look_at = 0.0
+        self._bsprun = self._connect()
+
+    def _connect(self) -> Wire:
+        """To bsprun: who we are, where our bell is."""
+        host, port = self._settings["bsprun"]
+        end = socket.create_connection((host, port), timeout=30)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        end.settimeout(None)
+        end.sendall(self._settings["secret"].encode())
+        wire = Wire(end)
+        wire.send(("hello", self.element, os.getpid(), socket.gethostname(), self._peers.port))
+        return wire
+
+    # ---------------------------------------------------------------------------- the loop
+
+    def run(self) -> None:
+        """Until bsprun, or the end of bsprun, says so."""
+        selector = self._selector
+        for what in (self._peers.bell, self._forks, self._bsprun):
+            selector.register(what, selectors.EVENT_READ, what)
+        while True:
+            now = time.monotonic()
+            wait = min(self._member.deadline() - now, 0.1)
+            if self._peers.busy:
+                wait = min(wait, _SLICE)
+            elif any(clone.waiting is not None for clone in self._member.clones.values()):
+                wait = min(wait, _WAITING)
+            ready = selector.select(max(wait, 0.0))
+            for key, _ in ready:
+                self._read(key.data)
+            self._from_peers()
+            while not self._written.empty():
+                done = self._written.get()
+                if isinstance(done, Note):
+                    self._post(done)
+                else:
+                    self._perform(self._member.receive(time.monotonic(), done))
+            now = time.monotonic()
+            if now >= self._member.deadline():
+                self._perform(self._member.tick(now))
+                if not self._bsprun.flush():
+                    pass  # the rest goes with the next tick
+            if now >= self._look_at:
+                self._look_at = now + self._limits.hang_limit / _LOOK
+                self._look_at_workers(now)
+
+    def _read(self, what: Any) -> None:
+        if what is self._peers.bell:
+            self._peers.hush()
+        elif what is self._forks:
+            self._from_forks()
+        elif what is self._bsprun:
+            self._from_bsprun()
+        elif what.life in self._workers:
+            self._from_worker(what)
+
+    def _from_peers(self) -> None:
+        now = time.monotonic()
+        for rank, message in self._peers.take(now):
+            self._perform(self._member.receive(now, message, rank))
+        while self._own:
+            messages, self._own = self._own, []
+            for message in messages:
+                self._perform(self._member.receive(now, message, self.element))
+
+    def _from_bsprun(self) -> None:
+        try:
+            messages = self._bsprun.read()
+        except Closed:
+            _end_by_force("bsprun is gone")
+        for message in messages:
+            now = time.monotonic()
+            if isinstance(message, Order):
+                self._give_up(message)
+                self._perform(self._member.command(now, message.orders))
+            elif isinstance(message, Reply):
+                self._perform(self._member.reply(now, message.once))
+            else:
+                self._peers.learn(message)
+
+    def _give_up(self, order: Order) -> None:
+        view = order.orders.view
+        if view.number > self._member.view.number:
+            for rank in set(range(self._peers.size)) - view.elements():
+                self._peers.give_up(rank)
+
+    # ----------------------------------------------------------------------------- workers
+
+    def _from_worker(self, worker: _Worker) -> None:
+        try:
+            messages = worker.wire.read()
+        except Closed:
+            self._forget(worker)  # the fork server will say how it ended
+            return
+        for message in messages:
+            if worker.life not in self._workers:
+                return
+            if isinstance(message, Erred):
+                self._post(message)
+                continue
+            if isinstance(message, Submitted) and self._faults:
+                self._strike(worker, message)
+            self._perform(self._member.receive(time.monotonic(), message))
+
+    def _forget(self, worker: _Worker) -> None:
+        self._workers.pop(worker.life, None)
+        with contextlib.suppress(KeyError, ValueError):
+            self._selector.unregister(worker.wire)
+        worker.wire.close()
+
+    def _from_forks(self) -> None:
+        try:
+            messages = self._forks.read()
+        except Closed:
+            _end_by_force("the fork server is gone")
+        for message in messages:
+            if isinstance(message, Forked):
+                worker = self._workers.get(message.life)
+                if worker is not None:
+                    worker.pid = message.pid
+            elif isinstance(message, Over):
+                worker = self._workers.get(message.life)
+                if worker is not None:
+                    self._from_worker(worker)  # what it said before it ended
+                    self._forget(worker)
+                died = Died(message.bundle, message.life, _how(message.status))
+                self._perform(self._member.receive(time.monotonic(), died))
+
+    def _start_worker(self, effect: StartWorker) -> None:
+        self._stop_worker(effect.bundle)
+        mine, its = socket.socketpair()
+        for end in (mine, its):
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                end.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
+        worker = _Worker(effect.bundle, effect.life, Wire(mine))
+        worker.changed = time.monotonic()
+        self._workers[effect.life] = worker
+        self._selector.register(worker.wire, selectors.EVENT_READ, worker)
+        self._forks.send(Fork(effect.bundle, effect.life, self.element, effect.bundle not in self._began))
+        socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
+        its.close()
+        self._began.add(effect.bundle)
+
+    def _stop_worker(self, bundle: int) -> None:
+        for worker in [worker for worker in self._workers.values() if worker.bundle == bundle]:
+            self._forget(worker)
+            self._forks.send(Signal(worker.life, signal.SIGKILL))
+
+    def _to_worker(self, bundle: int, message: Any) -> None:
+        for worker in self._workers.values():
+            if worker.bundle == bundle:
+                worker.changed = time.monotonic()
+                try:
+                    worker.wire.post(message)
+                    while not worker.wire.flush():
+                        time.sleep(_SLICE)  # a worker that waits for us reads
+                        if time.monotonic() - worker.changed > 1.0:
+                            break
+                except Closed:
+                    self._forget(worker)
+                return
+
+    def _look_at_workers(self, now: float) -> None:
+        """Whether each one computes, waits for us, or does neither."""
+        for worker in list(self._workers.values()):
+            if not worker.pid:
+                continue
+            try:
+                with open(f"/proc/{worker.pid}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            state, cpu = fields[0], int(fields[11]) + int(fields[12])
+            if cpu != worker.cpu:
+                worker.cpu, worker.changed = cpu, now
+            elif now - worker.changed > self._limits.hang_limit:
+                worker.changed = now
+                stuck = Stuck(worker.bundle, worker.life, state in (b"T", b"t"))
+                self._perform(self._member.receive(now, stuck))
+
+    # ----------------------------------------------------------------------------- effects
+
+    def _perform(self, effects: list[Any]) -> None:
+        for effect in effects:
+            kind = type(effect)
+            if kind is Send:
+                if effect.element == self.element:
+                    self._own.append(effect.message)
+                else:
+                    self._peers.send(effect.element, effect.message)
+            elif kind is Deliver or kind is Answer or kind is Once:
+                self._to_worker(effect.bundle, effect)
+            elif kind is Tell or kind is Say or kind is Note:
+                self._post(effect)
+            elif kind is StartWorker:
+                self._start_worker(effect)
+            elif kind is StopWorker:
+                self._stop_worker(effect.bundle)
+            elif kind is Read:
+                self._read_part(effect)
+            elif kind is Write:
+                threading.Thread(target=self._write_part, args=(effect,), daemon=True).start()
+            elif kind is Leave:
+                self._leave()
+            elif kind is Die:
+                _end_by_force(effect.why)
+
+    def _post(self, message: Any) -> None:
+        try:
+            self._bsprun.post(message)
+        except Closed:
+            _end_by_force("bsprun is gone")
+
+    def _leave(self) -> None:
+        """In order: what is said is said, and MPI_Finalize, which hangs after failures, is left out."""
+        with contextlib.suppress(Closed):
+            until = time.monotonic() + 1.0
+            while not self._bsprun.flush() and time.monotonic() < until:
+                time.sleep(_SLICE)
+        os._exit(0)
+
+    # ------------------------------------------------------------------------- checkpoints
+
+    def _write_part(self, effect: Write) -> None:
+        """In a thread of its own: the agent goes on answering."""
+        import pickle
+
+        folder, snapshot = self._settings["checkpoint"], effect.handover.snapshot
+        assert snapshot is not None
+        try:
+            name = f"checkpoint-{snapshot.superstep:06d}"
+            said = snapshot.data[0] if effect.bundle == 0 else 0
+            part = write_part(Path(folder), name, effect.bundle, [pickle.dumps(effect.handover, 5)])
+            self._written.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, said)))
+        except OSError as wrong:
+            self._written.put(Note("checkpoint", {"error": str(wrong), "superstep": snapshot.superstep}))
+        self._peers.ring(self.element)
+
+    def _read_part(self, effect: Read) -> None:
+        import pickle
+
+        folder, parts = self._settings["resume"]
+        part = next(Part(*fields) for fields in parts if fields[0] == effect.bundle)
+        with open(os.path.join(folder, part.file), "rb") as file:
+            data = file.read()
+        state: Handover = pickle.loads(data)
+        self._perform(self._member.receive(time.monotonic(), state._replace(since=effect.since)))
+
+    # ------------------------------------------------------------------------------ faults
+
+    def _strike(self, worker: _Worker, submitted: Submitted) -> None:
+        """What `--inject` has for this element when its worker has computed this superstep."""
+        if submitted.compute < 0:
+            return
+        for fault in list(self._faults):
+            if fault.superstep != submitted.superstep or fault.host != self.element:
+                continue
+            if fault.kind not in ("kill", "stop", "signal"):
+                continue
+            self._faults.remove(fault)
+            self._post(Note("injected", {"fault": str(fault), "element": self.element, "superstep": fault.superstep}))
+            self._bsprun.flush()
+            _hit(fault, worker.pid if fault.worker is not None else os.getpid())
+
+
+def _hit(fault: Fault, pid: int) -> None:
+    """A real signal to a real process."""
+    number = signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP
+    if fault.kind == "signal":
+        number = signal.Signals[str(fault.name)]
+    if fault.seconds is not None and os.fork() == 0:  # somebody must be awake to go on
+        time.sleep(fault.seconds)
+        os.kill(pid, signal.SIGCONT)
+        os._exit(0)
+    os.kill(pid, number)
+
+
+def _how(status: int) -> str:
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"left with status {status}"
+
+
+def _end_by_force(why: str) -> Any:
+    """Ranks notice SIGKILL for certain; an exit with a status they may not."""
+    if os.environ.get("BSP_FAULTS_DEBUG"):
+        print(f"agent {os.getpid()}: {why}", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    """The agent's life."""
+    settings = json.loads(sys.argv[1])
+    die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        Agent(settings, sys.argv[2:]).run()
+    except BaseException:  # noqa: BLE001 - whatever it is, this element is dead
+        traceback.print_exc()
+        sys.stderr.flush()
+        _end_by_force("an error")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""The options of bsprun that ask for a nonstop job: what they are, and what is wrong with them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+from bsp.errors import LaunchError
+from bsp.faults.injection import parse
+from bsp.faults.messages import Limits
+from bsp.faults.nonstop import Resilience, run
+from bsp.launch import MOST_ELEMENTS_A_CORE, Launch, cores
+
+NAMES = (
+    "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
+    "events",
+)  # fmt: skip
+
+
+def add(add: Any) -> None:
+    """To bsprun's parser."""
+    add("--clones", type=float, metavar="HC", help="copies of every process on elements of their own (2, 1.5, ...)")
+    add("--vertical", type=int, metavar="VC", help="instances an element keeps, the others passive (default 1)")
+    add("--standby", type=int, metavar="S", help="elements that wait to take a place (default 0)")
+    add("--tail-limit", type=float, metavar="T", help="a clone above T times MinTime is a tail (default 5)")
+    add("--hang-limit", type=float, metavar="SECONDS", help="of silence, before an element is ended (default 10)")
+    add("--checkpoint", metavar="DIR", help="write the state of rounds there; SIGTERM: write one and end (status 75)")
+    add("--every", type=int, metavar="N", help="rounds between checkpoints (default 100)")
+    add("--keep", type=int, metavar="K", help="checkpoints to keep (default 2)")
+    add("--resume", metavar="DIR", help="go on from the last checkpoint there")
+    add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
+    add("--events", metavar="FILE.jsonl", help="log each fault, when it was seen, what was done")
+
+
+def asked(options: argparse.Namespace) -> bool:
+    """Whether any of them was given."""
+    return any(getattr(options, name) is not None for name in NAMES)
+
+
+def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
+    """Check them all, and run."""
+    clones = 1.0 if options.clones is None else options.clones
+    vertical = 1 if options.vertical is None else options.vertical
+    standbys = options.standby or 0
+    every = options.every
+    if not clones >= 1:
+        parser.error(f"--clones {clones:g}: 1 or more; 2 keeps a second copy of every process")
+    if not 1 <= vertical <= job.elements:
+        parser.error(f"--vertical {vertical}: 1 up to the number of elements of one copy ({job.elements}; see -n)")
+    if standbys < 0:
+        parser.error(f"--standby {standbys}: 0 or more elements that wait to take a place")
+    for name, least in (("tail_limit", 1.0), ("hang_limit", 0.1)):
+        value = getattr(options, name)
+        if value is not None and not value >= least:
+            parser.error(f"--{name.replace('_', '-')} {value:g}: {least:g} or more")
+    if every is not None and (every < 1 or options.checkpoint is None and options.resume is None):
+        parser.error(f"--every {every}: 1 or more rounds, together with --checkpoint DIR")
+    if options.keep is not None and options.keep < 1:
+        parser.error(f"--keep {options.keep}: 1 checkpoint or more")
+    for name in ("trace", "report", "check"):
+        if getattr(options, name):
+            parser.error(f"--{name} does not go with clones and checkpoints; record a run without them")
+    if options.inject is not None:
+        try:
+            parse(options.inject)
+        except ValueError as wrong:
+            parser.error(str(wrong))
+    count = round(job.elements * clones) + standbys
+    most = MOST_ELEMENTS_A_CORE * cores()
+    if job.local and count > most:
+        parser.error(f"{count} elements on {cores()} cores; {most} at most here, or name machines with --hostfile")
+    for name in ("checkpoint", "resume"):
+        folder = getattr(options, name)
+        if folder is not None and os.path.exists(folder) and not os.path.isdir(folder):
+            parser.error(f"--{name} '{folder}' is not a folder")
+    if options.resume is not None and not os.path.isdir(options.resume):
+        parser.error(f"--resume '{options.resume}': there is no such folder")
+    periodic = options.checkpoint is not None or options.resume is not None
+    limits = Limits(
+        tail_limit=options.tail_limit or 5.0,
+        hang_limit=options.hang_limit or 10.0,
+        beat=0.1 * max(1.0, count / 10),
+        every=(every or 100) if periodic else 0,
+    )
+    try:
+        resilience = Resilience(
+            clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
+            options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(),
+        )  # fmt: skip
+        return run(job, resilience)
+    except ValueError as wrong:
+        if isinstance(wrong, LaunchError):
+            raise
+        parser.error(str(wrong))
+    return 2

@@ -1,0 +1,365 @@
+"""A worker: the script and its BSP processes, without MPI.  What it needs of others its agent brings.
+
+Everything that elements say to each other in a superstep is one or more exchanges, numbered alike in
+every clone; to the element the agent is a transport like any other.  No clock is in what is said, so
+that clones say the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xxhash import xxh3_128_digest
+
+from bsp import header as h
+from bsp import payload
+from bsp.canonical import pickled
+from bsp.choice import Choice
+from bsp.cost.machine_file import to_machine
+from bsp.cost.model import DEFAULT
+from bsp.element import Element
+from bsp.faults.forks import Fork
+from bsp.faults.injection import Fault, parse, stretch
+from bsp.faults.messages import Answer, Asks, Deliver, Ended, Head, Once, Packet, Printed, Snapshot, Submitted
+from bsp.faults.state import capture, nothing_queued, restore
+from bsp.faults.wire import Wire
+from bsp.header import Header
+from bsp.job import executing, explanation, load
+from bsp.task import Call, Task
+from bsp.transport import Blocks
+from bsp.world import hosting
+
+_SHARE = 0.05  # of the time that states may take; snapshots that would cost more are left out
+
+
+class Erred(tuple[int, int, int, bytes]):
+    """(bundle, life, offset, text) for standard error."""
+
+    __slots__ = ()
+
+
+class AgentTransport:
+    """The element's way to all others: through its agent."""
+
+    def __init__(self, wire: Wire, asked: Fork, bundles: int, faults: Sequence[Fault]) -> None:
+        self.wire = wire
+        self.index = asked.bundle
+        self.elements = bundles
+        self.life = asked.life
+        self.chosen: Choice | None = None
+        self.moved: str | None = None
+        self.exchange = 0
+        self.heads = -1
+        self.ask = False
+        self.element: Element | None = None
+        self.superstep = -1  # of the last exchange
+        self.resumed = time.perf_counter()
+        self._came: dict[int, bytes] = {}
+        self._headers: list[Header] = []
+        self._time: tuple[int, float] | None = None
+        self._faults = [fault for fault in faults if fault.kind in _HERE]
+        self._me, self._first = asked.element, asked.first
+
+    # ---------------------------------------------------------------------- the exchange
+
+    def _exchange(self, out: dict[int, bytes], raised: bool = False) -> dict[int, bytes]:
+        """One exchange of bytes with every other bundle."""
+        assert self.element is not None
+        superstep = self.element.superstep
+        compute = -1.0
+        if superstep != self.superstep:
+            compute, self.superstep = time.perf_counter() - self.resumed, superstep
+            if self._faults:
+                compute = self._suffer(superstep, compute, out)
+        packets = {b: Packet(len(data), xxh3_128_digest(data), data) for b, data in out.items()}
+        digest = xxh3_128_digest(b"".join([packets[b].digest for b in sorted(packets)]))
+        sets_min = all(task.sets_min_time for task in self.element.tasks)
+        self.wire.send(
+            Submitted(self.index, self.life, self.exchange, superstep, compute, sets_min, digest, raised, packets)
+        )
+        deliver: Deliver = self.wire.receive()
+        assert type(deliver) is Deliver and deliver.exchange == self.exchange, deliver
+        self.ask = deliver.ask
+        self.exchange += 1
+        self.resumed = time.perf_counter()
+        return {b: packet.data for b, packet in deliver.packets.items()}
+
+    def _others(self) -> list[int]:
+        return [b for b in range(self.elements) if b != self.index]
+
+    def quiet(self, superstep: int, digest: bytes) -> bool:
+        mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
+        self._came = self._exchange(dict.fromkeys(self._others(), mine))
+        self._headers = []
+        if all(data == mine for data in self._came.values()):
+            return True
+        self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
+        return False
+
+    def _mixed(self, digest: bytes) -> bytes:
+        """A boundary's digest with the number of heads passed: they are the same on all processes (N10)."""
+        return (int.from_bytes(digest, "little") ^ (self.heads + 1)).to_bytes(8, "little")
+
+    def _read_headers(self, mine: Header) -> None:
+        self._headers = [
+            mine if b == self.index else h.unpack(bytearray(self._came[b][: h.SIZE]), 0) for b in range(self.elements)
+        ]
+
+    def headers(self) -> list[Header]:
+        return self._headers
+
+    def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
+        header = header._replace(clock=0.0, digest=self._mixed(header.digest))
+        packed = header.pack()
+        out = {b: packed + packets[b] if b in packets else packed for b in self._others()}
+        self._came = self._exchange(out, raised=bool(header.flags & h.RAISED))
+        self._read_headers(header)
+        return self._headers
+
+    def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        return {b: memoryview(data)[h.SIZE :] for b, data in self._came.items() if len(data) > h.SIZE}
+
+    def room(self) -> int:
+        return 1 << 62
+
+    def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        joined = {b: b"".join([block.data for block in out.get(b, ())]) for b in self._others()}
+        came = self._exchange(joined)
+        for b, blocks in into.items():
+            data, start = memoryview(came[b]), 0
+            for block in blocks:
+                block[...] = np.frombuffer(data[start : start + block.nbytes], np.uint8)
+                start += block.nbytes
+
+    def gather(self, value: Any) -> list[Any]:
+        data = pickled(value)
+        came = self._exchange(dict.fromkeys(self._others(), data))
+        return [value if b == self.index else pickle.loads(came[b]) for b in range(self.elements)]
+
+    def clock(self) -> float:
+        return 0.0
+
+    def restart_clock(self) -> None:
+        return None
+
+    def agreed_clock(self) -> float:
+        """bsprun's clock, when the first clone asked after this boundary: the same value in all."""
+        assert self.element is not None
+        superstep = self.element.superstep
+        if self._time is None or self._time[0] != superstep:
+            value = self.asked(("time", 0, superstep, 0), None)
+            assert value is not None
+            self._time = superstep, struct.unpack("<d", value)[0]
+        return self._time[1]
+
+    def asked(self, token: tuple[str, int, int, int], value: bytes | None) -> bytes | None:
+        """bsprun's answer in proc.once."""
+        self.wire.send(Asks(self.index, self.life, token, value))
+        once: Once = self.wire.receive()
+        assert type(once) is Once and once.token == token, once
+        return once.value
+
+    def abort(self) -> None:
+        os._exit(70)
+
+    # -------------------------------------------------------------------- injected faults
+
+    def _suffer(self, superstep: int, compute: float, out: dict[int, bytes]) -> float:
+        """What `--inject` has for this worker in this superstep; its computing time, then."""
+        for fault in self._faults:
+            if fault.kind == "tails":
+                factor = stretch(fault.D, fault.seed, self._me, superstep)
+                seconds = (fault.unit or compute) * (factor - 1)
+                time.sleep(seconds)
+                compute += seconds
+            elif fault.kind == "slow" and fault.element == self._me and fault.lasts(superstep):
+                seconds = compute * (fault.factor - 1)
+                time.sleep(seconds)
+                compute += seconds
+            elif fault.superstep != superstep or not self._first:
+                continue
+            elif fault.kind == "exit" and fault.worker == self._me:
+                os._exit(fault.status)
+            elif fault.kind == "flip" and self._flips(fault):
+                for b, data in out.items():
+                    out[b] = data[:-1] + bytes([data[-1] ^ 1])
+        return compute
+
+    def _flips(self, fault: Fault) -> bool:
+        assert self.element is not None
+        return fault.process in self.element.layout.pids(self.index) and fault.clone == self._me // self.elements
+
+
+_HERE = ("tails", "slow", "exit", "flip")
+
+
+class WorkerRecovery:
+    """Heads, `once` and text, through the agent."""
+
+    def __init__(self, transport: AgentTransport, every: int) -> None:
+        self._transport = transport
+        self._every = every
+        self._start = 0
+        self._said = 0
+        self._taken = time.perf_counter()
+        self._cost = 0.0
+        self._calls: tuple[int, int, int] = (-1, -1, 0)  # pid, superstep, how many
+
+    def head(self, tasks: Sequence[Task]) -> None:
+        transport, place = self._transport, tasks[0].place
+        element = transport.element
+        assert place is not None and element is not None
+        transport.heads += 1
+        if place.entry:
+            self._start = transport.exchange
+        data = self._capture(tasks) if self._due(tasks) else None
+        answer = self._tell(place.loop, place.round, place.final, place.entry, data, transport.ask or place.entry)
+        while answer is not None:
+            self._put(tasks, answer)
+            if answer.final:
+                break
+            answer = self._tell(answer.loop, answer.round, False, False, None, True)
+
+    def _tell(self, loop: int, k: int, final: bool, entry: bool, data: Any, asks: bool) -> Snapshot | None:
+        transport = self._transport
+        assert transport.element is not None
+        digest = xxh3_128_digest(data[1]) if data is not None else b""
+        passed = Snapshot(
+            transport.index, transport.heads, loop, k, final, transport.exchange, self._start,
+            transport.element.superstep, digest, data,
+        )  # fmt: skip
+        transport.wire.send(Head(transport.index, transport.life, asks, entry, passed))
+        if not asks:
+            return None
+        answer: Answer = transport.wire.receive()
+        assert type(answer) is Answer, answer
+        transport.resumed = time.perf_counter()
+        return answer.snapshot
+
+    def _due(self, tasks: Sequence[Task]) -> bool:
+        """Whether a state is taken here: at the end of a loop and for checkpoints always, else if it is cheap."""
+        place = tasks[0].place
+        assert place is not None
+        if place.entry and not place.final:
+            return False
+        if not all(nothing_queued(task) for task in tasks):
+            return False
+        if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
+            return True
+        return self._cost <= _SHARE * (time.perf_counter() - self._taken)
+
+    def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes]:
+        began = time.perf_counter()
+        parts = [capture(task, task.place) for task in tasks if task.place is not None]
+        data = self._said, pickled((self._said, parts))
+        self._taken = time.perf_counter()
+        self._cost = self._taken - began
+        return data
+
+    def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
+        """Become what a sibling was at a head."""
+        transport = self._transport
+        assert transport.element is not None
+        self._said, parts = pickle.loads(snapshot.data[1])
+        for task, part in zip(tasks, parts, strict=True):
+            assert task.place is not None
+            restore(task, task.place, part)
+            task.place.round, task.place.final = snapshot.round, snapshot.final
+        transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
+        transport.element.superstep = snapshot.superstep
+        transport.superstep = -1
+
+    def once(self, task: Task, call: Callable[[], Any]) -> Any:
+        superstep = task.element.superstep
+        pid, last, count = self._calls
+        count = count + 1 if (pid, last) == (task.pid, superstep) else 0
+        self._calls = task.pid, superstep, count
+        token = ("once", task.pid, superstep, count)
+        value = self._transport.asked(token, None)
+        if value is None:
+            value = self._transport.asked(token, pickled(call()))
+        assert value is not None
+        return pickle.loads(value)
+
+    def lines(self, data: bytes) -> None:
+        self._transport.wire.send(Printed(self._transport.index, self._transport.life, self._said, data))
+        self._said += len(data)
+
+
+class _Errors:
+    """sys.stderr of a worker: to bsprun, which shows each bundle's once."""
+
+    def __init__(self, transport: AgentTransport) -> None:
+        self._transport = transport
+        self._offset = 0
+
+    def write(self, text: str) -> int:
+        """To the agent, at once."""
+        data = text.encode("utf-8", "replace")
+        self._transport.wire.send(Erred((self._transport.index, self._transport.life, self._offset, data)))
+        self._offset += len(data)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def isatty(self) -> bool:
+        """No."""
+        return False
+
+    encoding = "utf-8"
+
+
+def _raise_in(task: Task, faults: Sequence[Fault]) -> None:
+    """`--inject raise`: an exception out of the script's next boundary in these supersteps."""
+    wanted = {fault.superstep for fault in faults}
+    boundary = task.boundary
+
+    def raising(call: Call) -> int:
+        if task.element.superstep in wanted:
+            raise RuntimeError(f"injected in superstep {task.element.superstep}")
+        return boundary(call)
+
+    if wanted:
+        task.boundary = raising  # type: ignore[method-assign]
+
+
+def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
+    """What a forked worker does."""
+
+    def life(channel: socket.socket, asked: Fork) -> None:
+        wire = Wire(channel)
+        payload.canonical = True
+        faults = parse(settings["inject"]) if settings.get("inject") else ()
+        transport = AgentTransport(wire, asked, settings["bundles"], faults)
+        bundle, number = asked.bundle, asked.life
+        profile = settings.get("machine")
+        machine = DEFAULT if profile is None else to_machine(profile)
+        sys.stderr = _Errors(transport)  # type: ignore[assignment]
+        try:
+            script = load(list(program))
+        except (OSError, SyntaxError, ValueError, ImportError) as error:
+            import traceback
+
+            wire.send(Ended(bundle, number, pickled((1, "".join(traceback.format_exception_only(error))))))
+        else:
+            recovery = WorkerRecovery(transport, settings["every"])
+            hosted = Element(settings["nprocs"], transport, settings["seed"], None, machine, recovery=recovery)
+            transport.element = hosted
+            hosted.host(executing(script.code), script.main_module)
+            if asked.first:
+                _raise_in(hosted.tasks[0], [f for f in faults if f.kind == "raise" and f.worker == asked.element])
+            with hosting(hosted):
+                verdict = hosted.run()
+            wire.send(Ended(bundle, number, pickled((verdict.status, explanation(verdict)))))
+        wire.receive()  # the agent closes it when all is over
+
+    return life
