@@ -62,6 +62,7 @@ class Arbiter:
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
         self.reports: dict[int, Report] = {}
         self.dead: dict[int, str] = {}
+        self._supersteps = [0] * self.bundles  # that some clone has reached
         self.orders = Orders(self.view)
         self.over = False
         self._effects: list[Any] = []
@@ -90,6 +91,7 @@ class Arbiter:
         self.reports[element] = report
         changed = False
         for progress in report.clones:
+            self._supersteps[progress.bundle] = max(self._supersteps[progress.bundle], progress.superstep)
             changed |= self._look(element, progress)
             if progress.once is not None:
                 self._once(element, progress.bundle, *progress.once)
@@ -110,7 +112,7 @@ class Arbiter:
         if element in self.dead or self.over:
             return []
         self.dead[element] = how
-        self._note("died", element=element, how=how)
+        self._note("died", element=element, reason=how)
         self.reports.pop(element, None)
         self._remove(element)
         self._orders_changed()
@@ -272,8 +274,7 @@ class Arbiter:
         return min(ready, key=lambda h: h.role is not Role.JOINING).element if ready else None
 
     def _last_superstep(self, bundle: int) -> int:
-        said = [p.superstep for report in self.reports.values() for p in report.clones if p.bundle == bundle]
-        return max(said, default=0)
+        return self._supersteps[bundle]
 
     def _refresh(self, bundle: int, element: int, why: str) -> bool:
         """Give a clone a sibling's state; not the last holder (N5)."""

@@ -215,7 +215,7 @@ class Clone:
         self.advance()
 
     def follow(self, state: Handover) -> None:
-        """A passive clone takes a sibling's newer state, if it has all that comes before and is not at work behind it."""
+        """A passive clone takes a newer state, if it has all that comes before and is not at work behind it."""
         snapshot = state.snapshot
         last = snapshot if snapshot is not None else state.finals[-1]
         at_work = self.waiting is not None or self.asking is None

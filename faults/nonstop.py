@@ -55,6 +55,7 @@ from bsp.launch import _GRACE, Launch, cores, die_with_parent, find_mpiexec, is_
 LOST = 3  # the status of a job that has lost a bundle
 PREEMPTED = 75  # and of one that has written a checkpoint when asked to end (EX_TEMPFAIL)
 _START = 60.0  # seconds for all elements to appear
+_NOISE = (b"[warn] Epoll ", b"pmix_ptl_base: ")
 _IDLE_RESTARTS = 3  # incarnations in a row that came no further
 
 
@@ -218,11 +219,12 @@ class _Incarnation:
         self._selector.register(wake, selectors.EVENT_READ, self._woken)
         self._strangers: dict[socket.socket, bytearray] = {}
         self._child: subprocess.Popen[bytes] | None = None
-        self._silent_since: dict[int, float] = {}
+        self._why: dict[int, str] = {}  # elements that are being fenced
         self._purpose: str | None = None  # of a hold
         self._held_at = 0.0
         self._end_at: float | None = None
         self._started = False
+        self._half_line = b""
 
     # ------------------------------------------------------------------------------ start
 
@@ -264,8 +266,11 @@ class _Incarnation:
             os.makedirs(base, exist_ok=True)
             environment.setdefault("PRTE_MCA_prte_tmpdir_base", base)
         self._child = subprocess.Popen(
-            self.command(), env=environment, stdin=subprocess.DEVNULL, preexec_fn=_child_of_ours
+            self.command(), env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=_child_of_ours
         )
+        assert self._child.stderr is not None
+        os.set_blocking(self._child.stderr.fileno(), False)
+        self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
         until = time.monotonic() + _START
         while not self.over:
             for key, _ in self._selector.select(0.05):
@@ -286,6 +291,20 @@ class _Incarnation:
             if self._end_at is not None and time.monotonic() > self._end_at:
                 self.over = True
         return self.status
+
+    def _launcher_says(self, pipe: Any) -> None:
+        """What mpiexec and the C level of elements write; not what Open MPI says of ranks whose end we deal with."""
+        data = b""
+        with contextlib.suppress(BlockingIOError, ValueError):
+            data = os.read(pipe.fileno(), 1 << 16)
+        if not data:
+            with contextlib.suppress(KeyError, ValueError):
+                self._selector.unregister(pipe)
+        *lines, self._half_line = (self._half_line + data).split(b"\n")
+        for line in lines:
+            if not any(noise in line for noise in _NOISE):
+                sys.stderr.buffer.write(line + b"\n")
+        sys.stderr.flush()
 
     def _now(self) -> float:
         return time.monotonic() - self.all.began
@@ -373,7 +392,7 @@ class _Incarnation:
         self._kill(peer)
         self._bury(peer)
         if self._started:
-            self._obey(self.arbiter.died(self._now(), peer.element, "died"))
+            self._obey(self.arbiter.died(self._now(), peer.element, self._why.pop(peer.element, "was killed")))
 
     def _kill(self, peer: _Peer) -> None:
         if peer.pidfd >= 0:
@@ -462,6 +481,7 @@ class _Incarnation:
         if peer is None:
             self._obey(self.arbiter.died(self._now(), effect.element, effect.why))
             return
+        self._why[effect.element] = f"was fenced: {effect.why}"
         self._kill(peer)
         if peer.pidfd < 0:  # on another machine: it hears nobody and ends itself
             self._selector.unregister(peer.wire.end)
@@ -555,26 +575,24 @@ class _Incarnation:
         self._listener.close()
         self._selector.close()
         if self._child is not None:
-            _end(self._child)
+            _end(self._child, 0.5 if self.status is not None else 0.0)
+            if self._child.stderr is not None:
+                self._child.stderr.close()
 
 
 def _child_of_ours() -> None:
     die_with_parent()
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """The launcher and whatever it still has."""
+def _end(child: subprocess.Popen[bytes], patience: float) -> None:
+    """The launcher and whatever it still has; all agents are dead or leaving."""
     import psutil
 
     family: list[Any] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(child.pid).children(recursive=True)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(0.5)
-    if child.poll() is None:
-        child.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(1.0)
+        child.wait(patience)
     if child.poll() is None:
         child.kill()
         child.wait()

@@ -55,7 +55,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
         value = getattr(options, name)
         if value is not None and not value >= least:
             parser.error(f"--{name.replace('_', '-')} {value:g}: {least:g} or more")
-    if every is not None and (every < 1 or options.checkpoint is None and options.resume is None):
+    if every is not None and (every < 1 or (options.checkpoint is None and options.resume is None)):
         parser.error(f"--every {every}: 1 or more rounds, together with --checkpoint DIR")
     if options.keep is not None and options.keep < 1:
         parser.error(f"--keep {options.keep}: 1 checkpoint or more")

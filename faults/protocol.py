@@ -110,6 +110,7 @@ class Member:
         self._announced = [-1] * bundles  # the furthest exchange of each bundle
         self._parts: dict[tuple[int, int], Any] = {}
         self._lives = 0
+        self._early: dict[tuple[int, int], Want] = {}  # by (bundle, element), until their view is ours
         self._over = False
         self._handlers: dict[type, Callable[..., None]] = {
             Announce: self._announce, Data: self._data, Pull: self._pull, Gone: self._gone, Marks: self._take_marks,
@@ -247,6 +248,9 @@ class Member:
                 clone.role = host.role
                 if clone.asking is not None:
                     self._answer(clone)
+        early, self._early = self._early, {}
+        for (_, element), want in early.items():
+            self._want(want, element)
         for bundle in range(self.bundles):
             self._drop(bundle)
         for clone in self.clones.values():
@@ -697,7 +701,9 @@ class Member:
         if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
             return
         if message.head < 0 and self._host(message.bundle, sender, message.since) is None:
-            return  # a newcomer of a view that is not ours yet: until then our marks may move
+            if message.since > self.view.number:  # of a view that is not ours yet: until then our marks may move
+                self._early[message.bundle, sender] = message
+            return
         self._do(Send(sender, clone.handover(message.since)))
 
     def _host(self, bundle: int, element: int, since: int) -> Any:

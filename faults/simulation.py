@@ -655,8 +655,8 @@ def drawn(seed: int) -> Schedule:
 def survivable(seed: int) -> Schedule:
     """p = 4, HC = 2, S = 2: element faults no closer than recovery takes, any number of the others."""
     rng = random.Random(f"survivable {seed}")
-    script = Script(4, rng.randrange(0, 4), ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1)), 1, rng.choice((0, 3)),
-                    once=rng.choice((0, 5)))  # fmt: skip
+    loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
+    script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
     limits = Limits(hang_limit=0.5, linger=0.2)
     schedule = Schedule(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
     schedule.lossy = rng.choice((0.0, 0.01))

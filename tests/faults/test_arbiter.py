@@ -1,0 +1,671 @@
+"""bsprun's side by hand: reports, deaths and time in, effects out (N2, N5, N8, N9, N11-N13, DESIGN section 7)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import pytest
+
+from bsp.faults.arbiter import Arbiter
+from bsp.faults.messages import (
+    Commit,
+    Corrupt,
+    Divergence,
+    Fence,
+    Finished,
+    Hold,
+    Host,
+    Limits,
+    Lost,
+    Note,
+    Once,
+    Order,
+    Orders,
+    Print,
+    Progress,
+    Reply,
+    Report,
+    Role,
+    Token,
+)
+
+LIMITS = Limits(hang_limit=2.0, linger=0.5)
+PAIRS = ((0,), (1,), (0,), (1,))  # the rows of elements 0 to 3: two bundles twice
+TRIPLES = (*PAIRS, (0,), (1,))
+VERTICAL = ((0, 1), (1, 0))  # two bundles, once each, and the other one as a passive clone
+T = TypeVar("T")
+
+
+def given(effects: Iterable[Any], kind: type[T]) -> list[T]:
+    """The effects of one kind."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def notes(effects: Iterable[Any], kind: str) -> list[dict[str, Any]]:
+    """The fields of notes of one kind."""
+    return [note.fields for note in given(effects, Note) if note.kind == kind]
+
+
+class Court:
+    """An arbiter, its clock, and elements that report."""
+
+    def __init__(self, rows: tuple[tuple[int, ...], ...] = PAIRS, standbys: int = 2, limits: Limits = LIMITS) -> None:
+        self.arbiter = Arbiter(rows, standbys, limits)
+        self.now = 0.0
+        for element in range(len(rows) + standbys):
+            self.arbiter.appeared(0.0, element)
+        self.elements = list(range(len(rows) + standbys))
+        self.said: dict[tuple[int, int], dict[str, Any]] = {}
+
+    @property
+    def orders(self) -> Orders:
+        return self.arbiter.orders
+
+    def hosts(self, bundle: int) -> list[tuple[int, Role]]:
+        return [(host.element, host.role) for host in self.arbiter.view.hosts[bundle]]
+
+    def host(self, bundle: int, element: int) -> Host:
+        return next(host for host in self.arbiter.view.hosts[bundle] if host.element == element)
+
+    def say(self, element: int, bundle: int | None = None, **fields: Any) -> list[Any]:
+        """A report: what the element has said of this clone so far, and this."""
+        if bundle is not None:
+            self.said.setdefault((bundle, element), {}).update(fields)
+        return self.report(element)
+
+    def report(
+        self, element: int, divergences: tuple[Divergence, ...] = (), overdue: tuple[tuple[int, int], ...] = ()
+    ) -> list[Any]:
+        """What the element has said of its clones, as `Progress`."""
+        clones = []
+        for bundle, some in enumerate(self.arbiter.view.hosts):
+            for host in some:
+                if host.element == element:
+                    plain = {"joined": host.role is not Role.JOINING, "since": host.since}
+                    clones.append(progress(bundle, **{**plain, **self.said.get((bundle, element), {})}))
+        report = Report(element, self.arbiter.view.number, tuple(clones), divergences, overdue)
+        return self.arbiter.report(self.now, report)
+
+    def died(self, element: int) -> list[Any]:
+        self.elements.remove(element)
+        return self.arbiter.died(self.now, element, "was killed by signal 9")
+
+    def later(self, seconds: float, *speaking: int, step: float = 0.1) -> list[Any]:
+        """Ticks until then; these elements give signs of life."""
+        effects: list[Any] = []
+        until = self.now + seconds
+        while self.now < until - 1e-9:
+            self.now += step
+            for element in speaking:
+                effects += self.report(element)
+            effects += self.arbiter.tick(self.now)
+        return effects
+
+
+def progress(bundle: int, **fields: Any) -> Progress:
+    plain: dict[str, Any] = {
+        "since": 1, "joined": True, "exchange": 0, "superstep": 0, "head": -1, "held": None, "raised": None,
+        "ended": None, "failing": None, "stale": False, "said": 0, "once": None, "tails": 0, "pins": (), "parts": (),
+    }  # fmt: skip
+    return Progress(bundle, **{**plain, **fields})
+
+
+# -------------------------------------------------------------------------------------- views
+
+
+def test_the_first_view_is_the_placement_first_rows_live_others_passive() -> None:
+    """Views: the first row covers all bundles and computes."""
+    court = Court(VERTICAL, standbys=1)
+    assert court.arbiter.view.number == 1
+    assert court.hosts(0) == [(0, Role.LIVE), (1, Role.PASSIVE)]
+    assert court.hosts(1) == [(0, Role.PASSIVE), (1, Role.LIVE)]
+    assert court.arbiter.view.standbys == (2,)
+
+
+def test_views_are_numbered_one_by_one() -> None:
+    """N14: what bsprun says is its state; the larger number is the later one."""
+    court = Court()
+    numbers = [court.arbiter.view.number]
+    for element in (0, 5, 1):
+        orders = given(court.died(element), Order)
+        assert orders[-1].orders.view is court.arbiter.view
+        numbers.append(court.arbiter.view.number)
+    assert numbers == [1, 2, 3, 4]
+
+
+def test_a_standby_takes_the_places_of_a_dead_element_and_joins() -> None:
+    """A loss costs a standby: it is named by a view and is given the state by a sibling."""
+    court = Court()
+    effects = court.died(2)
+    assert court.hosts(0) == [(0, Role.LIVE), (4, Role.JOINING)]
+    assert court.host(0, 4).since == court.arbiter.view.number == 2
+    assert court.arbiter.view.standbys == (5,)
+    assert notes(effects, "promoted") == [{"element": 4, "instead_of": 2, "bundles": [0]}]
+
+
+def test_a_standby_takes_all_places_of_a_dead_element() -> None:
+    """Vertical clones too, in the same roles once it has their states."""
+    court = Court(VERTICAL, standbys=1)
+    court.died(0)
+    assert court.hosts(0) == [(1, Role.LIVE), (2, Role.JOINING)]
+    assert court.hosts(1) == [(1, Role.LIVE), (2, Role.JOINING)]
+    court.say(2, 0, joined=True)
+    court.say(2, 1, joined=True)
+    assert court.hosts(0) == [(1, Role.LIVE), (2, Role.LIVE)]
+    assert court.hosts(1) == [(1, Role.LIVE), (2, Role.PASSIVE)]
+
+
+def test_a_newcomer_is_live_when_it_says_that_it_has_gone_on_from_the_state() -> None:
+    """N4: only a view makes the newcomer live, and lets the donor's mark go."""
+    court = Court()
+    court.died(2)
+    court.say(4, 0, joined=False)
+    assert court.hosts(0) == [(0, Role.LIVE), (4, Role.JOINING)]
+    effects = court.say(4, 0, joined=True, superstep=7)
+    assert court.hosts(0) == [(0, Role.LIVE), (4, Role.LIVE)]
+    assert court.host(0, 4).since == 2  # the same clone
+    assert given(effects, Order)
+    assert notes(effects, "restored") == [{"bundle": 0, "element": 4, "superstep": 7, "begins": False}]
+
+
+def test_what_a_clone_of_an_earlier_view_says_is_not_believed() -> None:
+    """N7 for control: progress names the assignment."""
+    court = Court()
+    court.died(2)
+    court.say(4, 0, joined=True, since=1)
+    assert court.hosts(0) == [(0, Role.LIVE), (4, Role.JOINING)]
+
+
+def test_without_standbys_the_job_goes_on_degraded() -> None:
+    """A bundle has fewer clones than asked for."""
+    court = Court(standbys=0)
+    assert court.arbiter.degraded() == []
+    effects = court.died(1)
+    assert notes(effects, "degraded") == [{"bundle": 1, "clones": 1, "goal": 2}]
+    assert court.arbiter.degraded() == [1]
+    assert not given(effects, Lost)
+
+
+def test_a_dead_standby_is_not_promoted() -> None:
+    """The pool is what lives."""
+    court = Court()
+    court.died(4)
+    court.died(0)
+    assert court.hosts(0) == [(2, Role.LIVE), (5, Role.JOINING)]
+
+
+def test_a_death_said_twice_costs_one_standby() -> None:
+    """N14: repeated news is no news."""
+    court = Court()
+    court.died(0)
+    assert court.arbiter.died(court.now, 0, "again") == []
+    assert court.arbiter.view.standbys == (5,)
+
+
+def test_the_loss_of_all_clones_of_a_bundle_is_told_with_its_name_and_superstep() -> None:
+    """BundleLost names the bundle and how far it came."""
+    court = Court(standbys=2)
+    court.say(1, 1, superstep=12)
+    court.died(3)
+    court.say(0, 0, superstep=30)
+    court.say(4, 1, joined=False, superstep=0)
+    (lost,) = given(court.died(1), Lost)
+    assert (lost.bundle, lost.why) == (1, "element 1 was killed by signal 9, and no other has its state")
+    assert court.arbiter.over
+
+
+def test_the_superstep_of_a_loss_is_the_furthest_that_a_clone_has_reported() -> None:
+    """BundleLost: what a user looks for first."""
+    court = Court(standbys=0)
+    court.say(2, 0, superstep=11)
+    court.died(0)
+    court.say(2, 0, superstep=12)
+    effects = court.later(3.0, 1, 3)
+    assert [(lost.bundle, lost.superstep) for lost in given(effects, Lost)] == [(0, 12)]
+
+
+def test_the_heir_of_a_bundle_without_live_clones_is_a_passive_one() -> None:
+    """Vertical: the host of the second instance has the last head's state."""
+    court = Court(VERTICAL, standbys=0)
+    assert not given(court.died(0), Lost)
+    assert court.hosts(0) == [(1, Role.LIVE)]
+
+
+def test_a_newcomer_that_has_the_state_is_an_heir_one_that_waits_for_it_is_not() -> None:
+    """N5: what counts is complete state."""
+    for joined in (True, False):
+        court = Court(standbys=1)
+        court.died(2)
+        said = progress(0, since=2, joined=joined)
+        court.arbiter.reports[4] = Report(4, 2, (said,))
+        assert bool(given(court.died(0), Lost)) is not joined
+        if joined:
+            assert court.hosts(0) == [(4, Role.LIVE)]
+
+
+# ----------------------------------------------------------------------------- N2, N5: only silence
+
+
+def test_a_silent_element_is_fenced_after_the_hang_limit_not_before() -> None:
+    """N2: a hang is no sign of life from an agent; only hangs are fenced."""
+    court = Court()
+    others = [0, 1, 3, 4, 5]
+    assert not given(court.later(1.9, *others), Fence)
+    effects = court.later(0.4, *others)
+    assert given(effects, Fence) == [Fence(2, "silent for 2 s")]
+    assert [note["element"] for note in notes(effects, "suspected")] == [2]
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE)]  # it leaves the view when it is dead for certain
+
+
+def test_a_late_element_is_not_fenced() -> None:
+    """N2: late = fence killed 157 innocents in 80 runs."""
+    court = Court()
+    for element in (0, 1, 3):
+        court.say(element, element % 2, superstep=1000, exchange=1000)
+    court.say(2, 0, superstep=0, tails=50)
+    assert not given(court.later(20.0, 0, 1, 2, 3, 4, 5), Fence)
+
+
+def test_the_last_holder_of_a_state_is_not_fenced_while_another_is_only_joining() -> None:
+    """N5: a fence would lose what a pause would not."""
+    court = Court(standbys=1)
+    court.died(2)
+    effects = court.later(3.0, 1, 3, 4)
+    assert not given(effects, Fence)
+    assert [(lost.bundle, lost.why) for lost in given(effects, Lost)] == [
+        (0, "every element with its state has been silent for 2 s")
+    ]
+
+
+def test_of_two_silent_holders_one_that_comes_back_is_spared() -> None:
+    """N5: the first that is silent is fenced while the other is heard, and the other is then the last."""
+    court = Court(standbys=0)
+    court.later(1.5, 1, 2, 3)
+    effects = court.later(1.0, 1, 3)
+    assert given(effects, Fence) == [Fence(0, "silent for 2 s")]
+    court.died(0)
+    assert not given(court.later(0.5, 1, 3), Fence)
+    assert not given(court.later(20.0, 1, 2, 3), Fence)
+
+
+def test_after_a_stop_of_bsprun_itself_nobody_is_fenced_at_once() -> None:
+    """N3: what the elements said is still in its sockets."""
+    court = Court()
+    court.later(1.0, *range(6))
+    court.now += 60.0
+    assert not given(court.arbiter.tick(court.now), Fence)
+    assert not given(court.later(1.8, step=0.1), Fence)
+    assert given(court.later(0.4), Fence) + given(court.later(0.1), Lost)
+
+
+def test_an_element_that_never_appeared_is_not_silent() -> None:
+    """The launcher waits for those."""
+    arbiter = Arbiter(PAIRS, 0, LIMITS)
+    for element in (0, 1, 2):
+        arbiter.appeared(0.0, element)
+    effects = [e for k in range(100) for e in arbiter.tick(k / 10) if isinstance(e, Fence)]
+    assert {e.element for e in effects} <= {0, 1, 2}
+
+
+def test_an_element_whose_worker_fails_again_and_again_is_fenced_unless_it_is_the_last() -> None:
+    """N12, N5: another element may do better."""
+    court = Court(standbys=0)
+    assert given(court.say(0, 0, failing="its worker was killed, 4 times"), Fence) == [
+        Fence(0, "its worker was killed, 4 times")
+    ]
+    assert not given(court.report(0), Fence)  # once
+    court.died(0)
+    effects = court.say(2, 0, failing="its worker was killed, 4 times", superstep=9)
+    assert not given(effects, Fence)
+    assert given(effects, Lost) == [Lost(0, 9, "its worker was killed, 4 times")]
+
+
+def test_a_clone_that_lacks_what_nobody_keeps_is_given_a_siblings_state() -> None:
+    """N6: stale is curable."""
+    court = Court()
+    effects = court.say(2, 0, failing="exchange 3 of bundle 1 is kept by nobody", stale=True)
+    assert not given(effects, Fence)
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING)]
+    assert court.host(0, 2).since == 2
+
+
+def test_a_clone_whose_lag_costs_too_much_memory_is_refreshed_not_the_last() -> None:
+    """N5, N6: the last holder stays."""
+    court = Court(standbys=0)
+    court.report(1, overdue=((0, 2),))
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING)]
+    court.report(1, overdue=((0, 0),))
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING)]
+
+
+# ------------------------------------------------------------------------------------- N8: the end
+
+
+def test_the_end_comes_when_one_clone_of_each_bundle_has_ended_and_its_siblings_had_their_time() -> None:
+    """N8: one clone of every bundle suffices; siblings may compare for `linger` seconds."""
+    court = Court()
+    assert not given(court.say(0, 0, ended=b"a"), Finished)
+    assert not given(court.say(1, 1, ended=b"b"), Finished)
+    assert not given(court.later(0.4, *range(6)), Finished)
+    assert given(court.later(0.2, *range(6)), Finished)[0] == Finished((b"a", b"b"))
+
+
+def test_the_end_comes_at_once_when_all_live_clones_have_ended() -> None:
+    """N8: nobody is left to compare."""
+    court = Court()
+    for element in (0, 1, 2):
+        assert not given(court.say(element, element % 2, ended=b"r"), Finished)
+    assert given(court.say(3, 1, ended=b"r"), Finished) == [Finished((b"r", b"r"))]
+
+
+def test_a_clone_counts_as_ended_when_its_text_is_printed() -> None:
+    """N8: ended and its text flushed."""
+    court = Court()
+    for element in (0, 1, 2, 3):
+        assert not given(court.say(element, element % 2, ended=b"r", said=5 if element % 2 == 0 else 0), Finished)
+    assert not given(court.later(1.0, *range(6)), Finished)
+    assert given(court.arbiter.text(court.now, 0, b"12345"), Finished)
+
+
+def test_the_end_is_said_until_everybody_has_left() -> None:
+    """N8, N14: the second step, repeated."""
+    court = Court()
+    assert given(court.arbiter.end(0.0), Order)[0].orders.end
+    assert [order.orders.end for order in given(court.later(1.0), Order)].count(True) >= 9
+    assert not given(court.later(30.0), Fence)
+
+
+# ------------------------------------------------------------------------------------ N9: effects
+
+TOKEN: Token = ("once", 0, 4, 0)
+
+
+def asks(court: Court, element: int, life: int = 1, value: bytes | None = None, token: Token = TOKEN) -> list[Any]:
+    return given(court.say(element, 0, once=(token, life, value)), Reply)
+
+
+def test_one_clone_is_given_leave_to_call() -> None:
+    """N9: its siblings wait, however often they ask."""
+    court = Court(TRIPLES)
+    assert asks(court, 2) == [Reply(2, Once(0, TOKEN, None))]
+    for _ in range(3):
+        assert asks(court, 0) == []
+        assert asks(court, 4) == []
+    assert asks(court, 2) == [Reply(2, Once(0, TOKEN, None))]  # the reply may have been lost
+
+
+def test_the_value_goes_to_everyone_who_asks() -> None:
+    """N9: its value is delivered to all clones, the same."""
+    court = Court(TRIPLES)
+    asks(court, 2)
+    asks(court, 0)
+    assert asks(court, 2, value=b"v") == [Reply(2, Once(0, TOKEN, b"v"))]
+    for element in (0, 4):
+        assert asks(court, element) == [Reply(element, Once(0, TOKEN, b"v"))]
+    assert asks(court, 0, value=b"other") == [Reply(0, Once(0, TOKEN, b"v"))]
+
+
+def test_leave_passes_on_only_after_the_holders_confirmed_death() -> None:
+    """N9: a silent holder may still be calling."""
+    court = Court()
+    asks(court, 0)
+    court.later(1.5, 1, 2, 3, 4, 5)
+    assert asks(court, 2) == []
+    assert given(court.later(1.0, 1, 3, 4, 5), Fence) == [Fence(0, "silent for 2 s")]
+    assert asks(court, 2) == []
+    court.died(0)
+    assert asks(court, 2) == [Reply(2, Once(0, TOKEN, None))]
+
+
+def test_leave_passes_on_to_a_newer_worker_of_the_same_element_not_to_an_older_one() -> None:
+    """N9: the agent knows that its own worker is dead; an old report is no newer worker."""
+    court = Court()
+    asks(court, 0, life=2)
+    assert asks(court, 0, life=1) == []
+    assert asks(court, 0, life=3) == [Reply(0, Once(0, TOKEN, None))]
+    assert asks(court, 0, life=2) == []
+
+
+def test_every_call_has_a_holder_of_its_own() -> None:
+    """N9: the token is (pid, superstep, sequence)."""
+    court = Court()
+    assert asks(court, 0)
+    assert asks(court, 2, token=("once", 0, 4, 1)) == [Reply(2, Once(0, ("once", 0, 4, 1), None))]
+
+
+def test_the_time_is_given_without_a_call_and_is_the_same_for_all_clones() -> None:
+    """A clock is an effect: read once."""
+    court = Court()
+    court.now = 12.5
+    token = ("time", 0, 4, 0)
+    assert asks(court, 0, token=token) == [Reply(0, Once(0, token, struct.pack("<d", 12.5)))]
+    court.now = 99.0
+    assert asks(court, 2, token=token) == [Reply(2, Once(0, token, struct.pack("<d", 12.5)))]
+
+
+def test_time_never_decreases_from_superstep_to_superstep() -> None:
+    """A process that reads its clock late gets no later time than those of later supersteps."""
+    court = Court()
+    times: dict[int, float] = {}
+    for now, superstep in [(1.0, 3), (2.0, 9), (5.0, 6), (7.0, 4), (8.0, 12), (9.0, 8)]:
+        court.now = now
+        (reply,) = asks(court, 0, token=("time", 1, superstep, 0))
+        assert reply.once.value is not None
+        times[superstep] = struct.unpack("<d", reply.once.value)[0]
+    assert [times[s] for s in sorted(times)] == sorted(times.values())
+    assert times == {3: 1.0, 9: 2.0, 6: 2.0, 4: 2.0, 12: 8.0, 8: 2.0}
+
+
+def test_text_is_printed_once_and_in_order_whoever_says_it() -> None:
+    """N9: each range is printed once; overlaps are cut, gaps wait."""
+    court = Court()
+    text = b"".join(b"%d " % n for n in range(100))
+    pieces = [(a, text[a:b]) for a, b in [(0, 5), (0, 5), (3, 9), (20, 30), (9, 12), (9, 11), (12, 25), (0, 40)]]
+    printed = b"".join(p.data for piece in pieces for p in given(court.arbiter.text(0.0, *piece), Print))
+    assert printed == text[:40]
+    assert court.orders.printed == 40
+    assert not court.arbiter.text(0.0, 50, text[50:])
+    rest = court.arbiter.text(0.0, 35, text[35:])
+    assert given(rest, Print) == [Print(text[40:])]
+    assert not given(court.arbiter.text(0.0, 0, text), Print)
+
+
+# ---------------------------------------------------------------------------------- N11: corruption
+
+
+def differ(*votes: tuple[int, bytes], exchange: int = 5, bundle: int = 0) -> Divergence:
+    return Divergence(bundle, exchange, exchange, tuple(sorted(votes)))
+
+
+def test_three_outvote_one_which_is_refreshed() -> None:
+    """N11: the minority is given a state of the majority."""
+    court = Court(TRIPLES)
+    effects = court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
+    assert notes(effects, "outvoted") == [{"bundle": 0, "element": 2, "superstep": 5}]
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING), (4, Role.LIVE)]
+    assert not given(effects, Corrupt)
+
+
+def test_the_third_clone_is_waited_for() -> None:
+    """N11: two of three differ, and the third will say who is right."""
+    court = Court(TRIPLES)
+    assert not given(court.report(1, divergences=(differ((0, b"a"), (2, b"b")),)), Corrupt)
+    effects = court.report(3, divergences=(differ((0, b"a"), (4, b"b")),))
+    assert [note["element"] for note in notes(effects, "outvoted")] == [0]
+
+
+def test_two_that_differ_stop_the_job_by_name() -> None:
+    """N11: nobody can say who is right."""
+    court = Court()
+    effects = court.report(1, divergences=(differ((0, b"a"), (2, b"b")),))
+    (corrupt,) = given(effects, Corrupt)
+    assert (corrupt.found.bundle, corrupt.found.superstep, corrupt.found.votes) == (0, 5, ((0, b"a"), (2, b"b")))
+    assert notes(effects, "diverged") == [{"bundle": 0, "superstep": 5, "elements": [0, 2]}]
+    assert court.arbiter.over
+
+
+def test_three_that_all_differ_stop_the_job() -> None:
+    """N11: no majority."""
+    court = Court(TRIPLES)
+    assert given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"c")),)), Corrupt)
+
+
+def test_a_settled_difference_is_not_judged_again() -> None:
+    """N14: reports repeat it for ever."""
+    court = Court(TRIPLES)
+    found = differ((0, b"a"), (2, b"b"), (4, b"a"))
+    court.report(1, divergences=(found,))
+    court.say(2, 0, joined=True)
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE), (4, Role.LIVE)]
+    assert not notes(court.report(3, divergences=(found,)), "outvoted")
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE), (4, Role.LIVE)]
+
+
+def test_the_vote_of_the_dead_does_not_count() -> None:
+    """N11: only live clones of the view vote."""
+    court = Court(TRIPLES, standbys=0)
+    court.died(2)
+    effects = court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
+    assert not given(effects, Corrupt)
+    assert not notes(effects, "outvoted")
+
+
+def test_a_worker_whose_second_run_differs_from_its_first_stops_a_job_without_clones() -> None:
+    """N11: detected, though there is no sibling."""
+    court = Court(((0,), (1,)))
+    assert given(court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),)), Corrupt)
+
+
+# ---------------------------------------------------------------------------- N12, N13, checkpoints
+
+
+def test_an_exception_is_the_programs_when_all_live_clones_raise_it() -> None:
+    """N12: all live clones, alike."""
+    court = Court()
+    court.say(0, 0, raised=(3, b"ValueError"))
+    assert court.orders.raised == ()
+    effects = court.say(2, 0, raised=(3, b"ValueError"))
+    assert court.orders.raised == ((0, 3),)
+    assert given(effects, Order)[-1].orders.raised == ((0, 3),)
+
+
+def test_exceptions_that_differ_are_not_the_programs() -> None:
+    """N12: alike means the digest and the exchange."""
+    court = Court()
+    court.say(0, 0, raised=(3, b"ValueError"))
+    court.say(2, 0, raised=(3, b"MemoryError"))
+    assert court.orders.raised == ()
+
+
+def test_a_dead_clone_is_not_waited_for_to_raise() -> None:
+    """N12: live clones of the view."""
+    court = Court()
+    court.say(0, 0, raised=(3, b"ValueError"))
+    effects = court.died(2)
+    assert court.orders.raised == ((0, 3),)
+    assert given(effects, Order)[-1].orders.raised == ((0, 3),)
+
+
+def test_a_newcomer_is_not_asked_whether_it_raises() -> None:
+    """N12: until it is live its replay proves nothing."""
+    court = Court()
+    court.died(2)
+    court.say(4, 0, joined=False)
+    court.say(0, 0, raised=(3, b"ValueError"))
+    assert court.orders.raised == ((0, 3),)
+
+
+def test_a_hold_stops_at_the_largest_head_that_is_named() -> None:
+    """N13: each element names its next head, bsprun answers the largest."""
+    court = Court()
+    effects = court.arbiter.hold(0.0)
+    assert given(effects, Order)[-1].orders.hold == Hold(1, None)
+    court.say(0, 0, held=6)
+    assert court.orders.hold == Hold(1, None)
+    effects = court.say(1, 1, held=8)
+    assert court.orders.hold == Hold(1, 8)
+    assert notes(effects, "held") == [{"head": 8}]
+    court.say(3, 1, held=9)
+    assert court.orders.hold == Hold(1, 8)
+
+
+def test_a_hold_said_twice_is_one_hold() -> None:
+    """N13, N14: SIGTERM may be sent again."""
+    court = Court()
+    court.arbiter.hold(0.0)
+    court.died(0)
+    court.arbiter.hold(1.0)
+    assert court.orders.hold == Hold(1, None)
+
+
+def pin(court: Court, head: int, *elements: int) -> None:
+    for element in elements:
+        court.say(element, element % 2, pins=(head,))
+
+
+def test_a_checkpoint_is_written_when_every_bundle_keeps_the_same_head_one_writer_each() -> None:
+    """Second line: a checkpoint is of one head."""
+    court = Court()
+    pin(court, 4, 0)
+    assert court.orders.writes == ()
+    pin(court, 8, 3)
+    assert court.orders.writes == ()
+    pin(court, 4, 1)
+    assert court.orders.writes == ((0, 0, 4), (1, 1, 4))
+
+
+def test_a_checkpoint_is_committed_when_all_parts_are_written_and_then_released() -> None:
+    """Second line: atomic, all parts or none."""
+    court = Court()
+    pin(court, 4, 0, 1)
+    assert not given(court.say(0, 0, parts=((4, "part 0"),)), Commit)
+    assert given(court.say(1, 1, parts=((4, "part 1"),)), Commit) == [Commit(4, ("part 0", "part 1"))]
+    assert not given(court.report(1), Commit)
+    assert given(court.arbiter.committed(1.0, 4), Order)[-1].orders.released == 4
+    court.say(0, 0, pins=(4, 8))
+    court.say(1, 1, pins=(4, 8))
+    assert court.orders.writes == ((0, 0, 8), (1, 1, 8))
+
+
+def test_a_part_whose_writer_dies_is_written_by_a_sibling_that_kept_the_state() -> None:
+    """Second line: the checkpoint is not given up while some clone of the bundle has its part."""
+    court = Court()
+    pin(court, 4, 0, 1, 2, 3)
+    court.say(1, 1, parts=((4, "part 1"),))
+    assert court.orders.writes == ((0, 0, 4), (1, 1, 4))
+    effects = court.died(0)
+    assert court.orders.writes == ((0, 2, 4), (1, 1, 4))
+    assert given(effects, Order)[-1].orders.writes == court.orders.writes
+    assert given(court.say(2, 0, parts=((4, "part 0"),)), Commit) == [Commit(4, ("part 0", "part 1"))]
+
+
+def test_a_checkpoint_whose_state_is_gone_is_given_up_for_the_next() -> None:
+    """Second line: nobody waits for what cannot come."""
+    court = Court()
+    pin(court, 4, 0, 1)
+    court.died(0)
+    assert (court.orders.writes, court.orders.released) == ((), 4)
+    court.say(2, 0, pins=(8,))
+    court.say(1, 1, pins=(4, 8))
+    assert court.orders.writes == ((0, 2, 8), (1, 1, 8))
+
+
+def test_orders_are_repeated_with_every_beat() -> None:
+    """N14: control messages are state, re-sent."""
+    court = Court()
+    orders = given(court.later(1.0, *range(6)), Order)
+    assert 9 <= len(orders) <= 11
+    assert {id(order.orders) for order in orders} == {id(court.orders)}
+
+
+@pytest.mark.parametrize("element", [0, 5])
+def test_what_the_dead_say_is_not_heard(element: int) -> None:
+    """Views guard control: a report that was under way when its element died changes nothing."""
+    court = Court()
+    late = Report(element, 1, (progress(0, once=(TOKEN, 1, None), ended=b"r"),))
+    court.died(element)
+    before = court.orders
+    assert court.arbiter.report(court.now, late) == []
+    assert court.orders is before

@@ -1,0 +1,1147 @@
+"""One element by hand: events in, effects out, each test for a rule of bsp.faults.protocol (N1-N14, DESIGN section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from bsp.faults.messages import (
+    Announce,
+    Answer,
+    Asks,
+    Data,
+    Deliver,
+    Die,
+    Died,
+    Ended,
+    Gone,
+    Handover,
+    Head,
+    Hold,
+    Host,
+    Leave,
+    Limits,
+    Marks,
+    Note,
+    Once,
+    Orders,
+    Packet,
+    Passed,
+    Printed,
+    Progress,
+    Pull,
+    Read,
+    Role,
+    Say,
+    Send,
+    Snapshot,
+    StartWorker,
+    StopWorker,
+    Stuck,
+    Submitted,
+    Tail,
+    Tell,
+    View,
+    Want,
+    Write,
+)
+from bsp.faults.protocol import Member
+
+LARGE = 1 << 20
+LIMITS = Limits()
+T = TypeVar("T")
+
+Place = int | tuple[int, Role] | tuple[int, Role, int]
+
+
+def view(*bundles: Sequence[Place], number: int = 1, standbys: Sequence[int] = ()) -> View:
+    """Who hosts what: an element alone is live since view 1."""
+    hosts = []
+    for places in bundles:
+        some = []
+        for place in places:
+            element, role, since = (*place, 1)[:3] if isinstance(place, tuple) else (place, Role.LIVE, 1)
+            some.append(Host(element, role, since))
+        hosts.append(tuple(some))
+    return View(number, tuple(hosts), tuple(standbys))
+
+
+def packet(text: str, size: int | None = None) -> Packet:
+    """Small unless a size is given."""
+    return Packet(len(text) if size is None else size, text.encode(), text.encode())
+
+
+def announced(item: Packet) -> Packet:
+    """As an announcement names a large packet."""
+    return item._replace(data=None)
+
+
+def announce(
+    bundle: int,
+    exchange: int,
+    packets: dict[int, Packet] | None = None,
+    *,
+    compute: float = 0.01,
+    sets_min: bool = True,
+    digest: bytes = b"same",
+    head: int = -1,
+    mark: int | None = 0,
+    view: int = 1,
+) -> Announce:
+    """A superstep is an exchange here."""
+    parts = tuple((packets or {}).items())
+    return Announce(bundle, exchange, exchange, compute, sets_min, digest, head, mark, view, parts)
+
+
+def snapshot(bundle: int, head: int, *, loop: int = 0, exchange: int | None = None, final: bool = False) -> Snapshot:
+    """Loops of one exchange a round, which begin at exchange 0 of the program or of what came before."""
+    at = head if exchange is None else exchange
+    return Snapshot(bundle, head, loop, head, final, at, at - head, at, b"d%d" % head, ("state", head))
+
+
+def given(effects: Iterable[Any], kind: type[T]) -> list[T]:
+    """The effects of one kind."""
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def sent(effects: Iterable[Any], kind: type[T], to: int | None = None) -> list[T]:
+    """The messages of one kind, to one element or to all."""
+    return [s.message for s in given(effects, Send) if isinstance(s.message, kind) and to in (None, s.element)]
+
+
+def notes(effects: Iterable[Any], kind: str) -> list[dict[str, Any]]:
+    """The fields of notes of one kind."""
+    return [note.fields for note in given(effects, Note) if note.kind == kind]
+
+
+class Driven:
+    """A member, its clock, and the workers' side of it."""
+
+    def __init__(self, element: int, first: View, limits: Limits = LIMITS, *, resuming: bool = False) -> None:
+        self.member = Member(element, len(first.hosts), limits, resuming)
+        self.now = 0.0
+        self.member.tick(0.0)
+        self.started = self.command(Orders(first))
+
+    def command(self, orders: Orders) -> list[Any]:
+        return self.member.command(self.now, orders)
+
+    def hear(self, message: Any, sender: int) -> list[Any]:
+        return self.member.receive(self.now, message, sender)
+
+    def local(self, event: Any) -> list[Any]:
+        return self.member.receive(self.now, event)
+
+    def later(self, seconds: float, bsprun: bool = True, step: float = 0.02) -> list[Any]:
+        """Ticks until then, at no large distances; bsprun is heard all the time."""
+        effects: list[Any] = []
+        until = self.now + seconds
+        while self.now < until:
+            self.now = min(self.now + step, until)
+            if bsprun:
+                effects += self.member.command(self.now, self.member._orders or Orders(self.member.view))
+            effects += self.member.tick(self.now)
+        return effects
+
+    def jump(self, seconds: float) -> list[Any]:
+        """The element stood still; its first look at the clock."""
+        self.now += seconds
+        return self.member.tick(self.now)
+
+    def submit(
+        self, exchange: int, packets: dict[int, Packet] | None = None, *, bundle: int = 0, digest: bytes = b"same",
+        raised: bool = False, sets_min: bool = True, life: int | None = None,
+    ) -> list[Any]:  # fmt: skip
+        """The worker ends a computation."""
+        life = self.clone(bundle).life if life is None else life
+        return self.local(
+            Submitted(bundle, life, exchange, exchange, 0.01, sets_min, digest, raised, dict(packets or {}))
+        )
+
+    def head(
+        self, head: int, *, bundle: int = 0, asks: bool = False, entry: bool = False, exchange: int | None = None,
+        loop: int = 0, final: bool = False,
+    ) -> list[Any]:  # fmt: skip
+        """The worker passes a head."""
+        place = snapshot(bundle, head, loop=loop, exchange=exchange, final=final)
+        if entry:
+            place = place._replace(data=None)
+        return self.local(Head(bundle, self.clone(bundle).life, asks, entry, place))
+
+    def round(self, number: int, source: int = 1, sender: int = 1, head: int | None = None) -> list[Any]:
+        """One exchange with bundle `source`, and the head behind it: heads are numbered like exchanges."""
+        effects = self.submit(number, {source: packet(f"mine {number}")})
+        theirs = number if head is None else head
+        effects += self.hear(announce(source, number, {0: packet(f"theirs {number}")}, head=theirs), sender)
+        return effects + self.head(number + 1)
+
+    def clone(self, bundle: int = 0) -> Any:
+        return self.member.clones[bundle]
+
+    def progress(self, bundle: int = 0) -> Progress:
+        return next(p for p in self.member.report().clones if p.bundle == bundle)
+
+    def keeps(self, exchange: int, dest: int = 1, bundle: int = 0, asked_by: int = 1) -> bool:
+        """Whether a packet can still be asked for."""
+        effects = self.hear(Pull(bundle, exchange, dest), asked_by)
+        assert len(sent(effects, Data)) + len(sent(effects, Gone)) == 1
+        return bool(sent(effects, Data))
+
+
+ALONE = view([0], [1])  # two bundles, no clones
+PAIRS = view([0, 2], [1, 3])  # each twice
+TRIPLES = view([0, 2, 4], [1, 3, 5])
+
+
+# ------------------------------------------------------------------- N1: announce; first come serves
+
+
+def test_what_arrived_first_is_delivered_and_later_announcements_change_nothing() -> None:
+    """N1: first come serves."""
+    member = Driven(0, view([0, 3], [1, 4], [2, 5]))
+    member.submit(0, {1: packet("a"), 2: packet("b")})
+    assert not given(member.hear(announce(1, 0, {0: packet("first")}), 1), Deliver)
+    assert not given(member.hear(announce(1, 0, {0: packet("second")}), 4), Deliver)
+    (delivery,) = given(member.hear(announce(2, 0, {0: packet("other")}), 2), Deliver)
+    assert {source: p.data for source, p in delivery.packets.items()} == {1: b"first", 2: b"other"}
+    assert not given(member.hear(announce(2, 0, {0: packet("other")}), 5), Deliver)
+
+
+def test_nobody_waits_for_the_second_clone_of_a_bundle() -> None:
+    """N1: no waiting while identical bytes exist; the sibling of the one heard may be slow or dead."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    assert given(member.hear(announce(1, 0, {0: packet("x")}), 3), Deliver)
+
+
+def test_an_announcement_goes_to_every_element_with_small_packets_for_all_clones_of_their_bundle() -> None:
+    """N1: small payloads inside."""
+    member = Driven(0, PAIRS)
+    effects = member.submit(0, {1: packet("small")})
+    for element in (1, 3):
+        (message,) = sent(effects, Announce, element)
+        assert message.packets == ((1, packet("small")),)
+    (to_sibling,) = sent(effects, Announce, 2)
+    assert (to_sibling.exchange, to_sibling.packets, to_sibling.digest) == (0, (), b"same")
+    assert not sent(effects, Data)
+
+
+@pytest.mark.parametrize(("element", "receiver"), [(0, 1), (2, 3)])
+def test_a_large_packet_is_pushed_only_by_the_clone_of_the_receivers_column(element: int, receiver: int) -> None:
+    """N1: a large payload comes once, from the sender designated for the receiver's column."""
+    member = Driven(element, PAIRS)
+    big = packet("big", LARGE)
+    effects = member.submit(0, {1: big})
+    for other in (1, 3):
+        (message,) = sent(effects, Announce, other)
+        assert message.packets == ((1, announced(big)),)
+    assert [(s.element, s.message.packet) for s in given(effects, Send) if isinstance(s.message, Data)] == [
+        (receiver, big)
+    ]
+
+
+def test_a_large_packet_is_asked_of_the_one_that_announced_it_after_grace_not_before() -> None:
+    """N1: a short grace after a sibling announced it."""
+    member = Driven(0, PAIRS)  # its column's sender is 1
+    member.submit(0, {1: packet("a")})
+    member.hear(announce(1, 0, {0: announced(packet("big", LARGE))}), 3)
+    assert not sent(member.later(LIMITS.grace / 2, step=0.0005), Pull)
+    asked = [s for s in given(member.later(LIMITS.grace, step=0.0005), Send) if isinstance(s.message, Pull)]
+    assert asked == [Send(3, Pull(1, 0, 0))]
+    assert given(member.hear(Data(1, 0, 0, packet("big", LARGE)), 3), Deliver)
+    assert not sent(member.later(0.5), Pull)
+
+
+def test_a_large_packet_announced_before_its_receiver_has_computed_is_asked_for_after_grace_too() -> None:
+    """N1: the receiver was the slow one; it does not wait for `patience`."""
+    member = Driven(0, PAIRS)
+    member.hear(announce(1, 0, {0: announced(packet("big", LARGE))}), 3)
+    assert not sent(member.later(0.05), Pull)  # it does not need it yet
+    member.submit(0, {1: packet("a")})
+    assert sent(member.later(2 * LIMITS.grace, step=0.0005), Pull, 3) == [Pull(1, 0, 0)]
+
+
+def test_what_nobody_has_announced_is_asked_of_every_clone_after_patience_and_again() -> None:
+    """N1: an announcement may be lost with the element that made it."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    assert not sent(member.later(LIMITS.patience * 0.9), Pull)
+    effects = member.later(LIMITS.patience * 0.3)
+    assert [s.element for s in given(effects, Send) if isinstance(s.message, Pull)] == [1, 3]
+    assert len(sent(member.later(3.0), Pull)) >= 4
+    assert given(member.hear(Data(1, 0, 0, packet("x")), 3), Deliver)
+
+
+def test_a_lost_packet_is_asked_for_while_the_worker_computes_if_later_ones_have_come() -> None:
+    """N1: a gap in what was heard shows the loss before the worker has to wait for it."""
+    member = Driven(0, PAIRS)
+    member.hear(announce(1, 1, {0: packet("later")}), 1)
+    assert sent(member.later(3 * LIMITS.patience), Pull, 3)[0] == Pull(1, 0, 0)
+
+
+def test_packets_that_arrive_before_they_are_needed_are_delivered_in_their_exchange() -> None:
+    """N1: exchanges are direct and unordered; numbers order them."""
+    member = Driven(0, ALONE)
+    member.hear(announce(1, 1, {0: packet("one")}), 1)
+    member.hear(announce(1, 0, {0: packet("zero")}), 1)
+    (first,) = given(member.submit(0, {1: packet("a")}), Deliver)
+    (second,) = given(member.submit(1, {1: packet("b")}), Deliver)
+    assert (first.exchange, first.packets[1].data, second.exchange, second.packets[1].data) == (0, b"zero", 1, b"one")
+
+
+# --------------------------------------------------------------------------- N2: tails, by its own clock
+
+
+def computing(first: View = PAIRS, least: float = 0.01, sets_min: bool = True, limits: Limits = LIMITS) -> Driven:
+    """An element that computes superstep 1, which a sibling has done in `least` seconds."""
+    member = Driven(0, first, limits)
+    member.head(0)
+    member.round(0)
+    assert member.clone().computing_since == 0.0
+    member.hear(announce(0, 1, compute=least, sets_min=sets_min), 2)
+    return member
+
+
+def test_a_tail_is_reported_above_the_limit_and_once() -> None:
+    """N2: a tail is a self-reported compute time above T * max(MinTime, floor)."""
+    member = computing(least=0.2)
+    assert not notes(member.later(5 * 0.2 - 0.03), "tail")
+    assert notes(member.later(0.06), "tail") == [{"bundle": 0, "element": 0, "superstep": 1}]
+    assert not notes(member.later(3.0), "tail")
+    assert member.progress().tails == 1
+
+
+def test_the_floor_counts_where_min_time_is_smaller() -> None:
+    """N2: the jitter of equal short rounds is no tail."""
+    member = computing(least=0.0001)
+    assert not notes(member.later(LIMITS.tail_limit * LIMITS.floor - 0.03), "tail")
+    assert notes(member.later(0.06), "tail")
+
+
+def test_only_clones_that_set_min_time_do() -> None:
+    """N2 and the chapter's sets_min_time: where nobody sets MinTime there are no tails."""
+    assert not notes(computing(sets_min=False).later(20.0), "tail")
+
+
+def test_the_fastest_clone_of_any_bundle_sets_min_time() -> None:
+    """MinTime is a minimum over all first-row clones, whatever order they are heard in."""
+    member = computing(least=0.4)
+    member.hear(announce(1, 1, compute=0.1), 1)
+    member.hear(announce(1, 1, compute=0.3), 3)
+    assert not notes(member.later(0.45), "tail")
+    assert notes(member.later(0.1), "tail")
+
+
+def test_waiting_for_others_is_no_tail() -> None:
+    """N2: only its own computing counts; who has submitted is not late, however long the others take."""
+    member = computing()
+    member.submit(1, {1: packet("a")})
+    assert not notes(member.later(20.0), "tail")
+    assert member.progress().tails == 0
+
+
+def test_a_tail_costs_a_pull_of_passive_siblings_and_nothing_else() -> None:
+    """N2: only silence is fenced; the clone goes on, and nobody else is judged."""
+    member = computing(view([0, 2, (3, Role.PASSIVE)], [1]))
+    effects = member.later(1.0)
+    assert [s.element for s in given(effects, Send) if isinstance(s.message, Tail)] == [3]
+    assert not given(effects, Die) + given(effects, StopWorker) + given(effects, StartWorker)
+    assert not notes(effects, "relaunched")
+
+
+def test_a_passive_clone_computes_when_it_is_told_of_a_tail() -> None:
+    """A pull: the passive clone goes on from where it paused, until its next head."""
+    member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    assert not given(member.head(0, asks=True), Answer)  # paused
+    effects = member.hear(Tail(0, 0), 2)
+    assert notes(effects, "pulled") == [{"bundle": 0, "element": 0, "why": "a tail"}]
+    assert given(effects, Answer) == [Answer(0, None)]
+    member.submit(0, {1: packet("a")})
+    assert given(member.hear(announce(1, 0, {0: packet("x")}), 1), Deliver)[0].ask
+    assert not given(member.head(1, asks=True), Answer)  # and pauses again
+
+
+def test_a_passive_clone_takes_over_by_itself_when_its_bundle_is_overdue() -> None:
+    """A live sibling that cannot say that it is late is late all the same."""
+    member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    member.head(0, asks=True)
+    member.hear(announce(1, 0), 1)
+    member.hear(announce(1, 1), 1)
+    assert not notes(member.later(0.2), "pulled")
+    assert notes(member.later(0.1), "pulled") == [{"bundle": 0, "element": 0, "why": "overdue"}]
+
+
+def test_what_a_passive_clone_computes_does_not_set_min_time() -> None:
+    """Only the first row sets MinTime: a pulled clone is late by its nature."""
+    member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    (message,) = sent(member.submit(0, {1: packet("a")}), Announce, 1)
+    assert not message.sets_min
+
+
+# ------------------------------------------------------------------------- N3: drain before deadlines
+
+
+def test_an_element_that_was_stopped_re_arms_its_deadlines_instead_of_reporting_a_tail() -> None:
+    """N3: the seconds in which it stood still are not its worker's."""
+    member = computing()
+    assert not notes(member.jump(30.0), "tail")
+    assert not notes(member.later(0.2), "tail")
+    assert notes(member.later(0.1), "tail")
+
+
+def test_an_element_that_was_stopped_does_not_die_of_bsprun_s_silence_at_once() -> None:
+    """N3: it could not hear; it listens for `alone` seconds more."""
+    member = Driven(0, PAIRS)
+    assert not given(member.jump(60.0), Die)
+    assert not given(member.later(LIMITS.alone - 0.1, bsprun=False), Die)
+    assert given(member.later(0.3, bsprun=False), Die) == [Die("bsprun has not been heard")]
+
+
+# ---------------------------------------------------------------------------------- N4: retention
+
+
+def test_a_packet_is_kept_until_every_clone_of_its_destination_has_marked_it() -> None:
+    """N4: packets of exchange s are dropped when every clone has mark > s."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.hear(Marks(1, ((1, 1),)), 1)
+    assert member.keeps(0)
+    member.hear(Marks(1, ((1, 0),)), 3)
+    assert member.keeps(0)
+    member.hear(Marks(1, ((1, 1),)), 3)
+    assert not member.keeps(0)
+    assert member.clone().kept_bytes == 0
+
+
+def test_a_mark_inside_an_announcement_counts_like_one_said_alone() -> None:
+    """N4: the announcement carries (superstep, own compute time, digests, mark)."""
+    member = Driven(0, ALONE)
+    member.round(0)
+    assert member.keeps(0)
+    member.hear(announce(1, 1, {0: packet("x")}, mark=1), 1)
+    assert not member.keeps(0)
+
+
+def test_marks_never_go_back() -> None:
+    """N4, N14: an old mark that arrives late takes nothing back."""
+    member = Driven(0, PAIRS)
+    for number in range(3):
+        member.round(number)
+    member.hear(Marks(1, ((1, 3),)), 1)
+    member.hear(Marks(1, ((1, 1),)), 1)
+    member.hear(Marks(1, ((1, 2),)), 3)
+    assert [member.keeps(e) for e in range(3)] == [False, False, True]
+
+
+def test_only_a_view_takes_a_silent_clone_out_of_the_count() -> None:
+    """N4: only views remove members."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.hear(Marks(1, ((1, 1),)), 1)
+    member.later(30.0)
+    assert member.keeps(0)
+    member.command(Orders(view([0, 2], [1], number=2)))
+    assert not member.keeps(0)
+
+
+def test_a_newcomer_counts_from_the_view_that_names_it() -> None:
+    """N4: until a joiner says what it has, nothing for it is dropped."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.command(Orders(view([0, 2], [1, (4, Role.JOINING, 2)], number=2)))
+    member.hear(Marks(2, ((1, 1),)), 1)
+    member.hear(Marks(2, ((1, None),)), 4)
+    assert member.keeps(0)
+    member.hear(Marks(2, ((1, 1),)), 4)
+    assert not member.keeps(0)
+
+
+def test_a_mark_said_under_a_later_view_is_not_believed_yet() -> None:
+    """N4: it may be let go by siblings that count a newcomer of which we do not know."""
+    member = Driven(0, ALONE)
+    member.round(0)
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert member.keeps(0)
+    member.command(Orders(view([0], [1], number=2)))
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert not member.keeps(0)
+
+
+def said_mark(effects: list[Any]) -> int | None:
+    return dict(sent(effects, Marks)[-1].marks)[0]
+
+
+def test_a_mark_stays_while_a_sibling_joins_and_moves_again_when_it_is_live() -> None:
+    """N4: a donor's mark stays at its snapshot until a view makes the newcomer live."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    assert said_mark(member.later(0.2)) == 1
+    member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
+    member.round(1)
+    assert said_mark(member.later(0.2)) == 1
+    assert sent(member.submit(2, {1: packet("a")}), Announce, 1)[0].mark == 1
+    member.command(Orders(view([0, (4, Role.LIVE, 2)], [1, 3], number=3)))
+    assert said_mark(member.later(0.2)) == 2
+
+
+def test_state_is_given_only_to_a_newcomer_of_our_view() -> None:
+    """N4: before we know of it our marks may still move."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.round(0)
+    assert not sent(member.hear(Want(0, 2, -1), 4), Handover)
+    member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
+    (state,) = sent(member.hear(Want(0, 2, -1), 4), Handover, 4)
+    assert state.snapshot is not None
+    assert (state.snapshot.head, state.complete, state.announced) == (1, 1, 1)
+    assert not sent(member.hear(Want(0, 1, -1), 4), Handover)  # of another assignment
+
+
+def test_a_newcomer_serves_what_others_may_still_ask_of_the_one_it_follows() -> None:
+    """N4: retained packets move with the state, or the last copy would be lost with the donor."""
+    donor = Driven(0, PAIRS)
+    donor.head(0)
+    donor.round(0)
+    joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
+    donor.command(Orders(joined))
+    (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
+    newcomer = Driven(4, joined)
+    newcomer.hear(state, 0)
+    assert newcomer.keeps(0)
+
+
+# --------------------------------------------------------------------------------- N6: lag is no fault
+
+
+def lagging(rounds: int) -> Driven:
+    """An element at head 1, whose sibling 2 is so many rounds ahead."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.hear(announce(0, 1 + rounds, head=1 + rounds), 2)
+    member.round(0)
+    return member
+
+
+def test_a_clone_more_than_a_round_behind_asks_for_a_siblings_state_at_its_next_head() -> None:
+    """N6: a clone over one round behind jumps at its own next loop head."""
+    member = lagging(2)
+    member.submit(1, {1: packet("a")})
+    (delivery,) = given(member.hear(announce(1, 1, {0: packet("x")}), 1), Deliver)
+    assert delivery.ask
+    member.hear(announce(0, 4, head=4), 2)
+    effects = member.head(2, asks=True)
+    assert given(effects, Send) == [Send(2, Want(0, 1, 2))]
+    assert not given(effects, Answer)
+
+
+def test_a_clone_one_round_behind_goes_on_by_itself() -> None:
+    """N6: one round is the difference between announcing and being delivered."""
+    member = lagging(1)
+    effects = member.head(1, asks=True)
+    assert given(effects, Answer) == [Answer(0, None)]
+    assert not sent(effects, Want)
+
+
+def donated(member: Driven, head: int, since: int = 1) -> Handover:
+    """The state of element 0's sibling at this head."""
+    donor = Driven(2, PAIRS)
+    donor.head(0)
+    for number in range(head):
+        donor.round(number)
+    state: Handover = donor.clone().handover(since)
+    return state
+
+
+def test_a_laggard_goes_on_from_the_siblings_state() -> None:
+    """N6: what lies between is not computed again."""
+    member = lagging(4)
+    member.head(1, asks=True)
+    state = donated(member, 5)
+    effects = member.hear(state, 2)
+    assert given(effects, Answer) == [Answer(0, snapshot(0, 5))]
+    assert notes(effects, "jumped") == [{"bundle": 0, "element": 0, "rounds": 4}]
+    assert sent(member.submit(5, {1: packet("a")}), Announce, 1)[0].exchange == 5
+    assert not given(effects, StartWorker)
+
+
+def test_a_laggard_keeps_its_own_state_if_what_it_is_given_is_not_newer() -> None:
+    """N6: it keeps its old state until the new one is there."""
+    member = lagging(4)
+    member.head(1, asks=True)
+    effects = member.hear(donated(member, 1), 2)
+    assert given(effects, Answer) == [Answer(0, None)]
+    assert member.clone().snapshot.head == 1
+
+
+def test_a_laggard_whose_sibling_does_not_answer_goes_on_by_itself() -> None:
+    """N6: the sibling may have died; nobody waits for a particular clone."""
+    member = lagging(4)
+    member.head(1, asks=True)
+    assert not given(member.later(0.3), Answer)
+    assert given(member.later(0.2), Answer) == [Answer(0, None)]
+
+
+def test_a_sibling_gives_a_laggard_nothing_that_is_not_newer() -> None:
+    """N6: a request names the head of the one who asks."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    for number in range(3):
+        member.round(number)
+    assert not sent(member.hear(Want(0, 1, 3), 2), Handover)
+    assert sent(member.hear(Want(0, 1, 1), 2), Handover, 2)
+
+
+def test_whose_lag_costs_too_much_memory_is_named_to_bsprun() -> None:
+    """N6: it is retired only for lack of retention memory."""
+    member = Driven(0, view([0, 2], [1, 3]), Limits(retention=100))
+    for number in range(4):
+        member.round(number)
+    member.hear(Marks(1, ((1, 4),)), 1)
+    member.hear(Marks(1, ((1, 0),)), 3)
+    assert member.member.report().overdue == ()
+    for number in range(4, 40):
+        member.round(number)
+    member.hear(Marks(1, ((1, 39),)), 1)
+    member.hear(Marks(1, ((0, 39),)), 2)
+    assert member.member.report().overdue == ((1, 3),)
+
+
+# ------------------------------------------------------------------------------ N7: names validate data
+
+
+def test_a_packet_is_used_only_in_the_exchange_and_for_the_bundle_that_it_names() -> None:
+    """N7: others are rejected, nobody goes back."""
+    member = Driven(0, ALONE)
+    member.round(0)
+    member.submit(1, {1: packet("a")})
+    assert not given(member.hear(Data(1, 0, 0, packet("late")), 1), Deliver)  # of an exchange that is over
+    assert not given(member.hear(Data(1, 2, 0, packet("early")), 1), Deliver)
+    assert not given(member.hear(Data(1, 1, 1, packet("for another")), 1), Deliver)
+    (delivery,) = given(member.hear(Data(1, 1, 0, packet("right")), 1), Deliver)
+    assert delivery.packets[1].data == b"right"
+    (delivery,) = given(member.submit(2, {1: packet("b")}), Deliver)
+    assert delivery.packets[1].data == b"early"
+
+
+def test_epochs_do_not_decide_about_data() -> None:
+    """N7: views guard control only; bytes with the right name are right under any view."""
+    member = Driven(0, ALONE)
+    member.command(Orders(view([0], [1], number=7)))
+    member.submit(0, {1: packet("a")})
+    assert given(member.hear(announce(1, 0, {0: packet("x")}, view=3), 1), Deliver)
+
+
+def test_a_state_for_an_earlier_assignment_is_refused() -> None:
+    """N7: every snapshot names (bundle, assignment, superstep)."""
+    member = Driven(4, view([(4, Role.JOINING, 5), 2], [1, 3], number=5))
+    assert not given(member.hear(donated(member, 3, since=4), 2), StartWorker)
+    assert given(member.hear(donated(member, 3, since=5), 2), StartWorker)
+
+
+def test_what_an_earlier_worker_of_the_clone_says_is_not_heard() -> None:
+    """N7: events name the worker; the dead one's may still be in the pipe."""
+    member = Driven(0, ALONE)
+    first = member.clone().life
+    member.local(Died(0, first, "was killed"))
+    assert member.clone().life == first + 1
+    assert not member.submit(0, {1: packet("a")}, life=first)
+    assert not member.local(Died(0, first, "was killed"))
+    assert not member.local(Printed(0, first, 0, b"text"))
+    assert not member.local(Ended(0, first, b"end"))
+    assert not member.local(Stuck(0, first, True))
+    assert not member.local(Asks(0, first, ("once", 0, 0, 0), None))
+    assert not member.local(Head(0, first, True, False, snapshot(0, 0)))
+
+
+# --------------------------------------------------------------------------------- N10: states at heads
+
+
+def test_a_new_worker_is_brought_from_the_last_head_to_where_it_was_with_logged_deliveries() -> None:
+    """N10 and the join: what came before the head is in the state, what came since is delivered again."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    for number in range(3):
+        member.round(number)
+    member.submit(3, {1: packet("a")})
+    member.hear(announce(1, 3, {0: packet("theirs 3")}), 1)
+    effects = member.local(Died(0, member.clone().life, "was killed"))
+    assert len(given(effects, StartWorker)) == 1
+    (answer,) = given(member.head(0, asks=True, entry=True), Answer)
+    assert answer.snapshot == snapshot(0, 3)
+    effects = member.submit(3, {1: packet("a")})
+    assert given(effects, Deliver)[0].packets[1].data == b"theirs 3"
+    assert not sent(effects, Announce)  # it has been announced
+
+
+def test_heads_that_a_replay_passes_again_do_not_bring_an_older_state_back() -> None:
+    """N10: a state is of a later head, or it is none."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    for number in range(3):
+        member.round(number)
+    member.head(1)
+    assert member.clone().snapshot.head == 3
+
+
+def test_a_finished_loop_is_remembered_by_its_final_state() -> None:
+    """N10: leaving a loop is a head; a newcomer that comes to the loop loads its end."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    member.round(0)
+    end = snapshot(0, 2, exchange=2, final=True)._replace(start=0)
+    member.submit(1, {1: packet("a")})
+    member.hear(announce(1, 1, {0: packet("x")}), 1)
+    member.local(Head(0, member.clone().life, False, False, end))
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert given(member.head(0, asks=True, entry=True), Answer) == [Answer(0, end)]
+    assert member.clone().log == {}
+
+
+def test_what_lies_outside_loops_is_delivered_again_from_the_log() -> None:
+    """The log is kept for the job's life: a newcomer runs the script from the top."""
+    member = Driven(0, ALONE)
+    for number in range(2):
+        member.submit(number, {1: packet("a")})
+        member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
+    member.local(Head(0, member.clone().life, False, False, snapshot(0, 0, exchange=2)))
+    member.submit(2, {1: packet("a")})
+    member.hear(announce(1, 2, {0: packet("theirs 2")}), 1)
+    member.local(Head(0, member.clone().life, False, False, snapshot(0, 1, exchange=3)._replace(start=2)))
+    assert sorted(member.clone().log) == [0, 1]
+    member.local(Died(0, member.clone().life, "was killed"))
+    for number in range(2):
+        (delivery,) = given(member.submit(number, {1: packet("a")}), Deliver)
+        assert delivery.packets[1].data == f"theirs {number}".encode()
+
+
+def test_a_state_for_a_checkpoint_is_kept_every_so_many_rounds_until_it_is_settled() -> None:
+    """Second line: pinned at the head, written by whom bsprun names, once, and let go."""
+    member = Driven(0, ALONE, Limits(every=2))
+    member.head(0)
+    for number in range(5):
+        member.round(number)
+    assert member.progress().pins == (2, 4)
+    orders = Orders(ALONE, writes=((0, 0, 4), (1, 1, 4)))
+    (write,) = given(member.command(orders), Write)
+    assert (write.bundle, write.head, write.handover.snapshot) == (0, 4, snapshot(0, 4))
+    assert not given(member.command(orders), Write)
+    member.command(Orders(ALONE, released=4))
+    assert member.progress().pins == ()
+
+
+def test_a_newcomer_asks_its_siblings_in_turn_until_one_answers() -> None:
+    """One join mechanism: a donor may die while it is asked."""
+    member = Driven(4, view([(4, Role.JOINING, 2), 0, 2], [1], number=2))
+    assert given(member.started, Send) == [Send(0, Want(0, 2, -1))]
+    effects = member.later(1.3)
+    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [2, 0]
+    assert not given(effects, StartWorker)
+    state = donated(member, 3, since=2)
+    assert given(member.hear(state, 2), StartWorker)
+    assert not member.progress().joined
+    member.head(0, asks=True, entry=True)
+    member.submit(3, {1: packet("a")})
+    assert member.progress().joined
+
+
+# -------------------------------------------------------------------------------------- N11: corruption
+
+
+def test_with_three_live_clones_a_packet_is_used_when_two_agree() -> None:
+    """N11: nobody uses what one alone says."""
+    member = Driven(0, TRIPLES)
+    member.submit(0, {1: packet("a")})
+    assert not given(member.hear(announce(1, 0, {0: packet("flipped")}), 1), Deliver)
+    assert not given(member.hear(announce(1, 0, {0: packet("right")}), 3), Deliver)
+    (delivery,) = given(member.hear(announce(1, 0, {0: packet("right")}), 5), Deliver)
+    assert delivery.packets[1].data == b"right"
+
+
+def test_one_clone_that_repeats_itself_does_not_agree_with_itself() -> None:
+    """N11, N14: votes are counted by element."""
+    member = Driven(0, TRIPLES)
+    member.submit(0, {1: packet("a")})
+    for _ in range(3):
+        assert not given(member.hear(announce(1, 0, {0: packet("flipped")}), 1), Deliver)
+
+
+def test_an_announced_digest_agrees_with_a_large_packet() -> None:
+    """N11: two must say the same, one must send it."""
+    member = Driven(0, TRIPLES)
+    member.submit(0, {1: packet("a")})
+    big = packet("big", LARGE)
+    assert not given(member.hear(announce(1, 0, {0: announced(big)}), 3), Deliver)
+    assert not given(member.hear(announce(1, 0, {0: announced(big)}), 5), Deliver)
+    assert given(member.hear(Data(1, 0, 0, big), 1), Deliver)
+
+
+def test_the_bytes_of_an_outvoted_clone_do_not_count() -> None:
+    """N11: it is refreshed, and what it says until then is not used."""
+    member = Driven(0, view([0], [1, 3, (5, Role.JOINING, 2)], number=2))
+    member.submit(0, {1: packet("a")})
+    assert not given(member.hear(announce(1, 0, {0: packet("flipped")}), 5), Deliver)
+    assert not given(member.hear(Data(1, 0, 0, packet("flipped")), 5), Deliver)
+    assert given(member.hear(announce(1, 0, {0: packet("right")}), 3), Deliver)[0].packets[1].data == b"right"
+
+
+def test_what_one_alone_has_said_is_used_when_no_third_clone_is_left_to_agree() -> None:
+    """N11: after a death two clones are left, and one may serve."""
+    member = Driven(0, TRIPLES)
+    member.submit(0, {1: packet("a")})
+    member.hear(announce(1, 0, {0: packet("right")}), 3)
+    effects = member.command(Orders(view([0, 2, 4], [3, 5], number=2)))
+    assert given(effects, Deliver)[0].packets[1].data == b"right"
+
+
+def test_what_an_outvoted_clone_has_said_is_struck_out_when_the_others_are_counted_again() -> None:
+    """N11: consumers of its bytes do not get them through the back door of a smaller view."""
+    member = Driven(0, TRIPLES)
+    member.submit(0, {1: packet("a")})
+    member.hear(announce(1, 0, {0: packet("flipped")}), 5)
+    effects = member.command(Orders(view([0, 2, 4], [1, 3, (5, Role.JOINING, 2)], number=2)))
+    assert not given(effects, Deliver)
+
+
+def test_siblings_that_announce_different_digests_are_reported_with_who_said_what() -> None:
+    """N11: siblings compare digests."""
+    member = Driven(0, PAIRS)
+    member.hear(announce(1, 0, digest=b"one"), 1)
+    assert member.member.report().divergences == ()
+    effects = member.hear(announce(1, 0, digest=b"other"), 3)
+    (found,) = given(effects, Tell)[0].report.divergences
+    assert (found.bundle, found.exchange, found.votes) == (1, 0, ((1, b"one"), (3, b"other")))
+
+
+def test_an_element_compares_its_own_bytes_too() -> None:
+    """N11: with two bundles the sibling is the only one who can."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")}, digest=b"mine")
+    effects = member.hear(announce(0, 0, digest=b"theirs"), 2)
+    assert given(effects, Tell)[0].report.divergences[0].votes == ((0, b"mine"), (2, b"theirs"))
+
+
+def test_a_worker_run_again_that_computes_other_bytes_is_reported() -> None:
+    """N11: what was announced cannot be taken back."""
+    member = Driven(0, ALONE)
+    member.submit(0, {1: packet("a")}, digest=b"first")
+    member.local(Died(0, member.clone().life, "was killed"))
+    effects = member.submit(0, {1: packet("b")}, digest=b"again")
+    assert given(effects, Tell)[0].report.divergences[0].votes == ((-1, b"again"), (0, b"first"))
+    assert member.clone().sent[0][1].data == b"a"
+
+
+# -------------------------------------------------------------------------------------- N12: exceptions
+
+
+def test_an_exception_waits_for_what_the_siblings_say() -> None:
+    """N12: it is reported, not announced."""
+    member = Driven(0, PAIRS)
+    effects = member.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
+    assert not sent(effects, Announce)
+    assert given(effects, Tell)[0].report.clones[0].raised == (0, b"ValueError")
+
+
+def test_an_exception_of_one_clone_only_is_not_the_programs_its_worker_is_run_again() -> None:
+    """N12: whether the sibling has gone on before or after."""
+    early, late = Driven(0, PAIRS), Driven(0, PAIRS)
+    early.hear(announce(0, 0), 2)
+    first = early.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
+    late.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
+    second = late.hear(announce(0, 0), 2)
+    for effects in (first, second):
+        assert len(given(effects, StartWorker)) == 1
+        assert not sent(effects, Announce)
+    assert early.progress().raised is None
+
+
+@pytest.mark.parametrize("how", ["bsprun says so", "a sibling has announced it"])
+def test_an_exception_of_all_live_clones_is_passed_on(how: str) -> None:
+    """N12: it is the program's."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
+    if how == "bsprun says so":
+        effects = member.command(Orders(PAIRS, raised=((0, 0),)))
+    else:
+        effects = member.hear(announce(0, 0, digest=b"ValueError"), 2)
+    assert len(sent(effects, Announce, 1)) == 1
+    assert not given(effects, StartWorker)
+
+
+def test_a_worker_is_run_again_three_times_in_a_superstep_then_its_element_says_why_it_cannot() -> None:
+    """N12: at most 3 relaunches."""
+    member = Driven(0, PAIRS)
+    for _ in range(3):
+        effects = member.local(Died(0, member.clone().life, "was killed by signal 9"))
+        assert len(given(effects, StartWorker)) == 1
+    effects = member.local(Died(0, member.clone().life, "was killed by signal 9"))
+    assert not given(effects, StartWorker)
+    assert given(effects, StopWorker) == [StopWorker(0)]
+    assert member.progress().failing == "its worker was killed by signal 9, 4 times in superstep 0"
+    assert not member.progress().stale
+
+
+def test_relaunches_are_counted_by_superstep() -> None:
+    """N12: a job of a month may lose more than 3 workers."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    for number in range(8):
+        member.local(Died(0, member.clone().life, "was killed"))
+        member.head(0, asks=True, entry=True)
+        member.round(number)
+    assert member.progress().failing is None
+
+
+def test_a_worker_that_is_stopped_is_run_again() -> None:
+    """A hang of user code is a local event."""
+    member = Driven(0, PAIRS)
+    effects = member.local(Stuck(0, member.clone().life, True))
+    assert len(given(effects, StartWorker)) == 1
+
+
+def test_an_idle_worker_hangs_only_if_a_sibling_has_gone_on() -> None:
+    """N5: all clones late, for the same reason: they are waited for."""
+    member = Driven(0, PAIRS)
+    assert not given(member.local(Stuck(0, member.clone().life, False)), StartWorker)
+    member.hear(announce(0, 0), 2)
+    assert given(member.local(Stuck(0, member.clone().life, False)), StartWorker)
+
+
+def test_a_worker_that_waits_for_others_is_not_stuck() -> None:
+    """N2: the others' time is not its own."""
+    member = Driven(0, PAIRS)
+    member.hear(announce(0, 0), 2)
+    member.submit(0, {1: packet("a")})
+    assert not given(member.local(Stuck(0, member.clone().life, True)), StartWorker)
+
+
+# ------------------------------------------------------------------------------ N13: agreeing on a head
+
+
+def held(target: int | None = None) -> Orders:
+    return Orders(PAIRS, hold=Hold(1, target))
+
+
+def at_head(member: Driven, number: int) -> list[Any]:
+    """A round that ends at this head, where the worker asks if it was told to."""
+    member.submit(number - 1, {1: packet("a")})
+    (delivery,) = given(member.hear(announce(1, number - 1, {0: packet("x")}), 1), Deliver)
+    return member.head(number, asks=delivery.ask)
+
+
+def test_under_a_hold_a_worker_stops_at_its_next_head_and_names_it() -> None:
+    """N13: each element names its next head and holds there."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    at_head(member, 1)
+    member.command(held())
+    effects = at_head(member, 2)
+    assert not given(effects, Answer)
+    assert given(effects, Tell)[-1].report.clones[0].held == 2
+
+
+def test_a_held_worker_goes_on_to_the_head_that_bsprun_answers() -> None:
+    """N13: bsprun answers the largest."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.command(held())
+    at_head(member, 1)
+    assert given(member.command(held(3)), Answer) == [Answer(0, None)]
+    assert given(at_head(member, 2), Answer) == [Answer(0, None)]
+    assert member.progress().held is None
+    effects = at_head(member, 3)
+    assert not given(effects, Answer)
+    assert (member.progress().held, member.progress().pins) == (3, (3,))
+
+
+def test_a_worker_held_where_all_stop_stays_and_keeps_its_state_for_the_checkpoint() -> None:
+    """N13: a hold is a checkpoint of one head."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.command(held())
+    at_head(member, 1)
+    effects = member.command(held(1))
+    assert not given(effects, Answer)
+    assert given(effects, Tell)[-1].report.clones[0].pins == (1,)
+    assert not given(member.later(1.0), Answer)
+
+
+def test_without_a_hold_nobody_is_asked_to_stop() -> None:
+    """N13: a head costs nothing when nobody wants anything of it."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    assert not given(member.hear(announce(1, 0, {0: packet("x")}), 1), Deliver)[0].ask
+
+
+# --------------------------------------------------------------- N14, N8, N9: state, repeated; the end
+
+
+def deliveries(times: int) -> tuple[list[Any], Any]:
+    """What an element does when each message comes so many times."""
+    member = Driven(0, TRIPLES)
+    effects: list[Any] = []
+    for number in range(4):
+        for _ in range(times):
+            effects += member.hear(announce(1, number, {0: packet(f"x{number}")}, head=number), 1)
+        effects += member.submit(number, {1: packet(f"mine {number}")})
+        for sender in (3, 5):
+            for _ in range(times):
+                message = announce(1, number, {0: packet(f"x{number}")}, head=number, mark=number)
+                effects += member.hear(message, sender)
+                effects += member.hear(Data(1, number, 0, packet(f"x{number}")), sender)
+        for _ in range(times):
+            effects += member.hear(Marks(1, ((1, number),)), 1)
+            effects += member.command(Orders(TRIPLES))
+        effects += member.head(number)
+    return given(effects, Deliver), (given(effects, StartWorker), sorted(member.clone().sent), member.member.report())
+
+
+def test_repeated_messages_and_orders_change_nothing() -> None:
+    """N14: what is said twice is done once."""
+    assert deliveries(3) == deliveries(1)
+    assert len(deliveries(1)[0]) == 4
+
+
+def test_reports_are_repeated_and_say_the_same() -> None:
+    """N14: re-sent until acknowledged: the state goes again with every beat."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
+    reports = {tell.report for tell in given(member.later(1.0), Tell)}
+    assert len(given(member.later(1.0), Tell)) >= 9
+    assert reports == {member.member.report()}
+
+
+def test_an_older_view_is_not_adopted() -> None:
+    """Views are numbered, the larger number holds."""
+    member = Driven(0, view([0], [1], number=2))
+    assert not member.command(Orders(view([2], [1], number=1)))
+    assert member.member.view.number == 2
+
+
+def test_an_element_that_is_not_in_the_view_dies() -> None:
+    """Only views remove members, and the one removed learns it from them."""
+    member = Driven(0, PAIRS)
+    assert given(member.command(Orders(view([2], [1, 3], number=2))), Die) == [Die("declared dead")]
+    assert not member.later(1.0)
+
+
+def test_an_element_that_bsprun_does_not_reach_dies() -> None:
+    """An element that has not heard bsprun for `alone` seconds kills itself; nothing is done after that."""
+    member = Driven(0, PAIRS)
+    assert not given(member.later(LIMITS.alone - 0.1, bsprun=False), Die)
+    assert given(member.later(0.2, bsprun=False), Die)
+    assert not member.submit(0, {1: packet("a")})
+    assert not member.command(Orders(PAIRS))
+
+
+def test_a_standby_lives_while_bsprun_is_heard_and_begins_nothing() -> None:
+    """A standby is an element without clones."""
+    member = Driven(4, view([0, 2], [1, 3], standbys=[4]))
+    effects = member.later(20.0)
+    assert not given(effects, Die) + given(effects, StartWorker)
+
+
+def test_an_ended_clone_goes_on_serving_until_bsprun_says_that_all_is_over() -> None:
+    """N8: the end comes in two steps."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    effects = member.local(Ended(0, member.clone().life, b"result"))
+    assert given(effects, Tell)[0].report.clones[0].ended == b"result"
+    assert not given(member.later(10.0), Leave)
+    assert member.keeps(0)
+    assert given(member.command(Orders(PAIRS, end=True)), Leave) == [Leave()]
+    assert not member.hear(Pull(0, 0, 1), 1)
+
+
+def test_text_is_said_again_until_bsprun_has_it() -> None:
+    """N9: text goes to bsprun as (offset, bytes) from every clone, and stays here until it is printed."""
+    member = Driven(0, PAIRS)
+    assert given(member.local(Printed(0, member.clone().life, 0, b"abc")), Say) == [Say(0, b"abc")]
+    member.local(Printed(0, member.clone().life, 3, b"def"))
+    assert set(given(member.later(0.3), Say)) == {Say(0, b"abc"), Say(3, b"def")}
+    member.command(Orders(PAIRS, printed=3))
+    assert set(given(member.later(0.3), Say)) == {Say(3, b"def")}
+    member.command(Orders(PAIRS, printed=6))
+    assert not given(member.later(0.3), Say)
+    assert member.progress().said == 6
+
+
+def test_leave_to_call_is_given_to_a_worker_once_and_its_value_is_passed_on() -> None:
+    """N9: replies are repeated, calls are not."""
+    member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
+    life = member.clone().life
+    member.local(Asks(0, life, token, None))
+    assert member.progress().once == (token, life, None)
+    assert given(member.member.reply(0.0, Once(0, token, None)), Once) == [Once(0, token, None)]
+    assert not member.member.reply(0.0, Once(0, token, None))
+    member.local(Asks(0, life, token, b"value"))
+    assert not member.member.reply(0.0, Once(0, token, None))
+    assert member.member.reply(0.0, Once(0, token, b"value")) == [Once(0, token, b"value")]
+    assert not member.member.reply(0.0, Once(0, token, b"value"))
+    assert member.progress().once is None
+
+
+def test_leave_to_call_is_given_again_to_the_next_worker() -> None:
+    """N9: at least once: the one that had leave is dead."""
+    member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
+    member.local(Asks(0, member.clone().life, token, None))
+    member.member.reply(0.0, Once(0, token, None))
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert member.progress().once is None
+    member.local(Asks(0, member.clone().life, token, None))
+    assert member.member.reply(0.0, Once(0, token, None)) == [Once(0, token, None)]
+
+
+def test_what_is_kept_by_nobody_is_reported_as_curable_by_a_siblings_state() -> None:
+    """N4, N6: the clone does not wait for ever."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    member.hear(Gone(1, 0, 0), 1)
+    assert member.progress().failing is None
+    member.hear(Gone(1, 0, 0), 3)
+    assert member.progress().stale
+    assert member.progress().failing == "exchange 0 of bundle 1 is kept by nobody"
+
+
+def test_a_refreshed_clone_gets_a_new_worker_and_asks_for_a_state() -> None:
+    """A place in a view with a new `since` is a new clone, on the same element too."""
+    member = Driven(0, PAIRS)
+    effects = member.command(Orders(view([(0, Role.JOINING, 2), 2], [1, 3], number=2)))
+    assert given(effects, StopWorker) == [StopWorker(0)]
+    assert sent(effects, Want, 2) == [Want(0, 2, -1)]
+    assert not given(effects, StartWorker)
+
+
+def test_a_passive_clone_follows_its_siblings_states_without_computing() -> None:
+    """Vertical = passive: the host keeps a paused joiner."""
+    live = Driven(2, view([2, (0, Role.PASSIVE)], [1]))
+    passive = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    live.head(0)
+    passive.head(0, asks=True)
+    for number in range(3):
+        (state,) = sent(live.round(number), Passed, 0)
+        passive.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
+        passive.hear(state, 2)
+    assert passive.clone().snapshot.head == 3
+    assert passive.clone().complete == 3
+    (answer,) = given(passive.hear(Tail(0, 3), 2), Answer)
+    assert answer.snapshot is not None and answer.snapshot.head == 3
+
+
+def test_the_last_clone_of_a_bundle_is_the_passive_one() -> None:
+    """A view that makes a passive clone live sets it to work."""
+    member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    member.head(0, asks=True)
+    effects = member.command(Orders(view([(0, Role.LIVE)], [1], number=2)))
+    assert given(effects, Answer) == [Answer(0, None)]
+    assert notes(effects, "promoted") == [{"bundle": 0, "element": 0, "was": "passive"}]
+
+
+def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
+    """Second line: resume is a join whose donor is a file."""
+    member = Driven(0, ALONE, resuming=True)
+    assert given(member.started, Read) == [Read(0, 1)]
+    assert not given(member.started, StartWorker)
+    state = donated(member, 3)
+    assert given(member.local(state), StartWorker)
