@@ -57,17 +57,17 @@ def add_up(
 def fit(proc: bsp.Process, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Coefficients, standard errors, deviance, iterations: Newton's method from the constant model."""
     total, rows = proc.allreduce(np.array([y.sum(), y.size]))
-    beta = np.zeros(x.shape[1])
-    beta[0] = np.log(total / rows)
-    for iteration in proc.rounds(50):
-        mu = np.exp(x @ beta)
+    state = bsp.State(beta=np.zeros(x.shape[1]))
+    state.beta[0] = np.log(total / rows)
+    for iteration in proc.rounds(50, state):
+        mu = np.exp(x @ state.beta)
         ratio = np.divide(y, mu, out=np.ones_like(y), where=y > 0)
         local_deviance = 2 * np.sum(y * np.log(ratio) - (y - mu))
         deviance, gradient, hessian = add_up(proc, local_deviance, x.T @ (y - mu), x.T @ (mu[:, None] * x))
         step = np.linalg.solve(hessian, gradient)
         if not bsp.expect(np.max(np.abs(step)) >= 1e-9, times=7):
-            return beta, np.sqrt(np.diag(np.linalg.inv(hessian))), deviance, iteration
-        beta = beta + step
+            return state.beta, np.sqrt(np.diag(np.linalg.inv(hessian))), deviance, iteration
+        state.beta = state.beta + step
     raise ArithmeticError("Newton's method did not converge in 50 iterations")
 
 

@@ -1,4 +1,4 @@
-"""One element by hand: events in, effects out, each test for a rule of bsp.faults.protocol (N1-N14, DESIGN section 7)."""
+"""One element by hand: events in, effects out; each test is for a rule of bsp.faults.protocol (N1-N14)."""
 
 from __future__ import annotations
 
