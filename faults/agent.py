@@ -56,6 +56,7 @@ from bsp.launch import die_with_parent
 
 _SLICE = 0.0002  # seconds between looks at MPI while a message is half way
 _WAITING = 0.02  # and while a worker waits: for a ring that was lost
+_SPIN = 0.0005  # to look at MPI before sleeping, where every element has a core
 _LOOK = 4  # times a hang limit that workers are looked at
 
 
@@ -91,6 +92,7 @@ class Agent:
         self._own: list[Any] = []  # messages to itself
         self._written: queue.SimpleQueue[Wrote | Note] = queue.SimpleQueue()
         self._look_at = 0.0
+        self._spins = settings["spins"]
         self._bsprun = self._connect()
 
     def _connect(self) -> Wire:
@@ -111,12 +113,16 @@ class Agent:
         selector = self._selector
         for what in (self._peers.bell, self._forks, self._bsprun):
             selector.register(what, selectors.EVENT_READ, what)
+        pending = False
         while True:
             now = time.monotonic()
             wait = min(self._member.deadline() - now, 0.1)
-            if self._peers.busy:
+            waiting = any(clone.waiting is not None for clone in self._member.clones.values())
+            if waiting and self._spins:
+                self._spin()
+            if self._peers.busy or pending:
                 wait = min(wait, _SLICE)
-            elif any(clone.waiting is not None for clone in self._member.clones.values()):
+            elif waiting:
                 wait = min(wait, _WAITING)
             ready = selector.select(max(wait, 0.0))
             for key, _ in ready:
@@ -131,11 +137,17 @@ class Agent:
             now = time.monotonic()
             if now >= self._member.deadline():
                 self._perform(self._member.tick(now))
-                if not self._bsprun.flush():
-                    pass  # the rest goes with the next tick
+            pending = self._flush()
             if now >= self._look_at:
                 self._look_at = now + self._limits.hang_limit / _LOOK
                 self._look_at_workers(now)
+
+    def _spin(self) -> None:
+        """Its worker waits, so this core is free: look at MPI without the way through the system's sleep."""
+        until = time.perf_counter() + _SPIN
+        while time.perf_counter() < until:
+            if self._from_peers() and not any(c.waiting is not None for c in self._member.clones.values()):
+                return
 
     def _read(self, what: Any) -> None:
         if what is self._peers.bell:
@@ -147,14 +159,17 @@ class Agent:
         elif what.life in self._workers:
             self._from_worker(what)
 
-    def _from_peers(self) -> None:
+    def _from_peers(self) -> bool:
+        """What other agents, and this one, have for it; whether there was something."""
         now = time.monotonic()
-        for rank, message in self._peers.take(now):
+        came = self._peers.take(now)
+        for rank, message in came:
             self._perform(self._member.receive(now, message, rank))
         while self._own:
             messages, self._own = self._own, []
             for message in messages:
                 self._perform(self._member.receive(now, message, self.element))
+        return bool(came)
 
     def _from_bsprun(self) -> None:
         try:
@@ -245,13 +260,20 @@ class Agent:
                 worker.changed = time.monotonic()
                 try:
                     worker.wire.post(message)
-                    while not worker.wire.flush():
-                        time.sleep(_SLICE)  # a worker that waits for us reads
-                        if time.monotonic() - worker.changed > 1.0:
-                            break
                 except Closed:
                     self._forget(worker)
                 return
+
+    def _flush(self) -> bool:
+        """Go on writing what sockets did not take; whether something still waits."""
+        waiting = not self._bsprun.flush()
+        for worker in list(self._workers.values()):
+            if worker.wire.pending:
+                try:
+                    waiting = not worker.wire.flush() or waiting
+                except Closed:
+                    self._forget(worker)
+        return waiting
 
     def _look_at_workers(self, now: float) -> None:
         """Whether each one computes, waits for us, or does neither."""

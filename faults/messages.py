@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from pickle import PickleBuffer
 from typing import Any, NamedTuple
+
+_BESIDE = 1 << 15  # bytes from which a packet is not copied into a pickle
 
 
 class Role(StrEnum):
@@ -51,6 +54,11 @@ class Packet(NamedTuple):
     size: int
     digest: bytes
     data: Any  # bytes; None where only announced
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A large one travels beside its pickle (`frames`)."""
+        beside = self.size >= _BESIDE and self.data is not None
+        return Packet, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
 
 class Snapshot(NamedTuple):

@@ -242,6 +242,7 @@ class _Incarnation:
             "limits": asdict(self.asked.limits),
             "inject": self.asked.inject if self.all.incarnation == 0 else None,
             "checkpoint": self.all.checkpoints,
+            "spins": self.launch.local and self.count <= cores(),
         }
         if self.resume is not None:
             parts = [tuple(asdict(part).values()) for part in self.resume.parts]

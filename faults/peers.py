@@ -8,7 +8,6 @@ message is followed by a datagram that says: look.  A datagram that is lost cost
 from __future__ import annotations
 
 import contextlib
-import pickle
 import random
 import socket
 from collections.abc import Sequence
@@ -16,9 +15,13 @@ from typing import Any
 
 from mpi4py import MPI
 
+from bsp.faults import frames
 from bsp.faults.injection import Fault
 
+Framed = tuple[bytes, list[memoryview]]
+
 _TAG = 7
+_BUFFER = 8  # the tag of the buffers that follow a message
 
 
 class Peers:
@@ -34,13 +37,13 @@ class Peers:
         self.bell.setblocking(False)
         self.port: int = self.bell.getsockname()[1]
         self._bells: list[tuple[str, int]] = []
-        self._sending: list[tuple[Any, bytes]] = []
-        self._receiving: list[tuple[Any, bytearray, int]] = []
+        self._sending: list[tuple[Any, Any]] = []
+        self._receiving: list[_Receiving] = []
         self._given_up: set[int] = set()
         self._status = MPI.Status()
         self._faults = [fault for fault in faults if fault.kind in ("drop", "delay", "duplicate")]
         self._draw = {fault: random.Random(f"{fault.seed} {self.rank}") for fault in self._faults}
-        self._late: list[tuple[float, int, bytes]] = []
+        self._late: list[tuple[float, int, Framed]] = []
         self.now = now
         self.sent_bytes = 0
 
@@ -58,7 +61,7 @@ class Peers:
         """Start a message on its way; to the dead it goes nowhere."""
         if rank in self._given_up:
             return
-        data = pickle.dumps(message, 5)
+        data = frames.encode(message)
         for fault in self._faults:
             if self._draw[fault].random() < (fault.rate or 0.0):
                 if fault.kind == "drop":
@@ -69,16 +72,22 @@ class Peers:
                 self._start(rank, data)
         self._start(rank, data)
 
-    def _start(self, rank: int, data: bytes) -> None:
+    def _start(self, rank: int, framed: Framed) -> None:
+        first, buffers = framed
         try:
-            request = self._comm.Isend([data, MPI.BYTE], rank, _TAG)
-            self.sent_bytes += len(data)
-            if not request.Test():
-                self._sending.append((request, data))
+            self._begin(self._comm.Isend([first, MPI.BYTE], rank, _TAG), first)
+            for buffer in buffers:
+                self._begin(self._comm.Isend([buffer, MPI.BYTE], rank, _BUFFER), buffer)
         except MPI.Exception:
             self._given_up.add(rank)
             return
         self.ring(rank)
+
+    def _begin(self, request: Any, data: Any) -> None:
+        """Keep what is being sent until it is."""
+        self.sent_bytes += len(data)
+        if not request.Test():
+            self._sending.append((request, data))
 
     def ring(self, rank: int) -> None:
         """Look, there is something."""
@@ -114,7 +123,7 @@ class Peers:
             if rank != self.rank:
                 self._probe(rank, found)
         if self._receiving:
-            self._receiving = [task for task in self._receiving if not self._received(task, found)]
+            self._receiving = [task for task in self._receiving if not task.over(found)]
         if self._sending:
             self._sending = [task for task in self._sending if not _settled(task[0])]
         return found
@@ -130,22 +139,39 @@ class Peers:
                     if rank in self._given_up:
                         return
                     continue
-                data = bytearray(self._status.Get_count(MPI.BYTE))
-                task = message.Irecv([data, MPI.BYTE]), data, rank
+                first = bytearray(self._status.Get_count(MPI.BYTE))
+                task = _Receiving(self._comm, rank, first, message.Irecv([first, MPI.BYTE]))
             except MPI.Exception:  # it is dead, and all it had sent has been taken
                 self._given_up.add(rank)
                 return
-            if not self._received(task, found):
+            if not task.over(found):
                 self._receiving.append(task)
 
-    def _received(self, task: tuple[Any, bytearray, int], found: list[tuple[int, Any]]) -> bool:
-        request, data, rank = task
+
+class _Receiving:
+    """A message on its way in: what goes first, then its buffers."""
+
+    def __init__(self, comm: Any, rank: int, first: bytearray, request: Any) -> None:
+        self._comm = comm
+        self._rank = rank
+        self._first = first
+        self._requests = [request]
+        self._buffers: list[bytearray] | None = None
+
+    def over(self, found: list[tuple[int, Any]]) -> bool:
+        """Whether it has come, into `found`, or never will."""
         try:
-            if not request.Test():
-                return False
-        except MPI.Exception:  # it died half way
+            while True:
+                self._requests = [request for request in self._requests if not request.Test()]
+                if self._requests:
+                    return False
+                if self._buffers is not None:
+                    break
+                self._buffers = frames.buffers_of(self._first)
+                self._requests = [self._comm.Irecv([b, MPI.BYTE], self._rank, _BUFFER) for b in self._buffers]
+        except MPI.Exception:  # the sender died half way
             return True
-        found.append((rank, pickle.loads(data)))
+        found.append((self._rank, frames.decode(self._first, self._buffers)))
         return True
 
 

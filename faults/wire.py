@@ -7,13 +7,14 @@ is unpickled (see `nonstop`).
 from __future__ import annotations
 
 import contextlib
-import pickle
 import socket
-import struct
+from collections import deque
 from typing import Any
 
-_LENGTH = struct.Struct("<Q")
-_CHUNK = 1 << 20
+from bsp.faults import frames
+
+_CHUNK = 1 << 16
+_AT_ONCE = 64  # buffers handed to one call of the system
 
 
 class Closed(Exception):
@@ -26,7 +27,10 @@ class Wire:
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self._in = bytearray()
-        self._out = bytearray()
+        self._first: bytearray | None = None  # of an object whose buffers are on their way
+        self._buffers: list[bytearray] = []
+        self._filled = 0  # bytes of the buffers that are here
+        self._out: deque[memoryview] = deque()
 
     def fileno(self) -> int:
         """For a selector."""
@@ -34,82 +38,130 @@ class Wire:
 
     def send(self, value: Any) -> None:
         """Write it; waits until it is out."""
-        data = pickle.dumps(value, 5)
+        first, buffers = frames.encode(value)
         try:
-            self.end.sendall(_LENGTH.pack(len(data)) + data if len(data) < _CHUNK else _LENGTH.pack(len(data)))
-            if len(data) >= _CHUNK:
-                self.end.sendall(data)
+            self.end.sendall(first)
+            for buffer in buffers:
+                self.end.sendall(buffer)
         except OSError as wrong:
             raise Closed(str(wrong)) from None
 
     def receive(self) -> Any:
         """The next object; waits for it."""
-        (size,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
-        return pickle.loads(self._exactly(size))
+        head = self._exactly(frames.HEAD_BYTES)
+        first = head + self._exactly(frames.extent(head) - frames.HEAD_BYTES)
+        buffers = frames.buffers_of(first)
+        for buffer in buffers:
+            self._fill(memoryview(buffer))
+        return frames.decode(first, buffers)
 
     def _exactly(self, size: int) -> bytearray:
         data = bytearray(size)
-        view = memoryview(data)
-        have = 0
-        while have < size:
+        self._fill(memoryview(data))
+        return data
+
+    def _fill(self, view: memoryview) -> None:
+        while view:
             try:
-                got = self.end.recv_into(view[have:])
+                got = self.end.recv_into(view)
             except OSError as wrong:
                 raise Closed(str(wrong)) from None
             if not got:
                 raise Closed("end of stream")
-            have += got
-        return data
+            view = view[got:]
 
     # -------------------------------------------------------------- without waiting
 
     def post(self, value: Any) -> None:
-        """Write what the socket takes now; `flush` writes the rest."""
-        data = pickle.dumps(value, 5)
-        self._out += _LENGTH.pack(len(data))
-        self._out += data
+        """Write what the socket takes now; `flush` writes the rest.  Buffers must not change until then."""
+        first, buffers = frames.encode(value)
+        self._out.append(memoryview(first))
+        self._out.extend(buffers)
         self.flush()
+
+    @property
+    def pending(self) -> bool:
+        """Whether something waits to be written."""
+        return bool(self._out)
 
     def flush(self) -> bool:
         """Whether everything is written."""
-        with contextlib.suppress(BlockingIOError):
-            while self._out:
-                try:
-                    sent = self.end.send(memoryview(self._out)[:_CHUNK], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
-                except BlockingIOError:
-                    raise
-                except OSError as wrong:
-                    raise Closed(str(wrong)) from None
-                del self._out[:sent]
-        return not self._out
+        while self._out:
+            try:
+                some = [self._out[k] for k in range(min(len(self._out), _AT_ONCE))]
+                sent = self.end.sendmsg(some, [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            except BlockingIOError:
+                return False
+            except OSError as wrong:
+                raise Closed(str(wrong)) from None
+            while self._out and sent >= len(self._out[0]):
+                sent -= len(self._out.popleft())
+            if sent:
+                self._out[0] = self._out[0][sent:]
+        return True
 
     def read(self) -> list[Any]:
         """The objects that have arrived; Closed when nothing more can."""
+        found: list[Any] = []
+        closed = False
         try:
-            while True:
+            while not closed:
+                if self._first is not None:
+                    closed = not self._fill_buffers(found)
+                    continue
                 data = self.end.recv(_CHUNK, socket.MSG_DONTWAIT)
-                if not data:
-                    if not self._in:
-                        raise Closed("end of stream")
-                    break
+                closed = not data
                 self._in += data
-                if len(data) < _CHUNK:
+                self._parse(found)
+                if len(data) < _CHUNK and self._first is None:
                     break
         except BlockingIOError:
             pass
         except OSError as wrong:
-            raise Closed(str(wrong)) from None
-        found = []
-        start = 0
-        while len(self._in) - start >= _LENGTH.size:
-            (size,) = _LENGTH.unpack_from(self._in, start)
-            if len(self._in) - start - _LENGTH.size < size:
-                break
-            begin = start + _LENGTH.size
-            found.append(pickle.loads(memoryview(self._in)[begin : begin + size]))
-            start = begin + size
-        del self._in[:start]
+            if not found:
+                raise Closed(str(wrong)) from None
+        if closed and not found:
+            raise Closed("end of stream")
         return found
+
+    def _parse(self, found: list[Any]) -> None:
+        """Objects that are here in full; the first one with buffers goes on in `_fill_buffers`."""
+        start = 0
+        while self._first is None and len(self._in) - start >= frames.HEAD_BYTES:
+            size = frames.extent(self._in, start)
+            if len(self._in) - start < size:
+                break
+            first = self._in[start : start + size]
+            start += size
+            buffers = frames.buffers_of(first)
+            if not buffers:
+                found.append(frames.decode(first, buffers))
+                continue
+            self._first, self._buffers, self._filled = first, buffers, 0
+            for buffer in buffers:
+                here = min(len(buffer), len(self._in) - start)
+                buffer[:here] = self._in[start : start + here]
+                start += here
+                self._filled += here
+            self._finish(found)
+        del self._in[:start]
+
+    def _fill_buffers(self, found: list[Any]) -> bool:
+        """What the socket has of the buffers, straight into them; False at its end."""
+        done = 0
+        for buffer in self._buffers:
+            if self._filled < done + len(buffer):
+                got = self.end.recv_into(memoryview(buffer)[self._filled - done :], 0, socket.MSG_DONTWAIT)
+                self._filled += got
+                self._finish(found)
+                return got > 0
+            done += len(buffer)
+        return True
+
+    def _finish(self, found: list[Any]) -> None:
+        if self._first is not None and self._filled == sum(len(buffer) for buffer in self._buffers):
+            found.append(frames.decode(self._first, self._buffers))
+            self._first, self._buffers = None, []
 
     def close(self) -> None:
         """No more."""

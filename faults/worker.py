@@ -131,7 +131,7 @@ class AgentTransport:
         return 1 << 62
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
-        joined = {b: b"".join([block.data for block in out.get(b, ())]) for b in self._others()}
+        joined = {b: _joined(out.get(b, ())) for b in self._others()}
         came = self._exchange(joined)
         for b, blocks in into.items():
             data, start = memoryview(came[b]), 0
@@ -199,6 +199,11 @@ class AgentTransport:
 
 
 _HERE = ("tails", "slow", "exit", "flip")
+
+
+def _joined(blocks: Sequence[np.ndarray]) -> Any:
+    """Blocks as one buffer; a single one as it stands: it is sent before anybody may write to it."""
+    return blocks[0].data if len(blocks) == 1 else b"".join([block.data for block in blocks])
 
 
 class WorkerRecovery:

@@ -1,0 +1,43 @@
+"""Objects as bytes with their large buffers beside them, so that a packet of megabytes is never copied to travel."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+_HEAD = struct.Struct("<QQ")  # bytes of the pickle, number of buffers
+_SIZE = struct.Struct("<Q")
+HEAD_BYTES = _HEAD.size
+
+
+def encode(value: Any) -> tuple[bytes, list[memoryview]]:
+    """What goes first, and the buffers that follow it."""
+    found: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(value, 5, buffer_callback=found.append)
+    if not found:
+        return _HEAD.pack(len(data), 0) + data, []
+    buffers = [buffer.raw() for buffer in found]
+    sizes = b"".join([_SIZE.pack(buffer.nbytes) for buffer in buffers])
+    return b"".join((_HEAD.pack(len(data), len(buffers)), sizes, data)), buffers
+
+
+def extent(head: bytes | bytearray | memoryview, start: int = 0) -> int:
+    """Bytes of what goes first, from its first HEAD_BYTES."""
+    size, count = _HEAD.unpack_from(head, start)
+    return HEAD_BYTES + int(count) * _SIZE.size + int(size)
+
+
+def buffers_of(first: bytes | bytearray | memoryview, start: int = 0) -> list[bytearray]:
+    """Room for the buffers that follow."""
+    _, count = _HEAD.unpack_from(first, start)
+    at = start + HEAD_BYTES
+    return [bytearray(_SIZE.unpack_from(first, at + k * _SIZE.size)[0]) for k in range(count)]
+
+
+def decode(first: bytes | bytearray | memoryview, buffers: Sequence[bytearray], start: int = 0) -> Any:
+    """The object."""
+    size, count = _HEAD.unpack_from(first, start)
+    at = start + HEAD_BYTES + count * _SIZE.size
+    return pickle.loads(memoryview(first)[at : at + size], buffers=buffers)
