@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes
 class _Canonical(pickle._Pickler):  # type: ignore[name-defined, misc]
     """pickle's own pickler in Python: the one in C cannot be told how to write strings and sets."""
 
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
 
     def __init__(self, out: io.BytesIO, persistent: Callable[[Any], Any] | None) -> None:
         super().__init__(out, 5)

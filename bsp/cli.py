@@ -17,10 +17,12 @@ _RUN_EXAMPLES = """\
 examples:
   bsprun -p 64 script.py --its own arguments     64 processes, on all cores of this machine
   bsprun -p 64 --predict script.py               what that would cost, before it runs
+  bsprun -p 64 --clones 2 --standby 2 script.py  the same answer while elements crash, hang and slow down
 """
 _RUN_STATUS = """\
 exit status: the program's own (the first non-zero sys.exit by superstep and pid); 1 after an exception
-or a mismatch between processes; 2 wrong usage; 130 after Ctrl-C, 143 after SIGTERM.
+or a mismatch between processes; 2 wrong usage; 3 a bundle of processes is lost (clones and checkpoints
+used up); 75 a checkpoint was written on SIGTERM; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 

@@ -51,7 +51,6 @@ class GlobalStream:
             self._gauss = state["gauss"] if state["has_gauss"] else None
             self._seen = self._mark()
 
-
     def state(self) -> tuple[Any, float | None]:
         """Where the stream stands; only while it is not in place."""
         return self.bits.state, self._gauss

@@ -285,7 +285,7 @@ class Arbiter:
         if not others:
             return False
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
-        self._note("restored", bundle=bundle, element=element, why=why, begins=True)
+        self._note("note", text=f"the clone of bundle {bundle} on element {element} is made anew: {why}")
         return True
 
     def degraded(self) -> list[int]:
@@ -329,7 +329,7 @@ class Arbiter:
         if host.role is Role.JOINING and progress.joined:
             role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
             self._replace(progress.bundle, element, host._replace(role=role))
-            self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep, begins=False)
+            self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep)
             return True
         if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
             self._warned.add((progress.bundle, host.since * 10000 + element))

@@ -107,6 +107,12 @@ class _Job:
         if asked.inject:
             check(parse(asked.inject), len(self.rows) + asked.standbys, job.nprocs)
         self.log = EventLog(asked.events)
+        self.view: Any = None
+        if asked.progress:
+            from bsp.faults.view import LiveView
+
+            self.view = LiveView()
+            self.log.subscribe(self.view.event)
         self.began = time.monotonic()
         self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
         os.makedirs(self.checkpoints, exist_ok=True)
@@ -171,6 +177,8 @@ class _Job:
             for number, handler in kept.items():
                 signal.signal(number, handler)
             self.log.close()
+            if self.view is not None:
+                self.view.close()
 
     def _signalled(self, number: int, frame: Any) -> None:
         self.signals.append(number)
@@ -283,6 +291,8 @@ class _Incarnation:
                 self._obey(self.arbiter.tick(now))
                 for peer in list(self.peers.values()):
                     self._flush(peer)
+                if self.all.view is not None:
+                    self.all.view.update(self.arbiter, now)
             elif time.monotonic() > until:
                 raise LaunchError(f"{len(self.peers)} of {self.count} elements appeared within {_START:g} s")
             if self._child.poll() is not None and not self.peers and not self.over:
@@ -452,8 +462,9 @@ class _Incarnation:
 
     def _print(self, data: bytes) -> None:
         try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
+            with self.all.view.aside() if self.all.view is not None else contextlib.nullcontext():
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
         except BrokenPipeError:  # nobody reads on
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         self.all.printed += len(data)
@@ -461,8 +472,9 @@ class _Incarnation:
     def _show_error(self, bundle: int, life: int, offset: int, data: bytes) -> None:
         shown = self.all.errors.get(bundle, 0)
         if offset + len(data) > shown:
-            sys.stderr.buffer.write(data[max(shown - offset, 0) :])
-            sys.stderr.buffer.flush()
+            with self.all.view.aside() if self.all.view is not None else contextlib.nullcontext():
+                sys.stderr.buffer.write(data[max(shown - offset, 0) :])
+                sys.stderr.buffer.flush()
             self.all.errors[bundle] = offset + len(data)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:

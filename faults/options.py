@@ -8,14 +8,11 @@ import sys
 from typing import Any
 
 from bsp.errors import LaunchError
-from bsp.faults.injection import parse
-from bsp.faults.messages import Limits
-from bsp.faults.nonstop import Resilience, run
 from bsp.launch import MOST_ELEMENTS_A_CORE, Launch, cores
 
 NAMES = (
     "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
-    "events",
+    "events", "resilience",
 )  # fmt: skip
 
 
@@ -31,6 +28,12 @@ def add(add: Any) -> None:
     add("--keep", type=int, metavar="K", help="checkpoints to keep (default 2)")
     add("--resume", metavar="DIR", help="go on from the last checkpoint there")
     add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
+    add("--resilience", choices=("auto",), help="choose clones, standbys and T as `bsp advise` does, from what follows")
+    add("--availability", type=float, metavar="A", help="with auto: the probability that no round is lost")
+    add("--rounds", type=int, default=1000, metavar="R", help="with auto: rounds of the run (default 1000)")
+    add("--round-seconds", type=float, default=1.0, metavar="S", help="with auto: length of a round (default 1)")
+    add("--mtbf", type=float, metavar="HOURS", help="with auto: mean time between the crashes of one element")
+    add("--times", metavar="FILE", help="with auto: measured round times, or a trace, that show how heavy tails are")
     add("--events", metavar="FILE.jsonl", help="log each fault, when it was seen, what was done")
 
 
@@ -39,8 +42,43 @@ def asked(options: argparse.Namespace) -> bool:
     return any(getattr(options, name) is not None for name in NAMES)
 
 
+def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
+    """`--resilience auto`: fill in what was not given; says what and why."""
+    from bsp.faults.advise import advise
+    from bsp.faults.measured import estimate_from
+
+    if options.mtbf is None and options.times is None:
+        parser.error("--resilience auto: say how often elements crash (--mtbf HOURS) or how late they are (--times)")
+    try:
+        estimate = None if options.times is None else estimate_from(options.times)
+        advice = advise(
+            job.elements, options.rounds, options.round_seconds, availability=options.availability or 0.9999,
+            mtbf_hours=options.mtbf, estimate=estimate,
+        )  # fmt: skip
+    except ValueError as wrong:
+        parser.error(f"--resilience auto: {wrong}")
+    plan = advice.choice
+    if options.availability is not None and not plan.reaches(options.availability):
+        plan = next((other for other in advice.plans if other.way == "clone"), plan)
+    print(f"bsprun: --resilience auto: {plan.name()}; P[a round is lost] = {plan.loss:.2g}", file=sys.stderr)
+    if options.clones is None:
+        options.clones = float(plan.clones)
+    if options.vertical is None:
+        options.vertical = plan.vertical
+    if options.standby is None:
+        options.standby = plan.standby
+    if options.tail_limit is None and plan.tail_limit is not None:
+        options.tail_limit = max(plan.tail_limit, 1.0)
+
+
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
     """Check them all, and run."""
+    from bsp.faults.injection import parse
+    from bsp.faults.messages import Limits
+    from bsp.faults.nonstop import Resilience, run
+
+    if options.resilience is not None:
+        choose(parser, options, job)
     clones = 1.0 if options.clones is None else options.clones
     vertical = 1 if options.vertical is None else options.vertical
     standbys = options.standby or 0
