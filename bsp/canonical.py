@@ -18,6 +18,9 @@ import numpy as np
 _PLAIN = (int, float, complex, bool, str, bytes, type(None), np.ndarray)  # nothing inside that could be met twice
 
 
+_PythonPickler: Any = pickle._Pickler
+
+
 def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:
     """The canonical pickle of a value; `persistent` as pickle's persistent_id."""
     if persistent is None and type(value) in _PLAIN and not (type(value) is np.ndarray and value.dtype.hasobject):
@@ -27,10 +30,10 @@ def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes
     return out.getvalue()
 
 
-class _Canonical(pickle._Pickler):  # type: ignore[name-defined, misc]
+class _Canonical(_PythonPickler):
     """pickle's own pickler in Python: the one in C cannot be told how to write strings and sets."""
 
-    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[type, Any]] = dict(_PythonPickler.dispatch)
 
     def __init__(self, out: io.BytesIO, persistent: Callable[[Any], Any] | None) -> None:
         super().__init__(out, 5)

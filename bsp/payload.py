@@ -77,9 +77,9 @@ canonical = False  # whether equal values must give equal pickles, as clones' do
 def dumps(value: Any) -> bytes:
     """A value's pickle."""
     if canonical:
-        from bsp.canonical import pickled
+        from bsp.canonical import pickled as canonical_pickle
 
-        return pickled(value)
+        return canonical_pickle(value)
     if not weighing:
         return pickle.dumps(value, 5)
     out = io.BytesIO()

@@ -106,7 +106,7 @@ class _Job:
         self.rows = place(job.elements, elements_for(job.elements, asked.clones), asked.vertical)
         if asked.inject:
             check(parse(asked.inject), len(self.rows) + asked.standbys, job.nprocs)
-        self.log = EventLog(asked.events)
+        self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: Any = None
         if asked.progress:
             from bsp.faults.view import LiveView

@@ -263,8 +263,8 @@ class Simulation:
         for element in range(len(self.nodes)):
             self.at(0.0, self._connect, element)
         self.at(0.0, self._tick_arbiter)
-        for when, what, element, much in self.schedule.faults:
-            self.at(when, self._strike, what, element, much)
+        for when, fault, element, much in self.schedule.faults:
+            self.at(when, self._strike, fault, element, much)
         queue = self._queue
         while queue:
             self.now, _, what, arguments = heapq.heappop(queue)

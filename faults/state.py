@@ -123,4 +123,4 @@ class _Named(pickle.Unpickler):
         if kind == "process":
             return handle(self._task) if where[0] == 0 else Process(self._task, context)
         coarray = context.coarrays[where[1]]
-        return coarray if kind == "coarray" else coarray.local  # type: ignore[union-attr]
+        return coarray if kind == "coarray" else coarray.local

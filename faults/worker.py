@@ -175,19 +175,19 @@ class AgentTransport:
     def _suffer(self, superstep: int, compute: float, out: dict[int, bytes]) -> float:
         """What `--inject` has for this worker in this superstep; its computing time, then."""
         for fault in self._faults:
-            if fault.kind == "tails":
+            if fault.kind == "tails" and fault.D is not None and fault.seed is not None:
                 factor = stretch(fault.D, fault.seed, self._me, superstep)
                 seconds = (fault.unit or compute) * (factor - 1)
                 time.sleep(seconds)
                 compute += seconds
             elif fault.kind == "slow" and fault.element == self._me and fault.lasts(superstep):
-                seconds = compute * (fault.factor - 1)
+                seconds = compute * ((fault.factor or 1.0) - 1)
                 time.sleep(seconds)
                 compute += seconds
             elif fault.superstep != superstep or not self._first:
                 continue
             elif fault.kind == "exit" and fault.worker == self._me:
-                os._exit(fault.status)
+                os._exit(fault.status or 0)
             elif fault.kind == "flip" and self._flips(fault):
                 for b, data in out.items():
                     out[b] = data[:-1] + bytes([data[-1] ^ 1])
@@ -348,7 +348,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         bundle, number = asked.bundle, asked.life
         profile = settings.get("machine")
         machine = DEFAULT if profile is None else to_machine(profile)
-        sys.stderr = _Errors(transport)  # type: ignore[assignment]
+        sys.stderr = _Errors(transport)
         try:
             script = load(list(program))
         except (OSError, SyntaxError, ValueError, ImportError) as error:

@@ -1,0 +1,196 @@
+"""The second line on real processes: the whole machine is lost, the job goes on from its last checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.jobs
+
+BSPRUN = str(Path(sys.executable).with_name("bsprun"))
+KILLS = 50 if os.environ.get("BSP_REPEAT") else 4
+
+PROGRAM = """
+import sys, time
+import numpy as np
+import bsp
+
+proc = bsp.process()
+data = proc.rng.normal(size=50)                      # a prologue with traffic
+mean = proc.allreduce(data.sum()) / (50 * proc.nprocs)
+ring = proc.coarray(2)
+state = bsp.State(beta=np.zeros(3), seen=[])
+for k in proc.rounds(int(sys.argv[1]), state):
+    time.sleep(0.005)
+    ring.put((proc.pid + 1) % proc.nprocs, [k, state.beta[0]])
+    total = proc.allreduce(np.array([ring.local.sum(), proc.rng.random(), mean]))
+    state.beta = 0.5 * state.beta + total
+    if k % 7 == 0:
+        state.seen.append(k)
+    if k % 20 == 0:
+        print(f"round {k} process {proc.pid}: {state.beta[0].hex()}")
+print(f"end {proc.pid}: {' '.join(b.hex() for b in state.beta.tolist())} {len(state.seen)}")
+"""
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("resume") / "train.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(script: Path) -> str:
+    """What the plain engine prints."""
+    return bsprun("-p", "4", "-n", "2", script, "150").stdout
+
+
+def bsprun(*arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BSPRUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+
+
+def last_lines(text: str) -> list[str]:
+    """How the program ended on each process: what a resumed job has to print, whatever was printed before."""
+    return [line for line in text.splitlines() if line.startswith("end")]
+
+
+def kill_everything(job: subprocess.Popen[str]) -> None:
+    """The machine is gone: bsprun, launcher, agents, workers, at once."""
+    family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    job.communicate()
+    psutil.wait_procs(family, timeout=5)
+
+
+def wait_for(path: Path, word: str, job: subprocess.Popen[str], times: int = 1) -> None:
+    """Until an event has been logged so often; the job's own end is the deadline."""
+    while job.poll() is None:
+        if path.exists() and path.read_text().count(f'"kind": "{word}"') >= times:
+            return
+        time.sleep(0.01)
+
+
+def test_after_sigkill_of_everything_at_random_moments_a_resumed_job_ends_alike(
+    script: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    """Each life is killed at a random moment after its first checkpoint; the last one ends with the same bytes."""
+    rng = random.Random(4)
+    folder = tmp_path / "checkpoints"
+    resumed = 0
+    for k in range(KILLS):
+        events = tmp_path / f"events-{k}.jsonl"
+        options = ["--resume", folder] if folder.exists() and list(folder.glob("*/manifest.json")) else []
+        resumed += bool(options)
+        job = subprocess.Popen(
+            list(map(str, [BSPRUN, "-p", 4, "-n", 2, "--clones", 1 + k % 2, "--checkpoint", folder, "--every", 3,
+                           "--events", events, *options, script, 150])),
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        wait_for(events, "checkpoint", job, rng.randrange(1, 4))
+        until = time.monotonic() + rng.random() * 0.05
+        while time.monotonic() < until and job.poll() is None:
+            pass
+        if job.poll() is None:
+            kill_everything(job)
+        else:
+            assert job.communicate()[0].endswith("\n".join(last_lines(undisturbed)) + "\n")
+            for old in folder.iterdir():  # it has ended: begin again
+                for file in old.iterdir():
+                    file.unlink()
+                old.rmdir()
+    assert resumed >= KILLS // 3
+    if not list(folder.glob("*/manifest.json")):
+        return
+    done = bsprun("-p", 4, "-n", 2, "--resume", folder, script, 150)
+    assert (done.returncode, last_lines(done.stdout)) == (0, last_lines(undisturbed)), done.stderr
+    assert undisturbed.endswith(done.stdout[-len(done.stdout) // 2 :])
+
+
+def test_sigterm_writes_a_checkpoint_and_ends_with_75_and_the_two_halves_are_the_whole(
+    script: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    events, folder = tmp_path / "events.jsonl", tmp_path / "checkpoints"
+    job = subprocess.Popen(
+        list(map(str, [BSPRUN, "-p", 4, "-n", 2, "--clones", 2, "--checkpoint", folder, "--every", 10,
+                       "--events", events, script, 150])),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(events, "checkpoint", job)
+    job.send_signal(signal.SIGTERM)
+    out, said = job.communicate(timeout=30)
+    assert job.returncode == 75, said
+    assert "go on with --resume" in said
+    rest = bsprun("-p", 4, "-n", 2, "--resume", folder, script, 150)
+    assert rest.returncode == 0, rest.stderr
+    assert out + rest.stdout == undisturbed
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
+def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
+    script: Path, undisturbed: str, tmp_path: Path, damage: str
+) -> None:
+    folder, events = tmp_path / "checkpoints", tmp_path / "events.jsonl"
+    whole = bsprun("-p", 4, "-n", 2, "--checkpoint", folder, "--every", 40, "--events", events, script, 150)
+    assert whole.returncode == 0, whole.stderr
+    before, newest = sorted(path.name for path in folder.iterdir())
+    part = next((folder / newest).glob("part-000001-*"))
+    data = bytearray(part.read_bytes())
+    if damage == "truncated":
+        part.write_bytes(data[: len(data) // 2])
+    elif damage == "flipped":
+        data[len(data) // 3] ^= 4
+        part.write_bytes(data)
+    else:
+        manifest = folder / newest / "manifest.json"
+        other = tmp_path / "other.py"
+        other.write_text(PROGRAM + "\n# another program\n")
+        elsewhere = tmp_path / "elsewhere"
+        again = bsprun("-p", 4, "-n", 2, "--checkpoint", elsewhere, "--every", 40, other, 150)
+        assert again.returncode == 0
+        manifest.write_bytes((elsewhere / newest / "manifest.json").read_bytes())
+    rest = bsprun("-p", 4, "-n", 2, "--resume", folder, "--events", events, script, 150)
+    assert rest.returncode == 0, rest.stderr
+    assert f"{newest} refused" in rest.stderr
+    assert undisturbed.endswith(rest.stdout) and last_lines(rest.stdout) == last_lines(undisturbed)
+    log = [json.loads(line) for line in events.read_text().splitlines()]
+    assert log[-1]["kind"] == "ended"
+    assert before < newest
+
+
+def test_nothing_to_resume_is_one_clear_error(script: Path, tmp_path: Path) -> None:
+    none = bsprun("-p", 2, "-n", 2, "--resume", tmp_path / "nowhere", script, 5)
+    assert (none.returncode, none.stdout) == (2, "")
+    assert "there is no such folder" in none.stderr
+    (tmp_path / "empty").mkdir()
+    empty = bsprun("-p", 2, "-n", 2, "--resume", tmp_path / "empty", script, 5)
+    assert empty.returncode == 2
+    assert "no checkpoint" in empty.stderr
+
+
+def test_a_lost_bundle_goes_on_from_the_last_checkpoint_inside_the_same_bsprun(
+    script: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    """Both clones of bundle 1 die in one superstep; without a checkpoint that is status 3."""
+    events = tmp_path / "events.jsonl"
+    options = ["-p", 4, "-n", 2, "--clones", 2, "--inject", "kill:element=1,superstep=90;kill:element=3,superstep=90"]
+    saved = bsprun(*options, "--checkpoint", tmp_path / "c", "--every", 10, "--events", events, script, 150)
+    assert (saved.returncode, saved.stdout) == (0, undisturbed), saved.stderr
+    kinds = [json.loads(line)["kind"] for line in events.read_text().splitlines()]
+    assert kinds.count("lost") == 1 and kinds.count("resumed") == 1
+    lost = bsprun(*options, script, 150)
+    assert lost.returncode == 3
+    assert "BundleLost: processes 2-3 (bundle 1), superstep" in lost.stderr
+    assert undisturbed.startswith(lost.stdout)
