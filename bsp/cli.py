@@ -17,7 +17,11 @@ _RUN_EXAMPLES = """\
 examples:
   bsprun -p 64 script.py --its own arguments     64 processes, on all cores of this machine
   bsprun -p 64 --predict script.py               what that would cost, before it runs
-  bsprun -p 64 --clones 2 --standby 2 script.py  the same answer while elements crash, hang and slow down
+"""
+_NONSTOP_EXAMPLES = """\
+examples:
+  bsprun -p 64 --clones 2 --standby 2 train.py     the same answer while elements crash, hang and slow down
+  bsprun -p 64 --checkpoint DIR --every 100 train.py     one copy, and a second line; later: --resume DIR
 """
 _RUN_STATUS = """\
 exit status: the program's own (the first non-zero sys.exit by superstep and pid); 1 after an exception
@@ -79,12 +83,26 @@ def _run_parser() -> Parser:
     add("--trace-format", choices=("bsp", "perfetto"), default="bsp", help="of --trace (default bsp)")
     add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
     add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
-    _nonstop().add(parser.add_argument_group("a job that survives crashes, hangs and stragglers").add_argument)
+    add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: a job that survives faults")
+    _nonstop().add(parser, shown=False)
     add("--hostfile", metavar="FILE", help="machines to run on, for mpiexec")
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
     add("--show", action="store_true", help="print the command line that would run, and end")
     add("--version", action="version", version=_version())
     return parser
+
+
+class _HelpNonstop(argparse.Action):
+    """The other half of the options, on a screen of their own."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser = Parser(
+            prog="bsprun", add_help=False, usage=parser.usage, description=_NONSTOP_EXAMPLES, epilog=_RUN_STATUS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        _nonstop().add(parser, shown=True)
+        parser.print_help()
+        parser.exit()
 
 
 def _nonstop() -> Any:
@@ -100,7 +118,18 @@ def _version() -> str:
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """bsprun's own options, and the program with everything behind it, untouched."""
-    flags = {"--check", "--show", "--version", "-h", "--help", "--predict", "--abstract", "--json", "--progress"}
+    flags = {
+        "--check",
+        "--show",
+        "--version",
+        "-h",
+        "--help",
+        "--predict",
+        "--abstract",
+        "--json",
+        "--progress",
+        "--help-nonstop",
+    }
     own: list[str] = []
     k = 0
     while k < len(arguments):

@@ -16,8 +16,12 @@ NAMES = (
 )  # fmt: skip
 
 
-def add(add: Any) -> None:
-    """To bsprun's parser."""
+def add(parser: argparse.ArgumentParser, shown: bool) -> None:
+    """To bsprun's parser; most people never need them, so its help names them only when asked."""
+
+    def add(*names: str, help: str, **rest: Any) -> None:
+        parser.add_argument(*names, help=help if shown else argparse.SUPPRESS, **rest)
+
     add("--clones", type=float, metavar="HC", help="copies of every process on elements of their own (2, 1.5, ...)")
     add("--vertical", type=int, metavar="VC", help="instances an element keeps, the others passive (default 1)")
     add("--standby", type=int, metavar="S", help="elements that wait to take a place (default 0)")
