@@ -15,7 +15,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-_PLAIN = (int, float, complex, bool, str, bytes, type(None), np.ndarray)  # nothing inside that could be met twice
+_PLAIN = (
+    int,
+    float,
+    complex,
+    bool,
+    str,
+    bytes,
+    type(None),
+)  # nothing inside that could be met twice
 
 
 _PythonPickler: Any = pickle._Pickler
@@ -23,7 +31,7 @@ _PythonPickler: Any = pickle._Pickler
 
 def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:
     """The canonical pickle of a value; `persistent` as pickle's persistent_id."""
-    if persistent is None and type(value) in _PLAIN and not (type(value) is np.ndarray and value.dtype.hasobject):
+    if persistent is None and type(value) in _PLAIN:
         return pickle.dumps(value, 5)
     out = io.BytesIO()
     _Canonical(out, persistent).dump(value)
@@ -51,6 +59,13 @@ class _Canonical(_PythonPickler):
         return super().save(obj, save_persistent_id)
 
 
+def _save_array(pickler: _Canonical, value: np.ndarray) -> None:
+    """An array without gaps: with them it would be written otherwise than the copy that a newcomer has."""
+    if not value.flags.forc:
+        value = np.ascontiguousarray(value)
+    pickler.save_reduce(*value.__reduce_ex__(5), obj=value)
+
+
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:
     pickler.save_reduce(set, (sorted(value, key=pickled),), obj=value)
 
@@ -59,5 +74,6 @@ def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
     pickler.save_reduce(frozenset, (sorted(value, key=pickled),), obj=value)
 
 
+_Canonical.dispatch[np.ndarray] = _save_array
 _Canonical.dispatch[set] = _save_set
 _Canonical.dispatch[frozenset] = _save_frozenset

@@ -110,6 +110,9 @@ class Agent:
 
     def run(self) -> None:
         """Until bsprun, or the end of bsprun, says so."""
+        for fault in self._faults if self.element == 0 else ():
+            if fault.kind in ("drop", "delay", "duplicate"):
+                self._post(Note("injected", {"fault": str(fault), "element": None, "superstep": 0}))
         selector = self._selector
         for what in (self._peers.bell, self._forks, self._bsprun):
             selector.register(what, selectors.EVENT_READ, what)
@@ -203,7 +206,7 @@ class Agent:
         for message in messages:
             if worker.life not in self._workers:
                 return
-            if isinstance(message, Erred):
+            if isinstance(message, (Erred, Note)):
                 self._post(message)
                 continue
             if isinstance(message, Submitted) and self._faults:

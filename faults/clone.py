@@ -46,6 +46,8 @@ class Clone:
         self.finals: list[Snapshot] = []
         self.snapshot: Snapshot | None = None
         self.head = -1
+        self.states: dict[int, bytes] = {}  # digests of its latest states, by head
+        self.late_siblings: tuple[int, set[int]] = (-1, set())  # in this superstep
         self.superstep = 0
         self.pins: dict[int, Handover] = {}
         # the worker

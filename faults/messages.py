@@ -92,6 +92,7 @@ class Announce(NamedTuple):
     mark: int | None
     view: int
     packets: tuple[tuple[int, Packet], ...]  # (bundle they are for, ...)
+    state: bytes = b""  # digest of the state at `head`, if it was taken
 
 
 class Data(NamedTuple):
@@ -189,7 +190,7 @@ class Progress(NamedTuple):
 
 
 class Divergence(NamedTuple):
-    """Clones of one bundle that announced different bytes."""
+    """Clones of one bundle that announced different bytes, or (exchange: -1 - head) came to a head in other states."""
 
     bundle: int
     exchange: int

@@ -233,6 +233,7 @@ class _Incarnation:
         self._end_at: float | None = None
         self._started = False
         self._half_line = b""
+        self._warned: set[int] = set()  # bundles whose lateness has been told
 
     # ------------------------------------------------------------------------------ start
 
@@ -448,7 +449,9 @@ class _Incarnation:
             elif isinstance(effect, Corrupt):
                 found = effect.found
                 told = ", ".join(f"element {e}: {d.hex()[:8]}" for e, d in found.votes if e >= 0)
-                self._lose(f"its clones computed different bytes ({told})", found.bundle, found.superstep, "Corruption")
+                what = "computed different bytes" if found.exchange >= 0 else "came to a round in different states"
+                why = f"its clones {what} ({told}); faulty hardware, or a program that is not deterministic"
+                self._lose(f"{why} (bsprun --check tells)", found.bundle, found.superstep, "Corruption")
         if self._purpose is None and not self.over and self._end_at is None and self._may_refresh():
             self._hold("refresh")
 
@@ -481,6 +484,9 @@ class _Incarnation:
         if kind == "checkpoint" and "error" in fields:
             self.all.say(f"warning: no checkpoint at superstep {fields['superstep']}: {fields['error']}")
             self._obey(self.arbiter.committed(self._now(), max((w[2] for w in self.arbiter.orders.writes), default=-1)))
+        if fields.pop("warning", False) and fields["bundle"] not in self._warned:
+            self._warned.add(fields["bundle"])
+            self.all.say(f"warning: {fields['text']} (more of these are in --events)")
         if kind == "degraded":
             self.all.say(
                 f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left, "

@@ -80,6 +80,7 @@ from bsp.faults.messages import (
     Wrote,
 )
 
+_KEPT_STATES = 16  # heads whose states' digests are remembered for siblings
 _KEPT_VOTES = 256  # exchanges whose digests are remembered for siblings that come later
 _JUMP = 0.5  # seconds without a tick that count as a jump of the clock, or the half of a smaller limit
 
@@ -398,7 +399,7 @@ class Member:
             message = Announce(
                 clone.bundle, event.exchange, event.superstep, event.compute,
                 event.sets_min and clone.role is not Role.PASSIVE, event.digest, clone.head, mark,
-                self.view.number, tuple(packets),
+                self.view.number, tuple(packets), clone.states.get(clone.head, b""),
             )  # fmt: skip
             if element != self.element or packets:
                 self._do(Send(element, message))
@@ -420,6 +421,7 @@ class Member:
             self._take_mark(bundle, sender, message.mark, message.view)
             self._heads[bundle, sender] = message.head
             self._vote(bundle, exchange, message.superstep, sender, message.digest)
+            self._compare_states(message, sender)
         for dest, packet in message.packets:
             clone = self.clones.get(dest)
             if clone is None or exchange < clone.complete:
@@ -577,6 +579,18 @@ class Member:
         if len(votes) > 1 and len(set(votes.values())) > 1:
             self._diverged(Divergence(bundle, exchange, superstep, tuple(sorted(votes.items()))))
 
+    def _compare_states(self, message: Announce, sender: int) -> None:
+        """Siblings that come to one head come in one state."""
+        clone = self.clones.get(message.bundle)
+        mine = clone.states.get(message.head) if clone is not None else None
+        if mine and message.state and mine != message.state and not self._is_joining(message.bundle, sender):
+            votes = {self.element: mine, sender: message.state}
+            where = message.bundle, -1 - message.head
+            known = self._divergences.get(where)
+            if known is not None:
+                votes = {**dict(known.votes), **votes}
+            self._diverged(Divergence(*where, message.superstep, tuple(sorted(votes.items()))))
+
     def _diverged(self, found: Divergence) -> None:
         key = found.bundle, found.exchange
         if self._divergences.get(key) != found:
@@ -611,6 +625,9 @@ class Member:
         clone.superstep = passed.superstep
         clone.passed(passed)
         if passed.data is not None:
+            clone.states[passed.head] = passed.digest
+            if len(clone.states) > _KEPT_STATES:
+                del clone.states[min(clone.states)]
             every = self.limits.every
             new = passed.head > max(clone.pins, default=-1)
             if every and passed.round and passed.round % every == 0 and not passed.final and new:
@@ -763,7 +780,7 @@ class Member:
                 return None
             known = self._min_time.get(max(self._min_time, default=-1), 0.0)
             return self._front[1] + limit * max(known, self.limits.floor)
-        if clone.computing_since is None:
+        if clone.computing_since is None or clone.position == 0:  # a new worker's first computation is its start
             return None
         least = self._min_time.get(clone.superstep)
         if least is None:
@@ -775,13 +792,30 @@ class Member:
         clone.tails += 1
         self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep)
         for host in self.view.hosts[clone.bundle]:
-            if host.role is Role.PASSIVE:
+            if host.element != self.element:
                 self._do(Send(host.element, Tail(clone.bundle, clone.superstep)))
+        self._count_late(clone, clone.superstep, self.element)
 
     def _tail(self, message: Tail, sender: int) -> None:
         clone = self.clones.get(message.bundle)
         if clone is not None and clone.role is Role.PASSIVE:
             self._activate(clone, "a tail")
+        elif clone is not None:
+            self._count_late(clone, message.superstep, sender)
+
+    def _count_late(self, clone: Clone, superstep: int, element: int) -> None:
+        """N5: when all are late, it is the work that takes so long: nobody is, and somebody should know."""
+        known, late = clone.late_siblings
+        if superstep != known:
+            if superstep < known:
+                return
+            late = set()
+        late.add(element)
+        clone.late_siblings = superstep, late
+        live = self.view.live(clone.bundle)
+        if late >= set(live) and live[0] == self.element:
+            what = f"all clones of bundle {clone.bundle} are late in superstep {superstep}: the limit is lifted for it"
+            self._note("note", bundle=clone.bundle, text=what, warning=True)
 
     def _activate(self, clone: Clone, why: str) -> None:
         """A pull: the passive clone computes until its next head, or on, if it is the only one."""

@@ -28,11 +28,12 @@ from bsp.cost.model import DEFAULT
 from bsp.element import Element
 from bsp.faults.forks import Fork
 from bsp.faults.injection import Fault, parse, stretch
-from bsp.faults.messages import Answer, Asks, Deliver, Ended, Head, Once, Packet, Printed, Snapshot, Submitted
+from bsp.faults.messages import Answer, Asks, Deliver, Ended, Head, Note, Once, Packet, Printed, Snapshot, Submitted
 from bsp.faults.state import capture, nothing_queued, restore
 from bsp.faults.wire import Wire
 from bsp.header import Header
 from bsp.job import executing, explanation, load
+from bsp.rounds import State
 from bsp.task import Call, Task
 from bsp.transport import Blocks
 from bsp.world import hosting
@@ -67,6 +68,8 @@ class AgentTransport:
         self._time: tuple[int, float] | None = None
         self._faults = [fault for fault in faults if fault.kind in _HERE]
         self._me, self._first = asked.element, asked.first
+        self._told = not asked.first
+        self.states: dict[int, State | None] = {}  # of the processes here, at the last head
 
     # ---------------------------------------------------------------------- the exchange
 
@@ -175,6 +178,8 @@ class AgentTransport:
     def _suffer(self, superstep: int, compute: float, out: dict[int, bytes]) -> float:
         """What `--inject` has for this worker in this superstep; its computing time, then."""
         for fault in self._faults:
+            if fault.kind in ("tails", "slow") and not self._told:
+                self._tell_injected(fault, superstep)
             if fault.kind == "tails" and fault.D is not None and fault.seed is not None:
                 factor = stretch(fault.D, fault.seed, self._me, superstep)
                 seconds = (fault.unit or compute) * (factor - 1)
@@ -187,11 +192,21 @@ class AgentTransport:
             elif fault.superstep != superstep or not self._first:
                 continue
             elif fault.kind == "exit" and fault.worker == self._me:
+                self._tell_injected(fault, superstep)
                 os._exit(fault.status or 0)
             elif fault.kind == "flip" and self._flips(fault):
+                self._tell_injected(fault, superstep)
+                if fault.what == "state":
+                    flip_state(self.states[fault.process or 0])
+                    continue
                 for b, data in out.items():
                     out[b] = data[:-1] + bytes([data[-1] ^ 1])
+        self._told = True
         return compute
+
+    def _tell_injected(self, fault: Fault, superstep: int) -> None:
+        if fault.kind != "slow" or fault.element == self._me:
+            self.wire.send(Note("injected", {"fault": str(fault), "element": self._me, "superstep": superstep}))
 
     def _flips(self, fault: Fault) -> bool:
         assert self.element is not None
@@ -199,6 +214,17 @@ class AgentTransport:
 
 
 _HERE = ("tails", "slow", "exit", "flip")
+
+
+def flip_state(state: State | None) -> None:
+    """One bit of the first number in a State."""
+    for name, value in vars(state or State()).items():
+        if isinstance(value, np.ndarray) and value.nbytes:
+            value.reshape(-1).view(np.uint8)[0] ^= 1
+            return
+        if isinstance(value, float):
+            setattr(state, name, float(np.nextafter(value, np.inf)))
+            return
 
 
 def _joined(blocks: Sequence[np.ndarray]) -> Any:
@@ -223,6 +249,7 @@ class WorkerRecovery:
         element = transport.element
         assert place is not None and element is not None
         transport.heads += 1
+        transport.states = {task.pid: task.place.state for task in tasks if task.place is not None}
         if place.entry:
             self._start = transport.exchange
         data = self._capture(tasks) if self._due(tasks) else None
@@ -323,13 +350,14 @@ class _Errors:
     encoding = "utf-8"
 
 
-def _raise_in(task: Task, faults: Sequence[Fault]) -> None:
+def _raise_in(task: Task, faults: Sequence[Fault], transport: AgentTransport) -> None:
     """`--inject raise`: an exception out of the script's next boundary in these supersteps."""
     wanted = {fault.superstep for fault in faults}
     boundary = task.boundary
 
     def raising(call: Call) -> int:
         if task.element.superstep in wanted:
+            transport._tell_injected(faults[0], task.element.superstep)
             raise RuntimeError(f"injected in superstep {task.element.superstep}")
         return boundary(call)
 
@@ -361,7 +389,8 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
             transport.element = hosted
             hosted.host(executing(script.code), script.main_module)
             if asked.first:
-                _raise_in(hosted.tasks[0], [f for f in faults if f.kind == "raise" and f.worker == asked.element])
+                mine = [f for f in faults if f.kind == "raise" and f.worker == asked.element]
+                _raise_in(hosted.tasks[0], mine, transport)
             with hosting(hosted):
                 verdict = hosted.run()
             wire.send(Ended(bundle, number, pickled((verdict.status, explanation(verdict)))))
