@@ -16,9 +16,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from bsp.faults.messages import (
+    END_COMPARED,
     Commit,
     Corrupt,
     Divergence,
@@ -41,6 +43,7 @@ from bsp.faults.messages import (
     View,
 )
 
+_KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
 _JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
 
 
@@ -65,15 +68,19 @@ class Arbiter:
         self._supersteps = [0] * self.bundles  # that some clone has reached
         self.orders = Orders(self.view)
         self.over = False
+        self._orders_sent = 0
         self._effects: list[Any] = []
         self._now = 0.0
         self._ticked: float | None = None
         self._heard: dict[int, float] = {}
         self._fenced: set[int] = set()
         self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
+        self._anew: dict[tuple[int, int], int] = {}  # (bundle, element): made anew when it had announced so far
         self._settled: set[tuple[int, int]] = set()
         self._raised: set[tuple[int, int]] = set()
         self.once: dict[Token, bytes] = {}
+        self._clock_reads: list[Token] = []
+        self._times: dict[int, float] = {}  # the latest of them, by superstep
         self._callers: dict[Token, tuple[int, int]] = {}
         self._ended_at: float | None = None
         self._beat_at = 0.0
@@ -88,6 +95,9 @@ class Arbiter:
         if element in self.dead or self.over:
             return []
         self._heard[element] = now
+        known = self.reports.get(element)
+        if known is not None and 0 < report.number < known.number:
+            return []
         self.reports[element] = report
         changed = False
         for progress in report.clones:
@@ -152,20 +162,32 @@ class Arbiter:
         known = self.once.get(token)
         if known is None and token[0] == "time":
             known = self.once[token] = self._agreed_time(token)
+            self._clock_reads.append(token)
+            if len(self._clock_reads) > 2 * _KEPT_TIMES:  # the first ones may be asked for again by any newcomer
+                del self.once[self._clock_reads.pop(_KEPT_TIMES)]
         elif known is None and value is not None:
             known = self.once[token] = value
         if known is not None:
-            self._effects.append(Reply(element, Once(bundle, token, known)))
+            stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
+            for each in sorted(stand | {element}):  # nobody waits for his next report
+                self._effects.append(Reply(each, Once(bundle, token, known)))
             return
         holder = self._callers.get(token)
         if holder is None or holder[0] in self.dead or (holder[0] == element and holder[1] <= life):
             self._callers[token] = element, life
             self._effects.append(Reply(element, Once(bundle, token, None)))
 
+    def _stands(self, bundle: int, host: Host, token: Token) -> bool:
+        said = self._progress(bundle, host)
+        return said is not None and said.once is not None and said.once[0] == token
+
     def _agreed_time(self, token: Token) -> bytes:
         """The clock when the first one asks, but never later than at a later superstep."""
-        later = [struct.unpack("<d", t)[0] for k, t in self.once.items() if k[0] == "time" and k[2] > token[2]]
-        return struct.pack("<d", min([self._now, *later]))
+        later = [t for superstep, t in self._times.items() if superstep > token[2]]
+        self._times[token[2]] = agreed = min([self._now, *later])
+        if len(self._times) > _KEPT_TIMES:
+            del self._times[next(iter(self._times))]
+        return struct.pack("<d", agreed)
 
     def hold(self, now: float) -> list[Any]:
         """Stop everybody at a head, with a checkpoint of it (N13)."""
@@ -200,11 +222,11 @@ class Arbiter:
 
     def _order(self) -> None:
         self._beat_at = self._now + self.limits.beat
-        self._effects.append(Order(self.orders))
+        self._orders_sent += 1
+        self._effects.append(Order(replace(self.orders, number=self._orders_sent)))
 
     def _set(self, **changes: Any) -> None:
-        known = {name: getattr(self.orders, name) for name in Orders.__dataclass_fields__}
-        self.orders = Orders(**{**known, **changes})
+        self.orders = replace(self.orders, **changes)
 
     # ------------------------------------------------------------------------------- views
 
@@ -279,11 +301,13 @@ class Arbiter:
     def _refresh(self, bundle: int, element: int, why: str) -> bool:
         """Give a clone a sibling's state; not the last holder (N5)."""
         host = self._host(bundle, element)
-        if host is None or host.role is Role.JOINING:
+        if host is None:
             return False
         others = [h for h in self.view.hosts[bundle] if h.element != element and h.role is Role.LIVE]
         if not others:
             return False
+        said = self._progress(bundle, host)
+        self._anew[bundle, element] = said.exchange if said is not None else 0
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
         self._note("note", text=f"the clone of bundle {bundle} on element {element} is made anew: {why}")
         return True
@@ -351,13 +375,20 @@ class Arbiter:
             return False
         votes = self._votes.setdefault(key, {})
         votes.update(found.votes)
+        for element in [
+            e for e in votes if found.exchange < self._anew.get((found.bundle, e if e >= 0 else -1 - e), 0)
+        ]:
+            del votes[element]  # said by the clone that was there before it was made anew
         live = self.view.live(found.bundle)
-        present = {e: d for e, d in votes.items() if (e if e >= 0 else -1 - e) in live}
-        if len(set(present.values())) < 2:
+        present = {element: votes[element] for element in live if element in votes}
+        # one whose worker, run again, says other than before: what was said first has been used
+        wavering = {element for element in present if votes.get(-1 - element, present[element]) != present[element]}
+        if len(set(present.values())) < 2 and not wavering:
             return False
         counts = Counter(present.values()).most_common()
-        if len(present) >= 3 and counts[0][1] > counts[1][1]:
-            wrong = sorted({e if e >= 0 else -1 - e for e, d in present.items() if d != counts[0][0]})
+        agreed = counts[0][1] >= 2 and (len(counts) == 1 or counts[0][1] > counts[1][1])
+        if agreed and (len(counts) == 1 or len(present) >= 3):
+            wrong = sorted({element for element, digest in present.items() if digest != counts[0][0]} | wavering)
             self._settled.add(key)
             changed = False
             for element in wrong:
@@ -384,22 +415,31 @@ class Arbiter:
                 only = next(iter(raised))
                 if only is not None:
                     self._raised.add((bundle, only[0]))
+            elif None not in raised and len({at[0] for at in raised if at is not None}) == 1:
+                differ = [(host.element, p) for host, p in zip(live, said, strict=True) if p is not None]
+                votes = tuple((element, p.raised[1]) for element, p in differ if p.raised is not None)
+                exchange, superstep = next(iter(raised))[0], differ[0][1].superstep  # type: ignore[index]
+                self._effects.append(Corrupt(Divergence(bundle, exchange, superstep, votes)))
+                self.over = True
+                return False
         if len(self._raised) != len(before.raised):
             self._set(raised=tuple(sorted(self._raised)))
         hold = self.orders.hold
-        if hold is not None and hold.target is None:
+        if hold is not None:
             named = [self._named(bundle) for bundle in range(self.bundles)]
             known = [head for head in named if head is not None]
-            if len(known) == self.bundles:
-                self._set(hold=Hold(hold.number, max(known)))
+            if len(known) == self.bundles and (hold.target is None or max(known) > hold.target):
+                self._set(hold=Hold(hold.number, max(known)))  # later, if nobody could keep a state where it was
                 self._note("held", head=max(known))
         self._arrange_checkpoint()
         return self.orders != before
 
     def _named(self, bundle: int) -> int | None:
-        """The furthest head at which a live clone of a bundle stands held."""
+        """The head that a bundle can be held at: that of the live clone which is furthest back, when all are known."""
         said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
         heads = [p.held for p in said if p is not None and p.held is not None]
+        if self.orders.hold is not None and self.orders.hold.target is not None:
+            return min(heads) if len(heads) == len(said) and heads else self.orders.hold.target
         return max(heads) if heads else None
 
     def _arrange_checkpoint(self) -> None:
@@ -429,7 +469,10 @@ class Arbiter:
                 if writers != self.orders.writes:
                     self._set(writes=writers)
                 return
-            self._set(writes=(), released=max(head, self.orders.released))  # whoever kept it is gone
+            # whoever kept it is gone; under a hold somebody else will keep it
+            hold = self.orders.hold
+            held = hold is not None and hold.target is not None and head >= hold.target
+            self._set(writes=(), released=self.orders.released if held else max(head, self.orders.released))
         common = set.intersection(*[set(by_head) for by_head in pinned])
         fresh = [head for head in common if head > max(self.orders.released, self._committing)]
         if fresh:
@@ -457,12 +500,24 @@ class Arbiter:
         digests: list[bytes] = []
         complete = True
         for bundle in range(self.bundles):
-            said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
-            ended = [p.ended for p in said if p is not None and p.ended is not None and p.said <= self.orders.printed]
-            complete = complete and len(ended) == len(said)
+            hosts = [host for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
+            said = [(host, self._progress(bundle, host)) for host in hosts]
+            ended = [
+                (host, p.ended)
+                for host, p in said
+                if p is not None and p.ended is not None and p.said <= self.orders.printed
+            ]
+            live = {host.element for host in hosts if host.role is Role.LIVE}
+            complete = complete and live <= {host.element for host, _ in ended}
             if not ended:
                 return
-            digests.append(ended[0])
+            counts = Counter(digest[:END_COMPARED] for _, digest in ended).most_common(2)
+            if len(counts) > 1 and (counts[0][1] < 2 or counts[0][1] == counts[1][1]):
+                votes = tuple((host.element, digest) for host, digest in ended)
+                self._effects.append(Corrupt(Divergence(bundle, 0, self._last_superstep(bundle), votes)))
+                self.over = True
+                return
+            digests.append(next(digest for _, digest in ended if digest[:END_COMPARED] == counts[0][0]))
         if self._ended_at is None:
             self._ended_at = self._now
         if complete or self._now >= self._ended_at + self.limits.linger:

@@ -9,6 +9,8 @@ holds what went out until every clone it is for has it (rule N4).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bsp.faults.messages import Divergence, Handover, Head, Packet, Role, Snapshot, Submitted, Token
 
 
@@ -35,7 +37,7 @@ class Clone:
         self.complete = 0  # of all exchanges below, every packet is here or was
         self.votes: dict[tuple[int, int], dict[bytes, Ballot]] = {}  # (exchange, source), by digest, until accepted
         self.offers: dict[tuple[int, int], list[int]] = {}  # who announced a large packet
-        self.gone: set[int] = set()  # elements that do not have what is missing any more
+        self.gone: set[tuple[int, int]] = set()  # (source, element) that does not have what is missing any more
         # out
         self.sent: dict[int, dict[int, Packet]] = {}
         self.digests: dict[int, bytes] = {}
@@ -49,6 +51,7 @@ class Clone:
         self.states: dict[int, bytes] = {}  # digests of its latest states, by head
         self.late_siblings: tuple[int, set[int]] = (-1, set())  # in this superstep
         self.superstep = 0
+        self.task: int | None = None  # the superstep it computes, if nobody has yet in its place
         self.pins: dict[int, Handover] = {}
         # the worker
         self.has_state = role is not Role.JOINING
@@ -104,8 +107,9 @@ class Clone:
         while len(self.log.get(self.complete, ())) == self._sources:
             self.complete += 1
         if self.complete != before:
-            for key in [key for key in self.votes if key[0] < self.complete]:
-                del self.votes[key]
+            for kept in (self.votes, self.offers):
+                for key in [key for key in kept if key[0] < self.complete]:
+                    del kept[key]  # type: ignore[attr-defined]
             self.gone.clear()
             self.pulls = 0
 
@@ -138,15 +142,22 @@ class Clone:
 
     def keep(self, submitted: Submitted) -> None:
         """Retain what has been announced (N4)."""
-        self.sent[submitted.exchange] = dict(submitted.packets)
-        self.kept_bytes += sum(packet.size for packet in submitted.packets.values())
+        self._retain(submitted.exchange, submitted.packets)
         self.digests[submitted.exchange] = submitted.digest
         self.announced = submitted.exchange + 1
+
+    def _retain(self, exchange: int, packets: Mapping[int, Packet]) -> None:
+        """What some clone may still need; a slow clone announces what all others have long had."""
+        kept = {dest: packet for dest, packet in packets.items() if self._dropped.get(dest, 0) <= exchange}
+        if kept and exchange not in self.sent:
+            self.sent[exchange] = kept
+            self.kept_bytes += sum(packet.size for packet in kept.values())
 
     def drop(self, dest: int, below: int) -> None:
         """Every clone of `dest` has what it needs below this exchange."""
         start = self._dropped.get(dest, 0)
-        for exchange in range(start, below):
+        due = range(start, below) if below - start <= len(self.sent) else [e for e in self.sent if e < below]
+        for exchange in due:
             kept = self.sent.get(exchange)
             if kept is not None:
                 packet = kept.pop(dest, None)
@@ -237,9 +248,7 @@ class Clone:
     def _inherit(self, state: Handover) -> None:
         """What others may still ask of the sibling."""
         for exchange, kept, digest in state.sent:
-            if exchange not in self.sent and kept:
-                self.sent[exchange] = dict(kept)
-                self.kept_bytes += sum(packet.size for _, packet in kept)
+            self._retain(exchange, dict(kept))
             if digest and exchange not in self.digests:
                 self.digests[exchange] = digest
         self.announced = max(self.announced, state.announced)
@@ -249,6 +258,7 @@ class Clone:
         """The worker is gone, or will be; this is the next one."""
         self.waiting = self.asking = self.held = self.computing_since = self.raised = self.once = None
         self.jumping = self.late = False
+        self.task = None
         self.life = life
         self.position = 0
 

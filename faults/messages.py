@@ -177,7 +177,7 @@ class Progress(NamedTuple):
     exchange: int
     superstep: int
     head: int
-    held: int | None  # the head it stands at, held
+    held: int | None  # the head it stands at, held; while it waits for others under a hold, its next one
     raised: tuple[int, bytes] | None  # an exception of the program at this exchange, and its digest
     ended: bytes | None  # digest of how the program ended
     failing: str | None  # why it cannot go on here
@@ -207,6 +207,7 @@ class Report:
     clones: tuple[Progress, ...]
     divergences: tuple[Divergence, ...] = ()
     overdue: tuple[tuple[int, int], ...] = ()  # (bundle, element) that keeps too much memory waiting
+    number: int = 0  # the larger is the newer; 0: not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,7 @@ class Orders:
     printed: int = 0  # bytes of the program's text that are out
     released: int = -1  # checkpoints of heads up to this one are settled
     end: bool = False
+    number: int = 0  # the larger is the newer; 0: not told
 
 
 # ------------------------------------------------------------- from a worker to its element
@@ -275,8 +277,11 @@ class Asks(NamedTuple):
     value: bytes | None
 
 
+END_COMPARED = 8
+
+
 class Ended(NamedTuple):
-    """The program has ended in this worker."""
+    """The program has ended in this worker; clones compare the first END_COMPARED bytes of `digest`."""
 
     bundle: int
     life: int

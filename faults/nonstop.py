@@ -34,6 +34,7 @@ from bsp.faults.checkpoint import Checkpoint, commit, latest, name_at
 from bsp.faults.events import KINDS, EventLog
 from bsp.faults.injection import check, parse
 from bsp.faults.messages import (
+    END_COMPARED,
     Commit,
     Corrupt,
     Fence,
@@ -545,7 +546,7 @@ class _Incarnation:
     # ----------------------------------------------------------------------------- the end
 
     def _finish(self, effect: Finished) -> None:
-        status, said = pickle.loads(effect.digests[0])
+        status, said = pickle.loads(effect.digests[0][END_COMPARED:])
         sys.stdout.flush()
         sys.stderr.write(said)
         sys.stderr.flush()

@@ -103,6 +103,7 @@ class Member:
         self._beat_at = 0.0
         self._deadline = 0.0
         self._marks: dict[tuple[int, int], int | None] = {}  # by (bundle, element)
+        self._since: dict[tuple[int, int], int] = {}
         self._heads: dict[tuple[int, int], int] = {}
         self._seen: list[dict[int, dict[int, bytes]]] = [{} for _ in range(bundles)]  # exchange -> element -> digest
         self._divergences: dict[tuple[int, int], Divergence] = {}
@@ -110,7 +111,7 @@ class Member:
         self._front = (0, 0.0)  # the furthest exchange announced by anyone, and when that was first heard
         self._announced = [-1] * bundles  # the furthest exchange of each bundle
         self._parts: dict[tuple[int, int], Any] = {}
-        self._lives = 0
+        self._lives = self._reports = 0
         self._early: dict[tuple[int, int], Want] = {}  # by (bundle, element), until their view is ours
         self._over = False
         self._handlers: dict[type, Callable[..., None]] = {
@@ -138,7 +139,8 @@ class Member:
         """What bsprun says (N14): its whole state, each time."""
         self._now = now
         self._heard_bsprun = now
-        if not self._over:
+        newest = self._orders.number if self._orders is not None else 0
+        if not self._over and not 0 < orders.number < newest:
             self._obey(orders)
         effects, self._effects = self._effects, []
         return effects
@@ -228,9 +230,11 @@ class Member:
             self._over = True
             self._do(Die("declared dead"))
             return
+        before = {(b, h.element): h.since for b, some in enumerate(self.view.hosts) for h in some}
         self.view = view
         hosts = {(bundle, host.element): host for bundle, some in enumerate(view.hosts) for host in some}
-        self._marks = {key: self._marks.get(key) for key in hosts}
+        self._marks = {k: self._marks.get(k) if before.get(k) == h.since else None for k, h in hosts.items()}
+        self._since = {key: host.since for key, host in hosts.items()}
         self._heads = {key: head for key, head in self._heads.items() if key in hosts}
         for bundle in list(self.clones):
             host = hosts.get((bundle, self.element))
@@ -255,7 +259,7 @@ class Member:
         for bundle in range(self.bundles):
             self._drop(bundle)
         for clone in self.clones.values():
-            clone.gone &= view.elements()
+            clone.gone = {(source, element) for source, element in clone.gone if element in view.elements()}
             self._recount(clone)
             if clone.role is Role.PASSIVE and not view.live(clone.bundle):
                 self._activate(clone, "no live clone")
@@ -263,7 +267,7 @@ class Member:
 
     def _begin(self, bundle: int, role: Role, since: int) -> None:
         clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since)
-        if self._resuming and self.view.number == 1:
+        if self._resuming and since == 1:
             clone.has_state = False
             self._do(Read(bundle, since))
         elif role is Role.JOINING:
@@ -308,8 +312,8 @@ class Member:
 
     def _take_mark(self, bundle: int, element: int, mark: int | None, view: int) -> None:
         key = bundle, element
-        if mark is None or view > self.view.number or key not in self._marks:
-            return
+        if mark is None or key not in self._marks or not self._since[key] <= view <= self.view.number:
+            return  # of a clone that was there before this one, or under a view that is not ours yet
         known = self._marks[key]
         if known is None or mark > known:
             self._marks[key] = mark
@@ -333,7 +337,14 @@ class Member:
         """Whose lag costs more memory than there is to spare (N6)."""
         if sum(clone.kept_bytes for clone in self.clones.values()) <= self.limits.retention:
             return ()
-        marks = [(mark, key) for key, mark in self._marks.items() if mark is not None and key[1] != self.element]
+        best: dict[int, int] = {}
+        for (bundle, _), mark in self._marks.items():
+            best[bundle] = max(best.get(bundle, 0), mark or 0)
+        marks = [
+            (mark, key)
+            for key, mark in self._marks.items()
+            if mark is not None and key[1] != self.element and mark + 2 <= best[key[0]]
+        ]
         return (min(marks)[1],) if marks else ()
 
     # -------------------------------------------------------------------- exchanges (N1, N11)
@@ -426,7 +437,7 @@ class Member:
             clone = self.clones.get(dest)
             if clone is None or exchange < clone.complete:
                 continue
-            if packet.data is None:
+            if packet.data is None and bundle not in clone.log.get(exchange, {}):
                 clone.offers.setdefault((exchange, bundle), []).append(sender)
                 if clone.waiting is not None and exchange == clone.complete and clone.pull_at is not None:
                     clone.pull_at = min(clone.pull_at, self._now + self.limits.grace)
@@ -496,6 +507,7 @@ class Member:
             return
         clone.waiting, clone.pull_at = None, None
         clone.computing_since = self._now
+        clone.task = waiting.superstep + 1 if waiting.exchange + 1 >= clone.announced else None
         packets = clone.log.get(waiting.exchange, {})
         self._do(Deliver(clone.bundle, waiting.exchange, packets, self._will_ask(clone)))
         late = self._late_at(clone)
@@ -559,9 +571,9 @@ class Member:
         clone = self.clones.get(message.dest)
         if clone is None or message.exchange != clone.complete or message.bundle not in clone.missing():
             return
-        clone.gone.add(sender)
-        holders = {host.element for host in self.view.hosts[message.bundle] if host.role is not Role.JOINING}
-        if holders <= clone.gone and clone.failing is None:
+        clone.gone.add((message.bundle, sender))
+        holders = {h.element for h in self.view.hosts[message.bundle] if h.role is not Role.JOINING}
+        if {(message.bundle, element) for element in holders} <= clone.gone and clone.failing is None:
             clone.stale = True
             clone.failing = f"exchange {message.exchange} of bundle {message.bundle} is kept by nobody"
             self._report()
@@ -595,6 +607,8 @@ class Member:
         key = found.bundle, found.exchange
         if self._divergences.get(key) != found:
             self._divergences[key] = found
+            if len(self._divergences) > _KEPT_STATES:
+                del self._divergences[next(iter(self._divergences))]
             self._report()
 
     # ------------------------------------------------------------------------ heads (N6, N10, N13)
@@ -623,6 +637,7 @@ class Member:
         clone.position = passed.exchange
         clone.head = max(clone.head, passed.head)
         clone.superstep = passed.superstep
+        clone.task = passed.superstep if passed.exchange >= clone.announced else None
         clone.passed(passed)
         if passed.data is not None:
             clone.states[passed.head] = passed.digest
@@ -664,10 +679,12 @@ class Member:
         if paused:
             return
         hold = self._orders.hold if self._orders is not None else None
-        if hold is not None and (hold.target is None or here.head >= hold.target):
+        # not where there is no state to be kept: where a loop begins, or a state has just been loaded
+        if hold is not None and here.data is not None and (hold.target is None or here.head >= hold.target):
             news = clone.held != here.head
             clone.held = here.head
-            if hold.target is not None and here.head not in clone.pins and self._has_state_of(clone, here.head):
+            fresh = self._orders is not None and here.head > max(self._orders.released, *clone.pins, -1)
+            if hold.target is not None and fresh and self._has_state_of(clone, here.head):
                 clone.pins[here.head] = clone.handover(clone.since, packets=False)
                 news = True
             if news:
@@ -780,9 +797,9 @@ class Member:
                 return None
             known = self._min_time.get(max(self._min_time, default=-1), 0.0)
             return self._front[1] + limit * max(known, self.limits.floor)
-        if clone.computing_since is None or clone.position == 0:  # a new worker's first computation is its start
+        if clone.computing_since is None:
             return None
-        least = self._min_time.get(clone.superstep)
+        least = None if clone.task is None else self._min_time.get(clone.task)
         if least is None:
             return None
         return clone.computing_since + limit * max(least, self.limits.floor)
@@ -923,20 +940,29 @@ class Member:
 
     def report(self) -> Report:
         """This element's state."""
+        self._reports += 1
         return Report(
             self.element,
             self.view.number,
             tuple(self._progress(clone) for clone in self.clones.values()),
             tuple(self._divergences.values()),
             self._overdue(),
+            self._reports,
         )
+
+    def _next_head(self, clone: Clone) -> int | None:
+        """N13; who waits in an exchange may wait for one that is held: he names the head he would come to."""
+        hold = self._orders.hold if self._orders is not None else None
+        if clone.held is None and clone.waiting is not None and hold is not None:
+            return clone.head + 1
+        return clone.held
 
     def _progress(self, clone: Clone) -> Progress:
         parts: Sequence[tuple[int, Any]] = [
             (head, part) for (bundle, head), part in self._parts.items() if bundle == clone.bundle and part is not None
         ]
         return Progress(
-            clone.bundle, clone.since, clone.joined, clone.announced, clone.superstep, clone.head, clone.held,
-            clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once, clone.tails,
-            tuple(clone.pins), tuple(parts),
+            clone.bundle, clone.since, clone.joined, clone.announced, clone.superstep, clone.head,
+            self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
+            clone.tails, tuple(clone.pins), tuple(parts),
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -46,6 +47,12 @@ def given(effects: Iterable[Any], kind: type[T]) -> list[T]:
 def notes(effects: Iterable[Any], kind: str) -> list[dict[str, Any]]:
     """The fields of notes of one kind."""
     return [note.fields for note in given(effects, Note) if note.kind == kind]
+
+
+def noted(effects: Iterable[Any], kind: str, **fields: Any) -> bool:
+    """Whether there is one note of this kind, and it says this, among other things."""
+    found = notes(effects, kind)
+    return len(found) == 1 and fields.items() <= found[0].items()
 
 
 class Court:
@@ -142,7 +149,7 @@ def test_a_standby_takes_the_places_of_a_dead_element_and_joins() -> None:
     assert court.hosts(0) == [(0, Role.LIVE), (4, Role.JOINING)]
     assert court.host(0, 4).since == court.arbiter.view.number == 2
     assert court.arbiter.view.standbys == (5,)
-    assert notes(effects, "promoted") == [{"element": 4, "instead_of": 2, "bundles": [0]}]
+    assert noted(effects, "promoted", element=4, instead_of=2, bundles=[0])
 
 
 def test_a_standby_takes_all_places_of_a_dead_element() -> None:
@@ -167,7 +174,7 @@ def test_a_newcomer_is_live_when_it_says_that_it_has_gone_on_from_the_state() ->
     assert court.hosts(0) == [(0, Role.LIVE), (4, Role.LIVE)]
     assert court.host(0, 4).since == 2  # the same clone
     assert given(effects, Order)
-    assert notes(effects, "restored") == [{"bundle": 0, "element": 4, "superstep": 7, "begins": False}]
+    assert noted(effects, "restored", bundle=0, element=4, superstep=7)
 
 
 def test_what_a_clone_of_an_earlier_view_says_is_not_believed() -> None:
@@ -183,7 +190,7 @@ def test_without_standbys_the_job_goes_on_degraded() -> None:
     court = Court(standbys=0)
     assert court.arbiter.degraded() == []
     effects = court.died(1)
-    assert notes(effects, "degraded") == [{"bundle": 1, "clones": 1, "goal": 2}]
+    assert noted(effects, "degraded", bundle=1, clones=1, goal=2)
     assert court.arbiter.degraded() == [1]
     assert not given(effects, Lost)
 
@@ -405,10 +412,11 @@ def test_the_value_goes_to_everyone_who_asks() -> None:
     court = Court(TRIPLES)
     asks(court, 2)
     asks(court, 0)
-    assert asks(court, 2, value=b"v") == [Reply(2, Once(0, TOKEN, b"v"))]
+    value = Once(0, TOKEN, b"v")
+    assert Reply(2, value) in asks(court, 2, value=b"v")
     for element in (0, 4):
-        assert asks(court, element) == [Reply(element, Once(0, TOKEN, b"v"))]
-    assert asks(court, 0, value=b"other") == [Reply(0, Once(0, TOKEN, b"v"))]
+        assert Reply(element, value) in asks(court, element)
+    assert {reply.once for reply in asks(court, 0, value=b"other")} == {value}
 
 
 def test_leave_passes_on_only_after_the_holders_confirmed_death() -> None:
@@ -446,7 +454,7 @@ def test_the_time_is_given_without_a_call_and_is_the_same_for_all_clones() -> No
     token = ("time", 0, 4, 0)
     assert asks(court, 0, token=token) == [Reply(0, Once(0, token, struct.pack("<d", 12.5)))]
     court.now = 99.0
-    assert asks(court, 2, token=token) == [Reply(2, Once(0, token, struct.pack("<d", 12.5)))]
+    assert Reply(2, Once(0, token, struct.pack("<d", 12.5))) in asks(court, 2, token=token)
 
 
 def test_time_never_decreases_from_superstep_to_superstep() -> None:
@@ -487,7 +495,7 @@ def test_three_outvote_one_which_is_refreshed() -> None:
     """N11: the minority is given a state of the majority."""
     court = Court(TRIPLES)
     effects = court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
-    assert notes(effects, "outvoted") == [{"bundle": 0, "element": 2, "superstep": 5}]
+    assert noted(effects, "outvoted", bundle=0, element=2, superstep=5)
     assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING), (4, Role.LIVE)]
     assert not given(effects, Corrupt)
 
@@ -506,7 +514,7 @@ def test_two_that_differ_stop_the_job_by_name() -> None:
     effects = court.report(1, divergences=(differ((0, b"a"), (2, b"b")),))
     (corrupt,) = given(effects, Corrupt)
     assert (corrupt.found.bundle, corrupt.found.superstep, corrupt.found.votes) == (0, 5, ((0, b"a"), (2, b"b")))
-    assert notes(effects, "diverged") == [{"bundle": 0, "superstep": 5, "elements": [0, 2]}]
+    assert noted(effects, "diverged", bundle=0, superstep=5, elements=[0, 2])
     assert court.arbiter.over
 
 
@@ -590,7 +598,7 @@ def test_a_hold_stops_at_the_largest_head_that_is_named() -> None:
     assert court.orders.hold == Hold(1, None)
     effects = court.say(1, 1, held=8)
     assert court.orders.hold == Hold(1, 8)
-    assert notes(effects, "held") == [{"head": 8}]
+    assert noted(effects, "held", head=8)
     court.say(3, 1, held=9)
     assert court.orders.hold == Hold(1, 8)
 
@@ -661,7 +669,8 @@ def test_orders_are_repeated_with_every_beat() -> None:
     court = Court()
     orders = given(court.later(1.0, *range(6)), Order)
     assert 9 <= len(orders) <= 11
-    assert {id(order.orders) for order in orders} == {id(court.orders)}
+    assert [order.orders.number for order in orders] == sorted({order.orders.number for order in orders})
+    assert {replace(order.orders, number=0) for order in orders} == {court.orders}
 
 
 @pytest.mark.parametrize("element", [0, 5])
@@ -673,3 +682,98 @@ def test_what_the_dead_say_is_not_heard(element: int) -> None:
     before = court.orders
     assert court.arbiter.report(court.now, late) == []
     assert court.orders is before
+
+
+# ------------------------------------------------- found, not mended yet: each mark goes with its fault
+
+
+def test_a_newcomer_that_lacks_what_nobody_keeps_is_begun_again() -> None:
+    """N5: the job is not lost while a live clone of the bundle is there."""
+    court = Court()
+    court.died(2)
+    effects = court.say(4, 0, joined=False, failing="exchange 3 of bundle 1 is kept by nobody", stale=True)
+    assert not given(effects, Lost)
+    assert court.host(0, 4).since == court.arbiter.view.number
+
+
+def test_siblings_that_end_differently_stop_the_job_by_name() -> None:
+    """N11: a bit that turns over behind the last exchange is seen by nobody else."""
+    court = Court()
+    effects = court.say(0, 0, ended=b"right") + court.say(2, 0, ended=b"flipped")
+    effects += court.say(1, 1, ended=b"b") + court.say(3, 1, ended=b"b") + court.later(2.0, 0, 1, 2, 3, 4, 5)
+    assert given(effects, Corrupt)
+    assert not given(effects, Finished)
+
+
+@pytest.mark.xfail(strict=True, reason="votes are by element, not by clone: those before its refresh still count")
+def test_what_a_clone_said_before_it_was_refreshed_is_not_held_against_it() -> None:
+    """N11: it went on for some supersteps before it heard that it was outvoted."""
+    court = Court(TRIPLES, standbys=0)
+    first, second = (differ((0, b"a"), (2, b"b"), (4, b"a"), exchange=e) for e in (5, 6))
+    court.report(1, divergences=(first,))
+    court.report(1, divergences=(first, second))
+    court.say(2, 0, joined=True)
+    effects = court.report(1, divergences=(first, second))
+    assert not notes(effects, "outvoted")
+    court.died(4)
+    effects = court.report(1, divergences=(first, second))
+    assert not given(effects, Corrupt)
+
+
+def test_a_worker_that_differs_from_its_own_first_run_is_judged_by_its_sibling() -> None:
+    """N11: three votes, two alike."""
+    court = Court()
+    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
+    effects += court.report(2, divergences=(differ((0, b"a"), (2, b"a")),))
+    assert not given(effects, Corrupt)
+
+
+def test_a_clone_has_one_vote_however_often_it_was_run() -> None:
+    """N11: three outvote one; found by a flip with 3 clones and messages lost (the outvoted one had jumped)."""
+    court = Court(TRIPLES)
+    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
+    effects += court.report(1, divergences=(differ((0, b"b"), (2, b"a"), (4, b"a")),))
+    assert not given(effects, Corrupt)
+    assert noted(effects, "outvoted", element=0)
+
+
+def test_a_passive_clone_that_has_ended_is_a_clone_that_has_ended() -> None:
+    """N8: one clone of every bundle suffices; its live sibling may be slower by any factor."""
+    court = Court(VERTICAL, standbys=0)
+    court.say(1, 0, ended=b"a")
+    effects = court.say(1, 1, ended=b"b") + court.later(2.0, 0, 1)
+    assert given(effects, Finished)
+
+
+def test_siblings_that_raise_differently_do_not_wait_for_ever() -> None:
+    """N12, N11: relaunched, or stopped by name."""
+    court = Court()
+    court.say(0, 0, raised=(3, b"ValueError: at 0x7f01"))
+    effects = court.say(2, 0, raised=(3, b"ValueError: at 0x7f02"))
+    assert [(e.found.bundle, e.found.exchange) for e in given(effects, Corrupt)] == [(0, 3)]
+
+
+def test_a_value_goes_at_once_to_all_who_wait_for_it() -> None:
+    """N9: else every sibling of the caller loses up to a beat in each proc.once, and lags by rounds (N6)."""
+    court = Court(TRIPLES)
+    for element in (2, 0, 4):
+        asks(court, element)
+    assert {reply.element for reply in asks(court, 2, value=b"v")} == {0, 2, 4}
+
+
+def test_values_that_nobody_can_ask_for_again_are_forgotten() -> None:
+    """A clock read in each superstep of a month."""
+    court = Court()
+    for superstep in range(2000):
+        for element in (0, 2):
+            court.say(element, 0, superstep=superstep, head=superstep, once=(("time", 0, superstep, 0), 1, None))
+        for element in (0, 2):
+            court.say(element, 0, once=None)
+    assert len(court.arbiter.once) < 1000
+
+
+@pytest.mark.xfail(strict=True, reason="the first to say a range is believed, with three clones too")
+def test_text_of_one_of_three_clones_is_not_printed_before_another_has_said_the_same() -> None:
+    """N11 for text: what an outvoted clone has written cannot be taken back."""
+    court = Court(TRIPLES)
+    assert not given(court.arbiter.text(0.0, 0, b"flipped"), Print)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -114,6 +115,12 @@ def sent(effects: Iterable[Any], kind: type[T], to: int | None = None) -> list[T
 def notes(effects: Iterable[Any], kind: str) -> list[dict[str, Any]]:
     """The fields of notes of one kind."""
     return [note.fields for note in given(effects, Note) if note.kind == kind]
+
+
+def noted(effects: Iterable[Any], kind: str, **fields: Any) -> bool:
+    """Whether there is one note of this kind, and it says this, among other things."""
+    found = notes(effects, kind)
+    return len(found) == 1 and fields.items() <= found[0].items()
 
 
 class Driven:
@@ -308,7 +315,7 @@ def test_a_tail_is_reported_above_the_limit_and_once() -> None:
     """N2: a tail is a self-reported compute time above T * max(MinTime, floor)."""
     member = computing(least=0.2)
     assert not notes(member.later(5 * 0.2 - 0.03), "tail")
-    assert notes(member.later(0.06), "tail") == [{"bundle": 0, "element": 0, "superstep": 1}]
+    assert noted(member.later(0.06), "tail", bundle=0, element=0, superstep=1)
     assert not notes(member.later(3.0), "tail")
     assert member.progress().tails == 1
 
@@ -346,7 +353,9 @@ def test_a_tail_costs_a_pull_of_passive_siblings_and_nothing_else() -> None:
     """N2: only silence is fenced; the clone goes on, and nobody else is judged."""
     member = computing(view([0, 2, (3, Role.PASSIVE)], [1]))
     effects = member.later(1.0)
-    assert [s.element for s in given(effects, Send) if isinstance(s.message, Tail)] == [3]
+    told = {s.element for s in given(effects, Send) if isinstance(s.message, Tail)}
+    assert 3 in told
+    assert told <= {2, 3}  # its siblings
     assert not given(effects, Die) + given(effects, StopWorker) + given(effects, StartWorker)
     assert not notes(effects, "relaunched")
 
@@ -356,7 +365,7 @@ def test_a_passive_clone_computes_when_it_is_told_of_a_tail() -> None:
     member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
     assert not given(member.head(0, asks=True), Answer)  # paused
     effects = member.hear(Tail(0, 0), 2)
-    assert notes(effects, "pulled") == [{"bundle": 0, "element": 0, "why": "a tail"}]
+    assert noted(effects, "pulled", bundle=0, element=0, why="a tail")
     assert given(effects, Answer) == [Answer(0, None)]
     member.submit(0, {1: packet("a")})
     assert given(member.hear(announce(1, 0, {0: packet("x")}), 1), Deliver)[0].ask
@@ -370,7 +379,7 @@ def test_a_passive_clone_takes_over_by_itself_when_its_bundle_is_overdue() -> No
     member.hear(announce(1, 0), 1)
     member.hear(announce(1, 1), 1)
     assert not notes(member.later(0.2), "pulled")
-    assert notes(member.later(0.1), "pulled") == [{"bundle": 0, "element": 0, "why": "overdue"}]
+    assert noted(member.later(0.1), "pulled", bundle=0, element=0, why="overdue")
 
 
 def test_what_a_passive_clone_computes_does_not_set_min_time() -> None:
@@ -492,8 +501,9 @@ def test_state_is_given_only_to_a_newcomer_of_our_view() -> None:
     member.head(0)
     member.round(0)
     assert not sent(member.hear(Want(0, 2, -1), 4), Handover)
-    member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
-    (state,) = sent(member.hear(Want(0, 2, -1), 4), Handover, 4)
+    effects = member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
+    effects += member.hear(Want(0, 2, -1), 4)  # a request that came too early may be answered now
+    state = sent(effects, Handover, 4)[-1]
     assert state.snapshot is not None
     assert (state.snapshot.head, state.complete, state.announced) == (1, 1, 1)
     assert not sent(member.hear(Want(0, 1, -1), 4), Handover)  # of another assignment
@@ -561,7 +571,7 @@ def test_a_laggard_goes_on_from_the_siblings_state() -> None:
     state = donated(member, 5)
     effects = member.hear(state, 2)
     assert given(effects, Answer) == [Answer(0, snapshot(0, 5))]
-    assert notes(effects, "jumped") == [{"bundle": 0, "element": 0, "rounds": 4}]
+    assert noted(effects, "jumped", bundle=0, element=0, rounds=4)
     assert sent(member.submit(5, {1: packet("a")}), Announce, 1)[0].exchange == 5
     assert not given(effects, StartWorker)
 
@@ -891,6 +901,18 @@ def test_relaunches_are_counted_by_superstep() -> None:
         member.head(0, asks=True, entry=True)
         member.round(number)
     assert member.progress().failing is None
+    assert len(member.clone().relaunched) <= 1  # and remember none of them
+
+
+def test_relaunches_are_counted_by_superstep_without_loops_too() -> None:
+    """N12: there are no heads at which to forget."""
+    member = Driven(0, ALONE)
+    for number in range(8):
+        for again in range(number + 1):
+            member.submit(again, {1: packet("a")})
+            member.hear(announce(1, again, {0: packet("x")}), 1)
+        member.local(Died(0, member.clone().life, "was killed"))
+    assert member.progress().failing is None
 
 
 def test_a_worker_that_is_stopped_is_run_again() -> None:
@@ -1006,10 +1028,11 @@ def test_repeated_messages_and_orders_change_nothing() -> None:
 def test_reports_are_repeated_and_say_the_same() -> None:
     """N14: re-sent until acknowledged: the state goes again with every beat."""
     member = Driven(0, PAIRS)
-    member.submit(0, {1: packet("a")}, digest=b"ValueError", raised=True)
-    reports = {tell.report for tell in given(member.later(1.0), Tell)}
-    assert len(given(member.later(1.0), Tell)) >= 9
-    assert reports == {member.member.report()}
+    member.submit(0, {1: packet("a")})
+    reports = [tell.report for tell in given(member.later(1.0), Tell)]
+    assert len(reports) >= 9
+    assert [report.number for report in reports] == sorted({report.number for report in reports})
+    assert {replace(report, number=0) for report in reports} == {replace(member.member.report(), number=0)}
 
 
 def test_an_older_view_is_not_adopted() -> None:
@@ -1135,7 +1158,7 @@ def test_the_last_clone_of_a_bundle_is_the_passive_one() -> None:
     member.head(0, asks=True)
     effects = member.command(Orders(view([(0, Role.LIVE)], [1], number=2)))
     assert given(effects, Answer) == [Answer(0, None)]
-    assert notes(effects, "promoted") == [{"bundle": 0, "element": 0, "was": "passive"}]
+    assert noted(effects, "promoted", bundle=0, element=0, was="passive")
 
 
 def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
@@ -1145,3 +1168,152 @@ def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
     assert not given(member.started, StartWorker)
     state = donated(member, 3)
     assert given(member.local(state), StartWorker)
+
+
+# ------------------------------------------------- found, not mended yet: each mark goes with its fault
+
+
+def refreshed() -> Driven:
+    """Bundle 1's clone on element 3 had marked exchange 0, then it was given a new place in view 2."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.hear(Marks(1, ((1, 1),)), 3)
+    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
+    return member
+
+
+def test_the_mark_of_a_refreshed_clone_is_forgotten() -> None:
+    """N4: a joiner counts from the view that names it; what its predecessor had is no matter."""
+    member = refreshed()
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert member.keeps(0)
+
+
+def test_a_late_mark_of_the_clone_before_a_refresh_does_not_count() -> None:
+    """N4: it was said under an earlier view, by the one who was outvoted."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
+    member.hear(Marks(1, ((1, 1),)), 3)
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert member.keeps(0)
+
+
+def test_a_slow_clone_does_not_keep_what_everybody_has_from_its_sibling() -> None:
+    """N4: memory of a clone that is always a little behind must not grow with the job."""
+    member = Driven(0, PAIRS)
+    for number in range(50):
+        for sender in (1, 3):
+            member.hear(announce(1, number, {0: packet(f"theirs {number}")}, mark=number + 1), sender)
+        member.submit(number, {1: packet("a" * 100)})
+    assert len(member.clone().sent) <= 1
+    assert member.clone().kept_bytes <= 100
+
+
+def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
+    """N4: the donor may not have heard the marks yet."""
+    donor = Driven(0, PAIRS)
+    donor.head(0)
+    donor.round(0)
+    joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
+    donor.command(Orders(joined))
+    (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
+    newcomer = Driven(4, joined)
+    for sender in (1, 3):
+        newcomer.hear(Marks(2, ((1, 1),)), sender)
+    newcomer.hear(state, 0)
+    for sender in (1, 3):
+        newcomer.hear(Marks(2, ((1, 20),)), sender)
+    assert newcomer.clone().sent == {}
+
+
+def test_offers_of_large_packets_are_forgotten() -> None:
+    """One for each exchange of a month would be too many, and each wait looks through all of them."""
+    member = Driven(0, view([0, 3], [1, 4], [2, 5]))
+    big = packet("big", LARGE)
+    for number in range(50):
+        member.submit(number, {1: packet("a"), 2: packet("b")})
+        member.hear(announce(1, number, {0: announced(big)}), 1)
+        member.hear(Data(1, number, 0, big), 1)
+        member.hear(announce(1, number, {0: announced(big)}), 4)
+        member.hear(announce(2, number, {0: packet("x")}), 2)
+    assert len(member.clone().offers) <= 1
+
+
+def test_a_superstep_is_compared_with_its_own_min_time() -> None:
+    """N2: a long superstep behind a short one is no tail while nobody has done it faster."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    member.hear(announce(0, 0, compute=0.001), 2)
+    member.hear(announce(1, 0, {0: packet("x")}, compute=0.001), 1)
+    assert not notes(member.later(5.0), "tail")
+
+
+def test_a_replay_is_no_tail() -> None:
+    """N6: newcomers are exempt."""
+    member = computing()
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert not notes(member.later(1.0), "tail")
+
+
+def test_a_resumed_element_that_hears_of_a_later_view_first_reads_its_state_too() -> None:
+    """Resume: an element that died at the start has moved the view before others have heard of it."""
+    member = Driven(0, view([0], [1], number=2), resuming=True)
+    assert given(member.started, Read) == [Read(0, 1)]
+    assert not given(member.started, StartWorker)
+
+
+def test_who_does_not_lag_is_not_refreshed_for_memory() -> None:
+    """N6: retired only for lack of memory, and only a laggard: else one large exchange refreshes one after another."""
+    member = Driven(0, PAIRS, Limits(retention=100))
+    member.submit(0, {1: packet("big", LARGE)})
+    member.hear(Marks(1, ((1, 0),)), 1)
+    member.hear(Marks(1, ((1, 0),)), 3)
+    assert member.member.report().overdue == ()
+
+
+def test_that_one_bundles_packet_is_gone_says_nothing_of_anothers() -> None:
+    """N4: an element may host clones of both (vertical)."""
+    member = Driven(0, view([0], [1, (2, Role.PASSIVE)], [2, (3, Role.PASSIVE)]))
+    member.submit(0, {1: packet("a"), 2: packet("b")})
+    member.hear(Gone(1, 0, 0), 2)
+    member.hear(Gone(2, 0, 0), 3)
+    assert member.progress().failing is None  # 1 may have bundle 1's, and 2 bundle 2's
+
+
+def test_a_hold_at_the_entry_of_a_loop_keeps_a_state_or_goes_on_to_a_head_that_has_one() -> None:
+    """N13: a hold that is never answered with a checkpoint never ends."""
+    member = Driven(0, PAIRS)
+    effects = member.command(held())
+    effects += member.head(0, asks=True, entry=True)
+    effects += member.command(held(0))
+    assert member.progress().pins == (0,) or given(effects, Answer) == [Answer(0, None)]
+
+
+def test_who_waits_in_an_exchange_under_a_hold_names_its_next_head() -> None:
+    """N13: what it waits for may be held at the head before; then nobody would move again."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.submit(0, {1: packet("a")})
+    member.command(held())
+    assert member.progress().held == 1
+
+
+def test_a_held_state_that_is_settled_is_not_kept_again() -> None:
+    """N13: the checkpoint of the hold is out."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.command(held())
+    at_head(member, 1)
+    member.command(held(1))
+    member.command(Orders(PAIRS, hold=Hold(1, 1), released=1))
+    assert member.progress().pins == ()
+
+
+def test_settled_differences_are_not_reported_for_ever() -> None:
+    """N14 says the state, not the history."""
+    member = Driven(0, TRIPLES)
+    for number in range(400):
+        for sender, digest in ((1, b"flipped"), (3, b"right"), (5, b"right")):
+            member.hear(announce(1, number, digest=digest if number < 100 else b"right"), sender)
+    assert len(member.member.report().divergences) < 100

@@ -20,7 +20,7 @@ import pytest
 from bsp.faults import simulation
 from bsp.faults.arbiter import Arbiter
 from bsp.faults.clone import Clone
-from bsp.faults.messages import Ended, Finished, Handover, Leave, Limits, Once, Packet, Print, Reply
+from bsp.faults.messages import Commit, Ended, Finished, Handover, Leave, Limits, Once, Packet, Print, Reply, Submitted
 from bsp.faults.protocol import Member
 from bsp.faults.simulation import Schedule, Script, Simulation, drawn, survivable
 
@@ -96,10 +96,9 @@ def test_simulated_faults_do_happen_and_are_healed() -> None:
     runs = [ran(survivable(seed)) for seed in range(30)]
     assert not any(run.wrong for run in runs)
     seen = counted(runs)
-    healed = sum(kind == "restored" and not fields["begins"] for run in runs for _, kind, fields in run.notes)
     assert seen["died"] > len(runs)  # two are struck in each, some of them twice or while they stand by
     assert seen["promoted"] > len(runs) / 2
-    assert healed > len(runs) / 2
+    assert seen["restored"] > len(runs) / 2
     assert seen["suspected"] > 5
     assert seen["relaunched"] > 5
     assert seen["jumped"] > 5
@@ -157,10 +156,8 @@ def test_different_seeds_are_different_schedules() -> None:
 
 
 def deaths(run: Simulation) -> int:
-    """Elements and workers that may have died in the middle of a call."""
-    return sum(
-        kind in ("died", "relaunched") or (kind == "restored" and fields["begins"]) for _, kind, fields in run.notes
-    )
+    """Elements and workers that may have died in the middle of a call, and clones that were made anew."""
+    return sum(kind in ("died", "relaunched", "restored") or "made anew" in str(said) for _, kind, said in run.notes)
 
 
 def effects_of(schedule: Schedule) -> Simulation:
@@ -198,7 +195,7 @@ class Unasked(Member):
     """N1 without asking again."""
 
     def _ask_again(self, clone: Clone) -> None:
-        pass
+        clone.pull_at = self._now + 1.0
 
 
 class Impatient(Member):
@@ -299,25 +296,55 @@ def pair_flip(seed: int) -> Schedule:
     return schedule
 
 
+def lossy(seed: int) -> Schedule:
+    """Two clones of each bundle; every fifth message is lost, and as many come twice or late."""
+    rng = random.Random(f"lossy {seed}")
+    script = Script(3, 1, ((40, 1),), 1, large=rng.choice((0, 3)))
+    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=5.0, linger=0.2), lossy=0.2, harmless=True)
+    schedule.faults = [(0.1, "slow", rng.randrange(6), 2.0)]
+    return schedule
+
+
+def lonely(seed: int) -> Schedule:
+    """One clone of each bundle, and the same network."""
+    schedule = lossy(seed)
+    schedule.elements, schedule.faults = 3, []
+    return schedule
+
+
+def joining(seed: int) -> Schedule:
+    """The same network, and elements that die."""
+    schedule = lossy(seed)
+    rng = random.Random(f"joining {seed}")
+    schedule.standbys = 2
+    schedule.faults = [(when, "crash", rng.randrange(6), 0.0) for when in (0.1,)]
+    return schedule
+
+
+def harmed(run: Simulation) -> bool:
+    """Something went wrong, or was healed at the price of a clone's state."""
+    return bool(run.wrong) or any("kept by nobody" in str(fields) for _, _, fields in run.notes)
+
+
 @pytest.mark.parametrize(
     ("broken", "draw"),
     [
-        (Unasked, survivable), (Impatient, survivable), (Forgetful, survivable), (Blind, survivable),
-        (Nameless, survivable), (Leaving, survivable), (Amnesiac, survivable), (Curt, survivable),
-        (Careless, survivable), (Credulous, protected_flip), (Incurious, pair_flip),
+        (Unasked, survivable), (Impatient, survivable), (Nameless, survivable), (Amnesiac, survivable),
+        (Careless, survivable), (Forgetful, lossy), (Blind, joining), (Leaving, lonely), (Curt, lonely),
+        (Credulous, protected_flip), (Incurious, pair_flip),
     ],
 )  # fmt: skip
 def test_the_simulation_sees_what_a_rule_prevents(
     broken: type, draw: Callable[[int], Schedule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A protocol without the rule fails in a fixed range of schedules that the whole one survives."""
-    seeds = range(12)
-    assert not any(ran(draw(seed)).wrong for seed in seeds)
+    """A protocol without the rule fails in a fixed range of schedules that the whole one survives unharmed."""
+    seeds = range(24)
+    assert not any(harmed(ran(draw(seed))) for seed in seeds)
     monkeypatch.setattr(simulation, "Arbiter" if issubclass(broken, Arbiter) else "Member", broken)
     for seed in seeds:
         run = Simulation(draw(seed))
         run.run(until=30.0)
-        if run.wrong:
+        if harmed(run):
             return
     pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
 
@@ -359,7 +386,7 @@ def test_a_schedule_that_fails_prints_the_command_that_replays_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A failing seed is one command away."""
-    monkeypatch.setattr(simulation, "Member", Leaving)
+    monkeypatch.setattr(simulation, "Member", Nameless)
     assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
     assert "replay: python -m bsp.faults.simulation --kind survivable --seed 7 --verbose" in capsys.readouterr().out
 
@@ -369,3 +396,115 @@ def test_text_before_a_loss_is_right_too() -> None:
     lost = [run for run in (ran(drawn(seed)) for seed in range(60)) if isinstance(run.outcome, simulation.Lost)]
     assert lost
     assert all(run.text.startswith(run.printed) for run in lost if not run.flipped)
+
+
+# ------------------------------------------------------------------ holds, exceptions, memory
+
+
+class Held(Simulation):
+    """bsprun is told to hold at some moment; a checkpoint of one head ends the run."""
+
+    def __init__(self, schedule: Schedule, when: float) -> None:
+        super().__init__(schedule)
+        self.at(when, self._hold)
+
+    def _hold(self) -> None:
+        if self.outcome is None:
+            self._obey(self.arbiter.hold(self.now))
+
+    def _obey(self, effects: Any) -> None:
+        for effect in effects:
+            hold = self.arbiter.orders.hold
+            if isinstance(effect, Commit) and hold is not None and hold.target is not None:
+                self.outcome = effect
+                for node in self.nodes:
+                    node.alive = False
+                return
+            super()._obey([effect])
+
+
+def holding(seed: int) -> tuple[Schedule, float]:
+    """Loops of rounds, and the moment of a hold."""
+    rng = random.Random(f"hold {seed}")
+    loops = tuple((rng.randrange(2, 20), rng.choice((1, 2))) for _ in range(3))
+    script = Script(rng.choice((2, 4)), rng.randrange(3), loops, 1, text=0)
+    schedule = Schedule(seed, script, script.bundles * rng.choice((1, 2)), 1, 1, Limits(hang_limit=1.0, linger=0.2))
+    return schedule, rng.random() * script.exchanges() * 0.01
+
+
+def test_a_hold_ends_with_a_checkpoint_of_one_head_or_with_the_program() -> None:
+    """N13, wherever it strikes."""
+    for seed in range(40):
+        schedule, when = holding(seed)
+        run = Held(schedule, when)
+        run.run(until=20.0)
+        assert run.outcome is not None, f"hold {seed}: nobody moves"
+        if isinstance(run.outcome, Commit):
+            for bundle, head, state in run.outcome.parts:
+                assert (head, state.snapshot.head) == (run.outcome.head, run.outcome.head)
+                assert state.snapshot.data[0] == run.history[state.snapshot.exchange][bundle]
+
+
+class Raising(Simulation):
+    """The program raises before an exchange and catches it behind it; the text of some exceptions differs."""
+
+    def __init__(self, schedule: Schedule, exchange: int, alike: bool) -> None:
+        super().__init__(schedule)
+        self.exchange, self.alike = exchange, alike
+
+    def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
+        if type(asked) is Submitted and asked.exchange == self.exchange and bundle == 0:
+            asked = asked._replace(raised=True, digest=b"E%d" % (0 if self.alike else element))
+        super()._ask(element, bundle, life, asked)
+
+
+def raising(seed: int, alike: bool) -> Raising:
+    rng = random.Random(f"raise {seed}")
+    script = Script(2, 1, ((12, 1),), 1)
+    schedule = Schedule(seed, script, 4, 1, 1, Limits(hang_limit=1.0, linger=0.2), lossy=rng.choice((0.0, 0.05)))
+    schedule.harmless = alike
+    if rng.random() < 0.5:
+        schedule.faults = [(rng.random() * 0.2, rng.choice(("crash", "worker dies", "stop")), rng.randrange(4), 0.0)]
+    run = Raising(schedule, rng.randrange(14), alike)
+    run.run(until=20.0)
+    return run
+
+
+def test_exceptions_of_all_clones_are_passed_on_under_faults() -> None:
+    """N12: nobody waits for ever, nobody is run again for ever."""
+    for seed in range(60):
+        run = raising(seed, alike=True)
+        assert not run.wrong, f"raise {seed}: {run.wrong}"
+
+
+def test_exceptions_that_differ_stop_the_job_by_name() -> None:
+    """N12, N11: an address in its text is enough to make them differ."""
+    for seed in range(20):
+        assert raising(seed, alike=False).outcome is not None, f"raise {seed}: nobody moves"
+
+
+def test_memory_does_not_grow_with_the_job() -> None:
+    """A month of rounds: what is kept is what somebody may still need."""
+    for seed in range(6):
+        script = Script(3, 1, ((200, 1),), 0, large=2 * (seed % 2), text=0)
+        schedule = Schedule(seed, script, 6, 0, 1, Limits(linger=0.2), tail=3.0 * (seed % 3 > 0))
+        run = ran(schedule)
+        assert not run.wrong
+        for node in run.nodes:
+            for clone in node.member.clones.values():
+                recent = clone.announced - 20
+                assert sum(exchange < recent for exchange in clone.sent) <= 3
+                assert sum(exchange < recent for exchange, _ in clone.offers) <= 3
+                assert len(clone.log) + len(clone.digests) + len(clone.votes) <= 60
+
+
+@pytest.mark.xfail(strict=True, reason="text of the first to say it is printed, also of a clone that is then outvoted")
+def test_with_three_clones_the_text_is_right_too() -> None:
+    """N11: what is printed cannot be taken back."""
+    for seed in range(60):
+        schedule = protected_flip(seed)
+        script = schedule.script
+        schedule.script = Script(script.bundles, script.before, script.loops, script.after, text=2)
+        schedule.faults = [(when, "flip state", 2 * (element % 3), much) for when, _, element, much in schedule.faults]
+        run = ran(schedule)
+        assert not run.wrong, f"flip {seed}: {run.wrong}"
