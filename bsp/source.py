@@ -7,6 +7,7 @@ its source line can be read after a mistake is known.
 from __future__ import annotations
 
 import linecache
+import opcode
 import os
 import re
 import sys
@@ -34,6 +35,16 @@ NOWHERE = Line(("", 0))
 def is_ours(filename: str) -> bool:
     """Whether a code object's file belongs to this package."""
     return filename.startswith(_HERE) or filename.endswith(_OPERATORS)
+
+
+def left_in_order(frame: FrameType) -> bool:
+    """Whether `frame` drops the iterator of its loop by a `break` or `return`, not because an exception leaves it.
+
+    Nothing else tells: Python closes the iterator before the exception can be seen.  The former is an instruction
+    of its own, while the latter happens at the one that raised.
+    """
+    code = frame.f_code.co_code
+    return 0 <= frame.f_lasti < len(code) and opcode.opname[code[frame.f_lasti]] == "POP_TOP"
 
 
 def user_line(frame: FrameType | None) -> Line:
