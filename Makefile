@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench install install-test clean
+.PHONY: demo test lint chaos bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -15,6 +15,9 @@ lint: install-test
 	$(BIN)/ruff format --check .
 	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R faults .typed/bsp/faults  # as the package is installed
 	cd .typed && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p bsp
+
+chaos: install-test
+	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 tests/faults
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py

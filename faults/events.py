@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 KINDS: Mapping[str, Kind] = {
     "started": Kind(
-        "the job runs: all elements are connected", ("nprocs", "bundles", "elements", "clones", "standbys")
+        "the job runs: all elements are connected", ("nprocs", "bundles", "elements", "clones", "standbys", "agents")
     ),
     "view": Kind("who hosts what from now on", ("view", "hosts", "standbys")),
     "injected": Kind("a fault was made on purpose (--inject)", ("fault", "element", "superstep")),

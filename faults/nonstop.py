@@ -85,6 +85,7 @@ class _Peer:
         self.element = -1
         self.host = ""
         self.port = 0
+        self.pid = 0
         self.pidfd = -1
 
 
@@ -371,7 +372,7 @@ class _Incarnation:
                 self._show_error(*message)
 
     def _hello(self, peer: _Peer, element: int, pid: int, host: str, port: int) -> None:
-        peer.element, peer.host, peer.port = element, host, port
+        peer.element, peer.host, peer.port, peer.pid = element, host, port, pid
         if host == socket.gethostname():
             with contextlib.suppress(OSError):
                 peer.pidfd = os.pidfd_open(pid)
@@ -388,7 +389,7 @@ class _Incarnation:
             self.all.log.record(
                 "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
                 clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.all.incarnation,
-                seconds=round(self._now(), 3),
+                seconds=round(self._now(), 3), agents={f"{e}": self.peers[e].pid for e in range(self.count)},
             )  # fmt: skip
             self._obey(self.arbiter.tick(self._now()))
 

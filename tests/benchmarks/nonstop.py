@@ -98,39 +98,38 @@ def simulated_rounds(clones: int, seed: int) -> float:
 
 def lost_to_kills(kills: int = 4) -> tuple[float, float]:
     """Seconds that a job of 6 s loses to a kill every 1.2 s: nonstop, and by checkpoint and restart of the whole job."""
-    work, rounds, seconds = ["-p", "2", "-n", "2"], 120, 0.05
-    program = [str(HERE / "nonstop_rounds.py"), str(rounds), str(seconds), "sleep"]
+    nonstop = ["--clones", "2", "--standby", str(kills)]
+    ours = took(nonstop, False, kills) - took(nonstop, False, 0)
+    return ours, took([], True, kills) - took([], True, 0)
 
-    def took(options: list[str], restart: bool) -> float:
-        rng = random.Random(5)
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.perf_counter()
-            left, resume = kills, False
-            while True:
-                more = ["--resume", folder] if resume and list(Path(folder).glob("*/manifest.json")) else []
-                job = subprocess.Popen([str(BSPRUN), *work, *options, *(["--checkpoint", folder, "--every", "5"] if
-                                        restart else []), *more, *program], stdout=subprocess.PIPE)  # fmt: skip
-                assert job.stdout is not None
-                next_hit = time.perf_counter() + 1.2
-                killed = False
-                for _ in job.stdout:
-                    if left and time.perf_counter() >= next_hit:
-                        agents = sorted(_agents(job.pid), key=lambda process: process.pid)
-                        rng.choice(agents).kill()
-                        left, next_hit, killed = left - 1, time.perf_counter() + 1.2, True
-                        if restart:  # the launcher ends all; the script around it starts again
-                            for process in [job_process for job_process in _family(job.pid)]:
-                                process.kill()
-                            break
-                job.stdout.close()
-                job.wait()
-                if not (restart and killed):
-                    return time.perf_counter() - began
-                resume = True
 
-    undisturbed = run("", rounds, seconds, "sleep")
-    plain = undisturbed.times[-1] - undisturbed.times[0]
-    return took(["--clones", "2", "--standby", str(kills)], False) - plain, took([], True) - plain
+def took(options: list[str], restart: bool, kills: int) -> float:
+    """How long the job takes with so many kills; with `restart` each ends it, and a script begins it anew."""
+    program = [str(HERE / "nonstop_rounds.py"), "120", "0.05", "sleep"]
+    rng, left = random.Random(5), kills
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        while True:
+            saved = ["--resume" if list(Path(folder).glob("*/manifest.json")) else "--checkpoint", folder]
+            more = [*saved, "--every", "5"] if restart else []
+            job = subprocess.Popen(
+                [str(BSPRUN), "-p", "2", "-n", "2", *options, *more, *program], stdout=subprocess.PIPE
+            )
+            assert job.stdout is not None
+            hit_at, killed = time.perf_counter() + 1.2, False
+            for _ in job.stdout:
+                if left and time.perf_counter() >= hit_at:
+                    left, hit_at = left - 1, time.perf_counter() + 1.2
+                    if restart:
+                        killed = True
+                        for process in _family(job.pid):
+                            process.kill()
+                        break
+                    rng.choice(sorted(_agents(job.pid), key=lambda process: process.pid)).kill()
+            job.stdout.close()
+            job.wait()
+            if not killed:
+                return time.perf_counter() - began
 
 
 def _family(pid: int) -> list[psutil.Process]:
@@ -168,7 +167,13 @@ def rows() -> Iterator[Row]:
            f"{worst * 1e3:.0f} ms; 0", worst <= 0.1)  # fmt: skip
     back = [between(fault(f"kill:worker={e},superstep=20", 4)[1].events, "injected", "relaunched") for e in range(3)]
     stall, done = fault("kill:worker=1,superstep=20", 4)
-    yield "SIGKILL of a worker, HC = 2: its successor is started within", "", "2 s", f"{max(back):.3f} s", max(back) <= 2
+    yield (
+        "SIGKILL of a worker, HC = 2: its successor is started within",
+        "",
+        "2 s",
+        f"{max(back):.3f} s",
+        max(back) <= 2,
+    )
     stall, done = fault("kill:worker=1,superstep=20", 4, clones=1)
     beyond = stall - usual
     yield "SIGKILL of a worker, HC = 1: stall beyond a round", "", "0.3 s", f"{beyond:.3f} s", beyond <= usual + 0.3

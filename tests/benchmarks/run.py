@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import cost
+import nonstop
 
 from bsp.launch import Launch, find_mpiexec
 
@@ -113,6 +114,8 @@ def lines(repeats: int) -> list[str]:
             row(f"192 MiB out and in by `{way}` on {elements} elements: memory beyond the program's own", "",
                 "2 × 192 + 64 MiB", f"{extra:.0f} MiB", extra <= 2 * 192 + 64)  # fmt: skip
     for each in cost.rows():
+        row(*each)
+    for each in nonstop.rows():
         row(*each)
     return table
 
