@@ -371,9 +371,9 @@ class Agent:
         if submitted.compute < 0:
             return
         for fault in list(self._faults):
-            if fault.superstep != submitted.superstep or fault.host != self.element:
+            if fault.kind not in ("kill", "stop", "signal") or fault.host != self.element:
                 continue
-            if fault.kind not in ("kill", "stop", "signal"):
+            if fault.superstep is None or submitted.superstep < fault.superstep:  # it may have jumped over that one
                 continue
             self._faults.remove(fault)
             self._post(Note("injected", {"fault": str(fault), "element": self.element, "superstep": fault.superstep}))

@@ -275,8 +275,10 @@ class Arbiter:
                 else:
                     hosts[bundle] = [h._replace(role=Role.LIVE) if h.element == heir else h for h in hosts[bundle]]
         if places and not lost:
-            if standbys:
-                spare = standbys.pop(0)
+            ready = [spare for spare in standbys if spare not in self._fenced]
+            if ready:
+                spare = ready[0]
+                standbys.remove(spare)
                 for bundle, _ in places:
                     hosts[bundle].append(Host(spare, Role.JOINING, number))
                     self._row[bundle, spare] = self._row[bundle, element]

@@ -32,7 +32,8 @@ def nothing_queued(task: Task) -> bool:
 
 def capture(task: Task, place: Place) -> bytes:
     """The state of a process that stands at a head."""
-    task.stream.leave()
+    if task.greenlet is None:  # a lone process: its generator is in place
+        task.stream.leave()
     locals_ = {
         id(coarray.local): ("local", context.id, index)
         for context in task.contexts.values()

@@ -247,10 +247,10 @@ def flip_state(state: State | None) -> None:
     """One bit of the first number in a State."""
     for name, value in vars(state or State()).items():
         if isinstance(value, np.ndarray) and value.nbytes:
-            value.reshape(-1).view(np.uint8)[0] ^= 1
+            value.reshape(-1).view(np.uint8)[value.itemsize - 2] ^= 4  # of a float, one that rounding keeps
             return
         if isinstance(value, float):
-            setattr(state, name, float(np.nextafter(value, np.inf)))
+            setattr(state, name, value * 1.0625 + 1.0)
             return
 
 

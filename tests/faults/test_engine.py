@@ -1,0 +1,174 @@
+"""What a program sees of cloned execution, on real processes: each line of its text once, each effect once."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bsp
+
+BSPRUN = str(Path(sys.executable).with_name("bsprun"))
+
+
+def bsprun(*arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BSPRUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
+
+
+def script(folder: Path, text: str) -> Path:
+    path = folder / "program.py"
+    path.write_text("import sys, time\nimport numpy as np\nimport bsp\nproc = bsp.process()\n" + text)
+    return path
+
+
+# Each is a program whose clones are killed: agents and workers, in loops, between them and without any.
+PROGRAMS = {
+    "no rounds at all": """
+total = 0.0
+for k in range(30):
+    time.sleep(0.004)
+    total += proc.allreduce(proc.rng.random() + proc.pid)
+    if k % 10 == 0: print(k, proc.pid, total.hex())
+""",
+    "two loops, left by break and by return": """
+state = bsp.State(x=0.0)
+def first():
+    for k in proc.rounds(40, state):
+        time.sleep(0.004)
+        state.x += proc.allreduce(np.random.normal())
+        if k == 14: return k
+print(first(), state.x.hex())
+for k in proc.rounds(40, state):
+    time.sleep(0.004)
+    state.x = 0.5 * state.x + proc.allreduce(1.0)
+    if k == 12: break
+print(proc.pid, state.x.hex())
+""",
+    "coarrays: made before, made inside, registered, in the state": """
+mine = np.zeros(4)
+ring, slow = proc.coarray(3), proc.register(mine)
+state = bsp.State(made=None, seen=np.zeros(2), ring=ring)
+for k in proc.rounds(30, state):
+    time.sleep(0.004)
+    if k == 3:
+        state.made = proc.coarray((2, 2), dtype=int)
+    state.ring.put((proc.pid + 1) % proc.nprocs, [k, proc.pid, state.seen[0]])
+    if k > 3:
+        state.made.put((proc.pid + 2) % proc.nprocs, k, at=(1, 0), op="add")
+    slow.put(0, proc.pid + k, at=k % 4)
+    proc.send((proc.pid + 1) % proc.nprocs, {"round": k, "list": [mine[0]] * 2})
+    proc.sync()
+    state.seen += [ring.local.sum(), sum(m.payload["round"] for m in proc.inbox)]
+print(proc.pid, state.seen.tolist(), mine.tolist(), state.made.local.tolist())
+""",
+    "large packets": """
+state = bsp.State(x=np.full(40_000, float(proc.pid)))
+big = proc.coarray(40_000)
+for k in proc.rounds(25, state):
+    time.sleep(0.004)
+    big.put((proc.pid + 1) % proc.nprocs, state.x)
+    proc.sync()
+    state.x = 0.9 * big.local + k
+print(proc.pid, float(state.x.sum()).hex())
+""",
+}
+FAULTS = (
+    "kill:element=1,superstep=9; kill:worker=2,superstep=12; kill:element=4,superstep=22; kill:worker=0,superstep=25"
+)
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("options", ["--clones 2 --standby 2", "--clones 1.5 --vertical 2 --standby 2"])
+def test_killed_clones_change_nothing(name: str, options: str, tmp_path: Path) -> None:
+    """p = 8 on 4 elements of a copy; what the plain engine prints is the oracle."""
+    program, log = script(tmp_path, PROGRAMS[name]), tmp_path / "events.jsonl"
+    plain = bsprun("-p", 8, "-n", 4, program)
+    assert plain.returncode == 0 and plain.stdout, plain.stderr
+    killed = bsprun("-p", 8, "-n", 4, *options.split(), "--inject", FAULTS, "--events", log, program)
+    assert (killed.returncode, killed.stdout) == (0, plain.stdout), killed.stderr
+    kinds = [json.loads(line)["kind"] for line in log.read_text().splitlines()]
+    assert kinds.count("injected") == 4 and kinds.count("died") >= 2 and kinds.count("relaunched") >= 2
+
+
+@pytest.mark.jobs
+def test_an_effect_is_made_once_and_its_value_and_the_time_are_the_same_in_all_clones(tmp_path: Path) -> None:
+    log = tmp_path / "effects"
+    program = script(tmp_path, f"""
+import os
+run = proc.once(lambda: os.getpid())
+state = bsp.State(times=[])
+for k in proc.rounds(30, state):
+    time.sleep(0.004)
+    proc.sync()
+    if k % 10 == 0:
+        state.times.append((proc.once(lambda: open({str(log)!r}, "a").write(f"{{proc.pid}} {{k}}\\n")), proc.time()))
+assert len(set(proc.allgather([t for _, t in state.times][-1]))) == 1
+assert state.times == sorted(state.times, key=lambda each: each[1])
+print(len(set(proc.allgather(run))))
+""")  # fmt: skip
+    done = bsprun("-p", 4, "-n", 4, "--clones", 2, "--standby", 1, "--inject", "kill:element=2,superstep=15", program)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "4\n" * 4
+    made = log.read_text().splitlines()
+    assert sorted(set(made)) == sorted(f"{pid} {k}" for pid in range(4) for k in (0, 10, 20))
+    assert len(made) <= 12 + 3  # at least once: again only for the one that was killed
+
+
+@pytest.mark.jobs
+def test_standard_error_is_shown_once(tmp_path: Path) -> None:
+    program = script(tmp_path, 'print("a warning of", proc.pid, file=sys.stderr)\nproc.sync()\n')
+    done = bsprun("-p", 2, "-n", 2, "--clones", 2, program)
+    assert sorted(done.stderr.splitlines()) == ["a warning of 0", "a warning of 1"]
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(("line", "status", "said"), [
+    ("sys.exit(7)", 7, ""),
+    ("1 / 0", 1, "ZeroDivisionError: division by zero"),
+    ("raise ValueError(object())", 1, "ValueError: <object object at"),
+    ("proc.sync() if proc.pid else None", 1, "SyncMismatch: process 0 has returned"),
+    ("list(proc.rounds(3)) if proc.pid else proc.sync()", 1, "SyncMismatch"),
+])  # fmt: skip
+def test_a_programs_own_end_is_the_jobs(line: str, status: int, said: str, tmp_path: Path) -> None:
+    """Clones agree on it, even where its words hold an address: nobody is run again."""
+    log = tmp_path / "events.jsonl"
+    done = bsprun("-p", 4, "-n", 2, "--clones", 2, "--events", log, script(tmp_path, line + "\n"))
+    assert done.returncode == status, done.stderr
+    assert said in done.stderr and done.stderr.count("Traceback") <= 1
+    assert "relaunched" not in log.read_text()
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    ("--clones 0.5", "--clones 0.5: 1 or more"),
+    ("--clones 2 --vertical 9", "--vertical 9: 1 up to the number of elements"),
+    ("--standby -1", "--standby -1: 0 or more"),
+    ("--clones 2 --tail-limit 0.5", "--tail-limit 0.5: 1 or more"),
+    ("--clones 2 --hang-limit nan", "--hang-limit nan: 0.1 or more"),
+    ("--every 5 --clones 2", "--every 5: 1 or more rounds, together with --checkpoint DIR"),
+    ("--clones 2 --inject kill:element=99,superstep=1", "there is no element 99"),
+    ("--clones 2 --inject kil:element=1,superstep=1", "kil"),
+    ("--resume /nonexistent", "there is no such folder"),
+    ("--clones 2 --check", "--check does not go with clones"),
+    ("--clones 2 --trace /tmp/x.json", "--trace does not go with clones"),
+    ("--clones 1000", "elements on"),
+    ("--resilience auto", "--resilience auto: say how often elements crash"),
+])  # fmt: skip
+def test_wrong_options_are_one_clear_error(options: str, said: str, tmp_path: Path) -> None:
+    done = bsprun("-p", 4, "-n", 2, *options.split(), script(tmp_path, "proc.sync()\n"))
+    assert done.returncode == 2
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_nothing_in_bsp_imports_what_is_built_on_it() -> None:
+    """bsp <- faults: the engine is found by name alone, when it is asked for."""
+    root = Path(bsp.__file__).parent
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith(("bsp.faults", "bsp.arrays", "bsp.algorithms"))], path
