@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         LocalMistake,
         MachineError,
         NoInput,
+        Nondeterminism,
         NoRoom,
         NoSuchProcess,
         NotReady,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
         SyncMismatch,
         TraceError,
         TransferMismatch,
+        Undeclared,
         UnknownAlgorithm,
         UnknownOperation,
         ValueNeeded,
@@ -63,9 +65,9 @@ _HOMES = {
     "errors": (
         "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
         "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
-        "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
+        "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
         "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
-        "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
+        "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
     "expecting": ("expect",),
     "handle": ("Message", "Process"),
@@ -78,10 +80,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
     "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message", "NoInput", "NoRoom",
-    "NoSuchProcess", "NotReady", "NotRegistered", "Overlap", "Pending", "Prediction", "Process", "ProcessExited",
-    "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "ShapeError", "State",
-    "SyncMismatch", "TraceError", "TransferMismatch", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded",
-    "WrongThread", "expect", "predict", "process", "run",
+    "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending", "Prediction", "Process",
+    "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "ShapeError",
+    "State", "SyncMismatch", "TraceError", "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation",
+    "ValueNeeded", "WrongThread", "expect", "predict", "process", "run",
 ]  # fmt: skip
 
 

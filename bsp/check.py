@@ -4,9 +4,12 @@ Overlaps: two accesses of one superstep that touch the same elements of a coarra
 hangs on the library's order of application: puts of different processes without a common `op`, and
 reads of what a put of the same superstep overwrites.
 
-Schedule independence: the program runs twice, in pid order and with the processes of every element
-taking turns in a seeded random order.  Every superstep's effects, text and coarray contents must be
-the same bytes.  They differ if processes talk through what they share: modules, files, the clock.
+Schedule independence: the program runs again, with the processes of every element taking turns in a
+seeded random order.  Every superstep's effects, text and coarray contents must be the same bytes.
+They differ if processes talk through what they share (modules, files), or draw or read the clock.
+
+Rehearsal: programs with `proc.rounds` run twice more, with every process made again at a head (see
+`bsp.rehearsal`).  The same bytes again, or a round needs more of the last one than its bsp.State has.
 """
 
 from __future__ import annotations
@@ -20,74 +23,131 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bsp import payload
 from bsp.delivery import address_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
-from bsp.errors import BspError, Overlap, ScheduleDependence
+from bsp.errors import BspError, Overlap, ScheduleDependence, SyncMismatch
+from bsp.rehearsal import Rehearsal
+from bsp.rehearsal_names import fingerprint, naming, watched
+from bsp.rehearsal_record import AGAIN, END, KEPT, RECORD, TURNS, Record, undeclared
+from bsp.task import END as END_OF_ALL
 
 if TYPE_CHECKING:
     from bsp.element import Element
     from bsp.task import Task
     from bsp.transport import Transport
 
-Digests = dict[tuple[int, int], bytes]  # by (superstep, pid)
-
 
 class Checker:
     """Watches one pass of a program."""
 
-    def __init__(self, expected: Digests | None = None, turn_seed: int = 1, path: str | None = None) -> None:
-        """`expected` are the digests of the pass in pid order; without them this is that pass."""
-        self.shuffles = expected is not None
+    def __init__(
+        self,
+        name: str = RECORD,
+        known: Record | None = None,
+        path: str | None = None,
+        watch: tuple[int, int] | None = None,
+        turn_seed: int = 1,
+    ) -> None:
+        """`known` is the reference: without it this pass is; `watch` a superstep and a pid to look at closely."""
+        self.shuffles = name == TURNS
+        self.silent = name != RECORD  # the first pass has said it all
         self.turn_seed = turn_seed
-        self.digests: Digests = {}
-        self._expected = expected
+        self.record = Record()
+        if known is not None:
+            self.record.loops, self.record.once, self.record.clocks = known.loops, known.once, known.clocks
+        self.rehearsal = Rehearsal(name, self.record, known)
+        self._name = name
+        self._known = known
         self._path = path
+        self._watch = watch
+        self._merged = False
 
     @classmethod
     def of(cls, settings: dict[str, Any], transport: Transport) -> Checker | None:
-        """The checker that bsprun asks for; digests live in a file on element 0's machine."""
-        mode, path = settings.get("check"), settings.get("digests")
-        if mode is None:
+        """The checker that bsprun asks for; records live in files on element 0's machine."""
+        asked = settings.get("check")
+        if asked is None:
             return None
-        expected: Digests | None = None
-        if mode == "compare":
-            found: Digests | None = None
-            if transport.index == 0 and path is not None:
-                with open(path, "rb") as file:
-                    found = pickle.load(file)
-            expected = transport.gather(found)[0]
-        return cls(expected, path=path)
+        payload.canonical = True  # equal values are equal bytes, whatever has happened to them: for this whole pass
+        known: Record | None = None
+        if asked["known"] is not None:
+            if transport.index == 0:
+                with open(asked["known"], "rb") as file:
+                    known = pickle.load(file)
+            known = transport.gather(known)[0]
+        return cls(asked["pass"], known, asked["record"], tuple(asked["watch"]) if asked["watch"] else None)
 
     def keep(self, transport: Transport) -> None:
-        """After the first pass: all digests, for the second."""
-        parts = transport.gather(self.digests)
-        if (
-            transport.index == 0
-            and self._path is not None
-            and not self.shuffles
-            and os.path.isdir(os.path.dirname(self._path))
-        ):
+        """After a pass: what all elements have recorded, for the next one."""
+        if not self._merged:  # it has failed
+            self._merge(transport)
+        if transport.index == 0 and self._path is not None and os.path.isdir(os.path.dirname(self._path)):
             with open(self._path, "wb") as file:
-                pickle.dump({key: value for part in parts for key, value in part.items()}, file)
+                pickle.dump(self.record, file)
+
+    def _merge(self, transport: Transport) -> None:
+        for k, part in enumerate(transport.gather(self.record)):
+            if k != transport.index:
+                self.record.merge(part)
+        self._merged = True
+
+    def attach(self, element: Element) -> None:
+        """Before the element has processes: it stops at heads, and its clock is the first pass's."""
+        element.recovery = self.rehearsal
+        clock = element.transport.agreed_clock
+
+        def agreed() -> float:
+            return self.record.clocks.setdefault(element.superstep, clock())
+
+        element.transport.agreed_clock = agreed  # type: ignore[method-assign]
 
     # ------------------------------------------------------------------ at every boundary
 
-    def observe(self, element: Element, drained: Sequence[Effect]) -> BspError | None:
+    def judge(self, element: Element, sent: Sequence[Effect], received: Sequence[Effect]) -> BspError | None:
+        """The same verdict on every element."""
+        problem = self._observe(element, sent) or self.overlap(element, received)
+        told = element.transport.gather((problem, self.rehearsal.passed))
+        for found, _ in told:
+            if found is not None:
+                said: BspError = found
+                return said
+        if element.tasks[0].call is END_OF_ALL:
+            self._merge(element.transport)
+        if len({passed for _, passed in told}) > 1:
+            counts = ", ".join(f"element {k}: {passed}" for k, (_, passed) in enumerate(told))
+            return SyncMismatch(
+                f"processes have passed different numbers of heads of proc.rounds before superstep {element.superstep} "
+                f"ends ({counts}); every process stands at the head of the same round in the same superstep"
+            )
+        return None
+
+    def _observe(self, element: Element, drained: Sequence[Effect]) -> BspError | None:
         """Before the exchange: what the processes here send, print and hold."""
         sent: dict[int, list[Effect]] = {}
         for effect in drained:
             sent.setdefault(effect.source, []).append(effect)
-        problem: BspError | None = None
+        problem, self.rehearsal.problem = self.rehearsal.problem, None
         for task in element.tasks:
             key = (element.superstep, task.pid)
-            self.digests[key] = self.digests.get(key, b"") + _digest(task, sent.get(task.pid, ()))
-            if self._expected is not None and self._expected.get(key) != self.digests[key] and problem is None:
-                problem = ScheduleDependence(
-                    f"process {task.pid} does something else in superstep {element.superstep} "
-                    f"({task.call.text} at {task.line()}) when processes take their turns in another order: "
-                    "it depends on what processes of one interpreter share (modules, files, environment)"
-                )
+            digest = self.record.digests[key] = _digest(task, sent.get(task.pid, ()))
+            if self._watch is not None and self._watch[1] == task.pid and element.superstep <= self._watch[0]:
+                self.record.watched[element.superstep] = watched(task)
+            compares = problem is None and self._known is not None and self._name != AGAIN
+            if compares and self._known is not None and self._known.digests.get(key) != digest:
+                problem = self._departs(task, element.superstep)
         return problem
+
+    def _departs(self, task: Task, superstep: int) -> BspError:
+        """A process does something else than in the first pass."""
+        where = f"does something else in superstep {superstep} ({task.call.text} at {task.line()})"
+        if self._name == TURNS:
+            return ScheduleDependence(
+                f"process {task.pid} {where} when processes take their turns in another order: "
+                "it depends on what processes of one interpreter share (modules, files, environment)"
+            )
+        assert self._known is not None
+        return undeclared(self._known, self._name, self.rehearsal.joined, task.pid, where)
 
     def overlap(self, element: Element, effects: Sequence[Effect]) -> BspError | None:
         """After the exchange: two accesses of the same memory on a process here."""
@@ -158,7 +218,7 @@ def _advice(first: Put | PutEach | Get, second: Put | PutEach | Get) -> str:
 
 
 def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
-    state = blake2b(digest_size=16)
+    state = blake2b(task.call.digest, digest_size=16)
     for effect in effects:
         if isinstance(effect, Send):
             said: tuple[Any, ...] = ("send", effect.dests, effect.tag, effect.pickled)
@@ -184,12 +244,36 @@ def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
                 state.update(coarray.local.tobytes())
     if task.text is not None:
         state.update(task.text.getvalue())
+    if task.call is END_OF_ALL:
+        state.update(fingerprint(task.result, naming(task, None)) or b"")
     return state.digest()
 
 
-def twice(once: Callable[[Checker], list[Any]]) -> list[Any]:
-    """Both passes in this interpreter: the results of the first, if the second is the same."""
-    first = Checker()
-    results = once(first)
-    once(Checker(first.digests))
+def twice(once: Callable[[Checker], list[Any]], agreed: Callable[[Any], Any] = lambda value: value) -> list[Any]:
+    """All passes in this interpreter: the results of the first, if the others do the same.
+
+    agreed : the first rank's value, on ranks that make this call together; some may have no process.
+    """
+    kept, payload.canonical = payload.canonical, True
+    try:
+        first = Checker()
+        results = once(first)
+        second = Checker(TURNS, first.record)
+        once(second)
+        known = second.record
+        nprocs = 1 + max((pid for _, pid in known.digests), default=0)
+        for name in agreed([name for name in (KEPT, END) if known.joins(name, nprocs)]):
+            _join(once, Checker(name, known), known)
+    finally:
+        payload.canonical = kept
     return results
+
+
+def _join(once: Callable[[Checker], list[Any]], checker: Checker, known: Record) -> None:
+    try:
+        once(checker)
+    except BspError:
+        raise
+    except Exception as error:
+        what = f"raises {type(error).__name__} ({error})"
+        raise undeclared(known, checker._name, checker.rehearsal.joined, 0, what) from error

@@ -100,6 +100,8 @@ class Element:
         self.staging = Staging()
         self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self._console = sys.stdout
+        if checker is not None:
+            checker.attach(self)
 
     # --------------------------------------------------------------- hosting processes
 
@@ -389,7 +391,7 @@ class Element:
 
     def _write(self, text: bytes) -> None:
         """The bytes as they are, where the console takes bytes."""
-        if self.recovery is not None:
+        if self.recovery is not None and not self.checking:
             self.recovery.lines(text)
             return
         self._console.flush()
@@ -417,11 +419,10 @@ class Element:
         raise NotRegistered(f"{call} on process {task.pid} called by process {turn.pid}: each process uses its own")
 
     def _passes(self, checker: Checker, sent: Sequence[Effect], received: Sequence[Effect]) -> bool:
-        problem = checker.observe(self, sent) or checker.overlap(self, received)
-        found = [problem for problem in self.transport.gather(problem) if problem is not None]
-        if found:
-            self._fail(found[0])
-        return not found
+        problem = checker.judge(self, sent, received)
+        if problem is not None:
+            self._fail(problem)
+        return problem is None
 
     def _disagree(self) -> None:
         reports = [

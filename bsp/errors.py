@@ -98,6 +98,14 @@ class ScheduleDependence(CollectiveMistake):
     """--check: the order in which processes took their turns changed some bytes."""
 
 
+class Undeclared(CollectiveMistake):
+    """--check: a round needs something of the last one that is not in its bsp.State: a newcomer goes astray."""
+
+
+class Nondeterminism(CollectiveMistake):
+    """--check: two runs of the same program differ: unseeded randomness, the clock, the order of a set."""
+
+
 # ------------------------------------------------------------------ failure of another process
 
 

@@ -164,8 +164,9 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport, mac
         _read_from(*settings["stdin"])
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
-    if checker is not None and checker.shuffles and transport.index == 0:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
+    stderr = sys.stderr
+    if checker is not None and checker.silent:
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
     nprocs, seed = settings["nprocs"], settings["seed"]
     recorder = None
     if settings.get("trace") is not None:
@@ -177,6 +178,7 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport, mac
     element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()
+    sys.stderr = stderr
     if checker is not None:
         checker.keep(transport)
     if recorder is not None:

@@ -124,24 +124,37 @@ def no_mpi() -> str:
     )
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """How a job has ended: its status, and what there is to say about it on stderr."""
+
+    status: int
+    said: str = ""
+
+    def tell(self) -> int:
+        """Says it, after the job's text; the status."""
+        sys.stdout.flush()
+        sys.stderr.write(self.said)
+        return self.status
+
+
 def start(job: Launch) -> int:
     """Run a job to its end; its exit status."""
     if not job.check:
-        return _one_pass(job)
+        return one_pass(job).tell()
+    from bsp.rehearsal_passes import checked
+
     with tempfile.TemporaryDirectory(prefix="bsp-check-") as folder:
-        digests = os.path.join(folder, "digests")
-        status = _one_pass(job, check="record", digests=digests)
-        if status == 0 and os.path.exists(digests):
-            status = _one_pass(job, check="compare", digests=digests)
-            if status == 0:
-                print("bsprun: --check: no overlaps; another order of turns gives the same bytes", file=sys.stderr)
-        return status
+        return checked(job, folder).tell()
 
 
-def _one_pass(job: Launch, **settings: Any) -> int:
+def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outcome:
+    """Run a job once; `hash_seed` in place of the job's own."""
     with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
         report = os.path.join(folder, "status")
         environment = os.environ | job.environment()
+        if hash_seed is not None:
+            environment["PYTHONHASHSEED"] = hash_seed
         if job.local:
             # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
             # launcher of that pid would find them in its way and not start
@@ -155,20 +168,15 @@ def _one_pass(job: Launch, **settings: Any) -> int:
         if os.path.exists(report):
             with open(report) as file:
                 told = json.load(file)
-            sys.stdout.flush()
-            sys.stderr.write(told["said"])  # after the job's text, whatever way that took
-            return int(told["status"])
+            return Outcome(int(told["status"]), told["said"])
     if code == 0:
-        print("bsprun: error: the job ended without saying how; an element left by os._exit?", file=sys.stderr)
-        return 1
+        return Outcome(1, "bsprun: error: the job ended without saying how; an element left by os._exit?\n")
     number = -code if code < 0 else code - 128
     if number in set(signal.Signals):
         name = signal.Signals(number).name
-        if number not in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            print(f"bsprun: error: the job was ended by {name}", file=sys.stderr)
-        return 128 + number
-    print(f"bsprun: error: an element died without a Python error (status {code})", file=sys.stderr)
-    return code
+        said = "" if name in ("SIGINT", "SIGTERM", "SIGHUP") else f"bsprun: error: the job was ended by {name}\n"
+        return Outcome(128 + number, said)
+    return Outcome(code, f"bsprun: error: an element died without a Python error (status {code})\n")
 
 
 def _stdin_to_open() -> tuple[str, int] | None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-import dis
-import sys
 from collections.abc import Iterator
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from bsp.recovery import Place
@@ -48,11 +46,3 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
         if recovery is not None and not place.final and task.running and left_in_order(sys._getframe(1)):
             place.round, place.final, place.entry = place.round + 1, True, False
             task.stand(place)
-
-
-def _left(frame: FrameType | None) -> bool:
-    """Whether a frame that drops its iterator leaves the loop by `break` or `return`, not by an exception.
-
-    An exception on its way is not to be seen from here; but then the frame stands at what has raised it.
-    """
-    return frame is not None and dis.opname[frame.f_code.co_code[frame.f_lasti]] in ("POP_TOP", "POP_ITER")

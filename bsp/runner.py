@@ -73,7 +73,7 @@ def run(
             return once(None)
         from bsp.check import twice
 
-        return twice(once)
+        return twice(once) if engine == "plain" else twice(once, _first_ranks)
 
 
 def run_here(
@@ -147,6 +147,13 @@ def _in_world(
         raise error
     assert results is not None
     return results
+
+
+def _first_ranks(value: Any) -> Any:
+    """What rank 0 has, on every rank."""
+    from mpi4py import MPI
+
+    return MPI.COMM_WORLD.bcast(value)
 
 
 def _in_a_job(

@@ -109,7 +109,7 @@ class Clone:
         if self.complete != before:
             for kept in (self.votes, self.offers):
                 for key in [key for key in kept if key[0] < self.complete]:
-                    del kept[key]  # type: ignore[attr-defined]
+                    del kept[key]
             self.gone.clear()
             self.pulls = 0
 

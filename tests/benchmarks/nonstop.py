@@ -76,7 +76,7 @@ def between(events: list[dict[str, object]], first: str, then: str) -> float:
 
 
 def tails() -> tuple[float, float, float]:
-    """Pareto tails, D = 2, p = 8, sleeping rounds: mean round of HC = 2 over none; measured, simulated, and as the model has it."""
+    """Mean round of HC = 2 over none, p = 8, Pareto tails of D = 2: measured, simulated, as the model has it."""
     means = []
     for clones in (1, 2):
         done = run(f"--clones {clones} --inject tails:D=2,seed=1,unit=0.02", 150, 0.0, "sleep", p=8)
@@ -97,7 +97,7 @@ def simulated_rounds(clones: int, seed: int) -> float:
 
 
 def lost_to_kills(kills: int = 4) -> tuple[float, float]:
-    """Seconds that a job of 6 s loses to a kill every 1.2 s: nonstop, and by checkpoint and restart of the whole job."""
+    """Seconds that a job of 6 s loses to a kill every 1.2 s: nonstop, and by checkpoint and restart of it all."""
     nonstop = ["--clones", "2", "--standby", str(kills)]
     ours = took(nonstop, False, kills) - took(nonstop, False, 0)
     return ours, took([], True, kills) - took([], True, 0)

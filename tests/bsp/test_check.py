@@ -1,4 +1,7 @@
-"""--check: overlaps with both lines, and bytes that must not depend on the order of turns."""
+"""--check: overlaps with both lines, bytes that must not depend on the order of turns, and state that is declared.
+
+What bsprun adds to it, with an interpreter for each pass, is in tests/faults/test_rehearsal.py.
+"""
 
 from __future__ import annotations
 
@@ -156,3 +159,136 @@ def test_puts_through_two_registrations_of_one_array_conflict(run: Any) -> None:
 
     with pytest.raises(bsp.Overlap, match="flat position 1"):
         check(run, main)
+
+
+# --------------------------------------------------------------------------------- rehearsal
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5])
+def test_processes_made_again_at_heads_go_on_as_they_were(run: Any, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> list[float]:
+        x, state = proc.coarray(2), bsp.State(total=0.0, words=[])
+        for k in proc.rounds(9, state):
+            x.put((proc.pid + 1) % proc.nprocs, proc.rng.random(), at=k % 2)
+            proc.send(0, f"{k}")
+            state.total += proc.allreduce(float(x.local.sum()) + np.random.random())
+            state.words += [message.payload for message in proc.inbox]
+        for _ in proc.rounds(3, state):
+            state.total = proc.allreduce(state.total, op="max")
+        return [state.total, len(state.words), proc.superstep]
+
+    assert check(run, main, nprocs) == run(main, nprocs=nprocs)
+
+
+def test_what_a_round_surely_needs_of_the_last_one_is_named(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        beta = 1.0
+        for _ in proc.rounds(5, bsp.State()):
+            beta = proc.allreduce(beta) / 2
+
+    with pytest.raises(
+        bsp.Undeclared,
+        match=r"^process 0 needs 'beta' \(test_check.py:\d+\) in round \d of the loop at test_check.py:\d+ as the "
+        r"rounds before have left it, and a process that is made again there has it as before the loop; put it into "
+        r"the bsp.State that proc.rounds is given: state.beta$",
+    ):
+        check(run, main)
+
+
+def test_what_shows_only_in_the_bytes_is_named_then(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        sums = np.zeros(2)
+        for k in proc.rounds(6, bsp.State()):
+            sums[k % 2] += 1
+            if k:
+                proc.send(0, sums)
+            proc.sync()
+
+    with pytest.raises(
+        bsp.Undeclared, match=r"^process \d, made again at .*: it has 'sums' \(test_check.py:\d+\) as be"
+    ):
+        check(run, main)
+
+
+def test_an_exception_of_a_process_that_is_made_again_is_told_as_what_it_is(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        for k in proc.rounds(6, bsp.State()):
+            last = proc.allreduce(k)
+        if proc.pid == 1:
+            print(last)
+
+    with pytest.raises(bsp.Undeclared, match=r"^process \d, made again at the end .* raises UnboundLocalError"):
+        check(run, main)
+
+
+def test_a_result_that_hangs_on_what_is_lost_counts(run: Any) -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        box: dict[str, list[int]] = {"seen": []}
+
+        def note(k: int) -> None:
+            box["seen"].append(k)
+
+        for k in proc.rounds(4, bsp.State()):
+            note(k)
+            proc.sync()
+        return sorted(*box.values())
+
+    with pytest.raises(bsp.Undeclared, match="'box'"):
+        check(run, main)
+
+
+def test_the_clock_of_the_first_pass_is_everybodys(run: Any) -> None:
+    def main(proc: bsp.Process) -> float:
+        proc.sync()
+        print(proc.time())
+        proc.sync()
+        return proc.time()
+
+    assert check(run, main)[0] > 0
+
+
+@pytest.mark.jobs
+def test_a_job_of_several_elements_raises_the_same() -> None:
+    def main(proc: bsp.Process, declared: bool) -> float:
+        state, x = bsp.State(x=1.0), 1.0
+        for _ in proc.rounds(5, state):
+            total = proc.allreduce(state.x if declared else x)
+            if declared:
+                state.x = total / 2
+            else:
+                x = total / 2
+        return state.x
+
+    assert bsp.run(main, True, nprocs=3, elements=2, check=True) == bsp.run(main, True, nprocs=3)
+    with pytest.raises(bsp.Undeclared, match="'x'"):
+        bsp.run(main, False, nprocs=3, elements=2, check=True)
+
+
+@pytest.mark.parametrize("left", ["raise", "divide"])
+def test_an_exception_out_of_a_round_is_told_as_ever(run: Any, left: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        for k in proc.rounds(4, bsp.State()):
+            proc.sync()
+            if k == 2 and proc.pid == 1:
+                if left == "raise":
+                    raise ValueError("no convergence")
+                k / (2 - k)
+            proc.sync()
+
+    with pytest.raises(ValueError if left == "raise" else ZeroDivisionError):
+        check(run, main)
+
+
+def test_a_round_may_be_left_by_an_exception_that_is_caught(run: Any) -> None:
+    def main(proc: bsp.Process) -> int:
+        state = bsp.State(x=0)
+        try:
+            for k in proc.rounds(4, state):
+                state.x += proc.allreduce(k)
+                if k == 2:
+                    raise ValueError
+        except ValueError:
+            state.x += 1
+        return state.x
+
+    assert check(run, main) == [10, 10, 10]
