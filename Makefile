@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# the tests start a thousand interpreters: compile each module once, wherever the environment forbids it
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
+
 .PHONY: demo test lint chaos bench install install-test clean
 
 demo: install
@@ -40,4 +44,4 @@ install-test: .venv/installed-test
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv .typed build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .pycache .typed build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

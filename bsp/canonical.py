@@ -2,14 +2,16 @@
 
 pickle writes an object that it meets again as a reference, and knows it by its identity.  Two equal
 strings may be one object or two, depending on where they were made: in a clone that was given its
-state by another they are two.  Here strings and bytes are known by value, and sets are written in
-the order of their elements' pickles; mutable objects keep their identity, which is part of a value.
+state by another they are two.  Here what cannot change (strings, tuples of them, numbers, dtypes) is
+known by value, and sets are written in the order of their elements' pickles; mutable objects keep
+their identity, which is part of a value.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
+import struct
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -45,7 +47,7 @@ class _Canonical(_PythonPickler):
 
     def __init__(self, out: io.BytesIO, persistent: Callable[[Any], Any] | None) -> None:
         super().__init__(out, 5)
-        self._known: dict[tuple[type, Any], Any] = {}
+        self._known: dict[Any, Any] = {}
         self._persistent = persistent
 
     def persistent_id(self, value: Any) -> Any:
@@ -53,10 +55,35 @@ class _Canonical(_PythonPickler):
         return None if self._persistent is None else self._persistent(value)
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
-        """Any object; an equal string met before in its place."""
-        if type(obj) is str or type(obj) is bytes:
-            obj = self._known.setdefault((type(obj), obj), obj)
+        """Any object; an equal one met before in its place, if neither can change."""
+        if type(obj) not in _NEVER_REFERRED_TO:
+            key = _key(obj)
+            if key is not None:
+                obj = self._known.setdefault(key, obj)
         return super().save(obj, save_persistent_id)
+
+
+_NEVER_REFERRED_TO = {int, float, bool, type(None), list, dict, set, np.ndarray}
+_BY_REPR = {"datetime", "decimal", "fractions", "uuid"}  # modules whose types say all that they are
+
+
+def _key(value: Any) -> Any:
+    """Equal for values with equal pickles; None for what can change, or is not known not to."""
+    kind = type(value)
+    if kind in (str, bytes, int, bool, type(None)):
+        return kind, value
+    if kind is float:
+        return kind, struct.pack("<d", value)  # -0.0 is not 0.0
+    if kind is complex:
+        return kind, struct.pack("<2d", value.real, value.imag)
+    if kind in (tuple, frozenset):
+        parts = [_key(part) for part in value]
+        return None if None in parts else (kind, tuple(parts) if kind is tuple else frozenset(parts))
+    if isinstance(value, np.generic):
+        return None if value.dtype.hasobject else (kind, value.dtype.str, value.tobytes())
+    if isinstance(value, np.dtype):
+        return None if value.metadata else (np.dtype, value, value.isalignedstruct)
+    return (kind, repr(value)) if kind.__module__ in _BY_REPR else None
 
 
 def _save_array(pickler: _Canonical, value: np.ndarray) -> None:

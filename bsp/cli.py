@@ -56,7 +56,7 @@ def _run_parser() -> Parser:
         help="MPI ranks that host them (default: min(P, cores))",
     )
     add("--seed", type=int, default=0, help="seed of proc.rng and numpy.random in every process (default 0)")
-    add("--check", action="store_true", help="report overlapping accesses; run twice, in two orders of turns")
+    add("--check", action="store_true", help="find overlaps, undeclared state, nondeterminism")
     add(
         "--schedule",
         choices=SCHEDULES,

@@ -57,7 +57,7 @@ def add_up(
 def fit(proc: bsp.Process, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, int]:
     """Coefficients, standard errors, deviance, iterations: Newton's method from the constant model."""
     total, rows = proc.allreduce(np.array([y.sum(), y.size]))
-    state = bsp.State(beta=np.zeros(x.shape[1]))
+    state = bsp.State(beta=np.zeros(x.shape[1]), fit=None)
     state.beta[0] = np.log(total / rows)
     for iteration in proc.rounds(50, state):
         mu = np.exp(x @ state.beta)
@@ -66,9 +66,12 @@ def fit(proc: bsp.Process, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         deviance, gradient, hessian = add_up(proc, local_deviance, x.T @ (y - mu), x.T @ (mu[:, None] * x))
         step = np.linalg.solve(hessian, gradient)
         if not bsp.expect(np.max(np.abs(step)) >= 1e-9, times=7):
-            return state.beta, np.sqrt(np.diag(np.linalg.inv(hessian))), deviance, iteration
+            state.fit = state.beta, np.sqrt(np.diag(np.linalg.inv(hessian))), deviance, iteration
+            break
         state.beta = state.beta + step
-    raise ArithmeticError("Newton's method did not converge in 50 iterations")
+    if state.fit is None:
+        raise ArithmeticError("Newton's method did not converge in 50 iterations")
+    return state.fit
 
 
 proc = bsp.process()

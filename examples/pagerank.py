@@ -36,23 +36,23 @@ for dest in np.unique(target % p):
     places, index = np.unique(target[edges] // p, return_inverse=True)
     routes.append((int(dest), source[edges], places, index))
 
-rank = np.full(mine.size, 1 / n)
-for _ in proc.rounds(200):
-    share = np.divide(rank, degree, out=np.zeros_like(rank), where=degree > 0)
+state = bsp.State(rank=np.full(mine.size, 1 / n))
+for _ in proc.rounds(200, state):
+    share = np.divide(state.rank, degree, out=np.zeros(mine.size), where=degree > 0)
     for dest, sources, places, index in routes:
         proc.send(dest, np.bincount(index, share[sources]), tag=places)
-    dangling = float(rank[degree == 0].sum())
+    dangling = float(state.rank[degree == 0].sum())
     idle = proc.allreduce(dangling)  # a boundary: the messages arrive with it
     received = np.zeros(mine.size)
     for message in proc.inbox:
         received[message.tag] += message.payload
     new = (1 - DAMPING + DAMPING * idle) / n + DAMPING * received
-    change = proc.allreduce(float(np.abs(new - rank).sum()))
-    rank = new
+    change = proc.allreduce(float(np.abs(new - state.rank).sum()))
+    state.rank = new
     if change < TOLERANCE:
         break
 
-ranks = proc.gather(rank)
+ranks = proc.gather(state.rank)
 if proc.pid == 0:  # the same fixed point, by dense linear algebra
     matrix = np.zeros((n, n))
     for vertex in range(n):

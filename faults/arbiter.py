@@ -75,7 +75,7 @@ class Arbiter:
         self._heard: dict[int, float] = {}
         self._fenced: set[int] = set()
         self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
-        self._anew: dict[tuple[int, int], int] = {}  # (bundle, element): made anew when it had announced so far
+        self._anew: dict[tuple[int, int], Progress] = {}  # (bundle, element): what it had said when it was made anew
         self._settled: set[tuple[int, int]] = set()
         self._raised: set[tuple[int, int]] = set()
         self.once: dict[Token, bytes] = {}
@@ -309,7 +309,8 @@ class Arbiter:
         if not others:
             return False
         said = self._progress(bundle, host)
-        self._anew[bundle, element] = said.exchange if said is not None else 0
+        if said is not None:
+            self._anew[bundle, element] = said
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
         self._note("note", text=f"the clone of bundle {bundle} on element {element} is made anew: {why}")
         return True
@@ -377,10 +378,8 @@ class Arbiter:
             return False
         votes = self._votes.setdefault(key, {})
         votes.update(found.votes)
-        for element in [
-            e for e in votes if found.exchange < self._anew.get((found.bundle, e if e >= 0 else -1 - e), 0)
-        ]:
-            del votes[element]  # said by the clone that was there before it was made anew
+        for element in [e for e in votes if self._of_a_former_clone(found, e if e >= 0 else -1 - e)]:
+            del votes[element]
         live = self.view.live(found.bundle)
         present = {element: votes[element] for element in live if element in votes}
         # one whose worker, run again, says other than before: what was said first has been used
@@ -403,6 +402,13 @@ class Arbiter:
         self._effects.append(Corrupt(found._replace(votes=tuple(sorted(present.items())))))
         self.over = True
         return False
+
+    def _of_a_former_clone(self, found: Divergence, element: int) -> bool:
+        """Whether this vote was cast before the clone there was made anew."""
+        said = self._anew.get((found.bundle, element))
+        if said is None:
+            return False
+        return found.exchange < said.exchange if found.exchange >= 0 else -1 - found.exchange <= said.head
 
     def _orders_changed(self) -> bool:
         """What follows from all reports together: N12, N13, checkpoints."""

@@ -13,7 +13,9 @@ import socket
 import struct
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -51,7 +53,7 @@ from bsp.task import Call, Task
 from bsp.transport import Blocks
 from bsp.world import hosting
 
-_SHARE = 0.05  # of the time that states may take; snapshots that would cost more are left out
+_SHARE = 0.05  # of the time that states may take; if they cost more, they are taken every 2nd, 4th, ... round
 
 
 class Erred(tuple[int, int, int, bytes]):
@@ -84,6 +86,7 @@ class AgentTransport:
         self._me, self._first = asked.element, asked.first
         self._told = not asked.first
         self.states: dict[int, State | None] = {}  # of the processes here, at the last head
+        self.final = b""  # digest of the state in which the last loop was left
 
     # ---------------------------------------------------------------------- the exchange
 
@@ -237,10 +240,10 @@ def _no_digest(data: Any) -> bytes:
     return bytes(16)
 
 
-def _end(bundle: int, life: int, status: int, said: str) -> Ended:
-    """How the program ended, and what clones compare of it."""
+def _end(bundle: int, life: int, status: int, said: str, final: bytes = b"") -> Ended:
+    """How the program ended, and what clones compare of it: of a right end also the state of its last loop."""
     content = pickled((status, said))
-    return Ended(bundle, life, xxh64_digest(b"%d" % status if status else content)[:END_COMPARED] + content)
+    return Ended(bundle, life, xxh64_digest(b"%d" % status if status else content + final)[:END_COMPARED] + content)
 
 
 def flip_state(state: State | None) -> None:
@@ -267,8 +270,8 @@ class WorkerRecovery:
         self._every = every
         self._start = 0
         self._said = 0
-        self._taken = time.perf_counter()
-        self._cost = 0.0
+        self._taken = 0, time.perf_counter()  # the head of the last state, and when
+        self._costs: deque[float] = deque(maxlen=4)  # seconds of the last states
         self._calls: tuple[int, int, int] = (-1, -1, 0)  # pid, superstep, how many
 
     def head(self, tasks: Sequence[Task]) -> None:
@@ -291,6 +294,8 @@ class WorkerRecovery:
         transport = self._transport
         assert transport.element is not None
         digest = xxh3_128_digest(data[1]) if data is not None else b""
+        if final:
+            transport.final = digest
         passed = Snapshot(
             transport.index, transport.heads, loop, k, final, transport.exchange, self._start,
             transport.element.superstep, digest, data,
@@ -304,7 +309,10 @@ class WorkerRecovery:
         return answer.snapshot
 
     def _due(self, tasks: Sequence[Task]) -> bool:
-        """Whether a state is taken here: at the end of a loop and for checkpoints always, else if it is cheap."""
+        """Whether a state is taken here: at the end of a loop and for checkpoints always, else every so many heads.
+
+        By powers of two: siblings that have found their states dear otherwise still take some in common.
+        """
         place = tasks[0].place
         assert place is not None
         if place.entry and not place.final:
@@ -313,14 +321,18 @@ class WorkerRecovery:
             return False
         if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
             return True
-        return self._cost <= _SHARE * (time.perf_counter() - self._taken)
+        head, then = self._taken
+        a_round = (time.perf_counter() - then) / max(1, self._transport.heads - head)
+        cost = min(self._costs, default=0.0)
+        return self._transport.heads % (1 << max(0, ceil(log2(max(cost, 1e-9) / (_SHARE * max(a_round, 1e-9)))))) == 0
 
     def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes]:
         began = time.perf_counter()
         parts = [capture(task, task.place) for task in tasks if task.place is not None]
         data = self._said, pickled((self._said, parts))
-        self._taken = time.perf_counter()
-        self._cost = self._taken - began
+        ended = time.perf_counter()
+        self._costs.append(ended - began)
+        self._taken = self._transport.heads, ended
         return data
 
     def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
@@ -335,6 +347,8 @@ class WorkerRecovery:
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
         transport.element.superstep = snapshot.superstep
         transport.superstep = -1
+        if snapshot.final:
+            transport.final = snapshot.digest
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
         superstep = task.element.superstep
@@ -420,7 +434,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
                 _raise_in(hosted.tasks[0], mine, transport)
             with hosting(hosted):
                 verdict = hosted.run()
-            wire.send(_end(bundle, number, verdict.status, explanation(verdict)))
+            wire.send(_end(bundle, number, verdict.status, explanation(verdict), transport.final))
         wire.receive()  # the agent closes it when all is over
 
     return life

@@ -23,7 +23,9 @@ if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder
 os.environ["BSP_MACHINES"] = os.path.join(os.path.dirname(__file__), "no-machines")
 
 # every rank must draw the same examples
-hypothesis.settings.register_profile("same everywhere", derandomize=True, deadline=None, database=None)
+hypothesis.settings.register_profile(
+    "same everywhere", derandomize=True, deadline=None, database=None, max_examples=20 if IN_WORLD else 100
+)
 hypothesis.settings.load_profile("same everywhere")
 
 

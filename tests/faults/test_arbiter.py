@@ -491,6 +491,24 @@ def differ(*votes: tuple[int, bytes], exchange: int = 5, bundle: int = 0) -> Div
     return Divergence(bundle, exchange, exchange, tuple(sorted(votes)))
 
 
+def test_states_at_a_head_count_like_packets() -> None:
+    """N11: two clones that come to head 5 in different states stop the job."""
+    court = Court()
+    assert given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), exchange=-1 - 5),)), Corrupt)
+
+
+def test_of_three_states_one_is_outvoted_once() -> None:
+    """N11: what the clone that stood there before has said of earlier heads does not count against the new one."""
+    court = Court(TRIPLES)
+    court.say(2, 0, head=5)
+    states = differ((0, b"a"), (2, b"b"), (4, b"a"), exchange=-1 - 5)
+    assert noted(court.report(1, divergences=(states,)), "outvoted", bundle=0, element=2)
+    court.say(2, 0, joined=True)
+    before = differ((0, b"a"), (2, b"c"), (4, b"a"), exchange=-1 - 4)
+    assert not notes(court.report(1, divergences=(before,)), "outvoted")
+    assert noted(court.report(1, divergences=(differ((0, b"a"), (2, b"c"), (4, b"a"), exchange=-7),)), "outvoted")
+
+
 def test_three_outvote_one_which_is_refreshed() -> None:
     """N11: the minority is given a state of the majority."""
     court = Court(TRIPLES)

@@ -387,14 +387,11 @@ def test_a_program_that_is_right_is_told_nothing(check: Check, what: str, p: int
     assert (status, said) == (0, REHEARSED)
 
 
-NOT_YET = {"doctor_visits.py": "leaves its loop by return", "pagerank.py": "does not declare its ranks"}
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_the_examples_are_right(example: Path, request: pytest.FixtureRequest) -> None:
-    if example.name in NOT_YET:
-        request.applymarker(pytest.mark.xfail(reason=NOT_YET[example.name]))
+def test_the_examples_are_right(example: Path) -> None:
     done = subprocess.run([BSPRUN, "-p", "4", "-n", "2", "--check", example], capture_output=True, text=True)
     rehearsed = "proc.rounds(" in example.read_text()
     assert (done.returncode, done.stderr) == (0, REHEARSED if rehearsed else f"{CLEAN}\n")

@@ -229,6 +229,7 @@ class Page:
         for kind in ("browser", "performance"):
             browser.get_log(kind)
         browser.get(self.address)
+        self.until(lambda: self.script("return document.documentElement.dataset.drawn"))
 
     def script(self, text: str, *arguments: Any) -> Any:
         return self.browser.execute_script(text, *arguments)

@@ -1,0 +1,84 @@
+"""Equal values are equal bytes, whatever they have gone through (DESIGN section 7, N11)."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pickle
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bsp.canonical import pickled
+
+NUMBERS = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.complex_numbers())
+LEAVES = st.one_of(
+    NUMBERS,
+    st.text(),
+    st.binary(),
+    st.floats().map(np.float64),
+    st.integers(0, 9).map(np.int32),
+    st.sampled_from([np.dtype("f8"), np.dtype([("a", "i4"), ("b", "f8")]), Decimal("1.0"), Decimal("1.00")]),
+    st.sampled_from([Fraction(1, 3), datetime.date(2026, 1, 2), datetime.timedelta(1)]),
+)
+FIXED = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
+VALUES = st.recursive(
+    FIXED,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=2), inner, max_size=3), st.sets(st.text())
+    ),
+    max_leaves=12,
+)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Also of nan and -0.0; types too."""
+    return pickled(a) == pickled(b)
+
+
+@given(VALUES)
+def test_a_value_that_has_been_moved_has_the_same_bytes(value: Any) -> None:
+    moved = pickle.loads(pickled(value))
+    assert pickled(moved) == pickled(value)
+    assert repr(moved) == repr(value) or isinstance(value, set | dict | list | tuple)  # the order of sets is free
+
+
+@given(FIXED, st.integers(0, 2))
+def test_what_cannot_change_may_be_one_object_or_several(value: Any, which: int) -> None:
+    """The moved state beside a constant of the script."""
+    other = pickle.loads(pickle.dumps(value))
+    together = [[value, value], {"a": value, "b": [value]}, (value, np.zeros(2), value)][which]
+    apart = [[value, other], {"a": other, "b": [value]}, (other, np.zeros(2), value)][which]
+    assert pickled(together) == pickled(apart)
+
+
+@given(FIXED, FIXED)
+def test_different_values_have_different_bytes(one: Any, two: Any) -> None:
+    """1, 1.0, True, 0.0 and -0.0 are told apart, alone and behind each other."""
+    if pickle.dumps(copy.deepcopy(one)) != pickle.dumps(copy.deepcopy(two)) and repr(one) != repr(two):
+        assert not same([one, one], [one, two])
+        back = pickle.loads(pickled([one, two]))
+        assert repr(back) == repr([one, two])
+
+
+@pytest.mark.parametrize("pair", [((1, 2), (1.0, 2)), ((0.0,), (-0.0,)), ((1,), (True,)), (np.float64(1), 1.0)])
+def test_equal_numbers_of_other_types_stay_what_they_are(pair: tuple[Any, Any]) -> None:
+    one, two = pickle.loads(pickled(pair))
+    assert (repr(one), repr(two)) == (repr(pair[0]), repr(pair[1]))
+
+
+def test_arrays_that_have_been_moved_share_their_dtype_with_new_ones() -> None:
+    moved = pickle.loads(pickled(np.arange(3.0)))
+    assert pickled([moved, np.zeros(3)]) == pickled([np.arange(3.0), np.zeros(3)])
+
+
+def test_mutable_objects_keep_their_identity() -> None:
+    shared: list[int] = []
+    assert pickled([shared, shared]) != pickled([[], []])
+    back = pickle.loads(pickled([shared, shared]))
+    assert back[0] is back[1]

@@ -1,0 +1,80 @@
+"""User code that goes wrong in one clone only: what `SABOTAGE` says, once, wherever the script asks.
+
+SABOTAGE="burn@3:17; flip@1:20": element 3 exceeds a CPU limit in round 17, element 1 changes a hidden
+bit in round 20, or in the next round that it computes (a laggard jumps over some).  Each happens once,
+also if the round is computed again: `SABOTAGE_ONCE` is a folder that remembers, with the round.
+A script without both variables is undisturbed: that is the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+_PLAN = [part.strip() for part in os.environ.get("SABOTAGE", "").split(";") if part.strip()]
+
+
+def at(k: int, state: Any) -> None:
+    """What is planned for this element in round k, or was before."""
+    for part in _PLAN:
+        what, _, where = part.partition("@")
+        element, planned, *rest = (int(number) for number in where.split(":"))
+        if planned <= k and element == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")) and _first(part, k):
+            globals()["_" + what](state, *rest)
+
+
+def _first(part: str, k: int) -> bool:
+    try:
+        with open(os.path.join(os.environ["SABOTAGE_ONCE"], part), "x") as file:
+            file.write(str(k))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _burn(state: Any) -> None:
+    """RLIMIT_CPU: the system ends us."""
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+    while True:
+        pass
+
+
+def _leave(state: Any, status: int) -> None:
+    """sys.exit in the middle of the script."""
+    sys.exit(status)
+
+
+def _flip(state: Any) -> None:
+    """One bit of what nobody is told before the end."""
+    state.hidden ^= 1
+
+
+def _slow(state: Any) -> None:
+    """Compute for long."""
+    time.sleep(0.2)
+
+
+def _behead(state: Any, victim: int) -> None:
+    """Kill the agent of another element of this job, who has announced by now: we are slower than it."""
+    time.sleep(0.15)
+    ours = _read(os.getpid(), "cmdline")  # settings with the job's secret, of all its agents and what they forked
+    family = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _read(int(pid), "cmdline") == ours]
+    ranked = [pid for pid in family if f"OMPI_COMM_WORLD_RANK={victim}\0".encode() in _read(pid, "environ")]
+    agent = next(pid for pid in ranked if _parent(pid) not in family)
+    os.kill(agent, signal.SIGKILL)
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _parent(pid: int) -> int:
+    return int(_read(pid, "stat").rpartition(b")")[2].split()[1])

@@ -1,0 +1,85 @@
+"""64 processes train for 500 rounds while elements and workers are killed and stopped, each when all is whole again.
+
+`make chaos` (BSP_REPEAT set): 25 hits, far more than the two standbys, so planned refreshes too.  `make test`: 4.
+The output must be the plain engine's, byte for byte, every hit healed, and no round lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import scenarios
+from scenarios import Job
+
+pytestmark = [pytest.mark.jobs, pytest.mark.timeout(1800)]
+
+SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
+CHAOS = "BSP_REPEAT" in os.environ
+HITS, ROUNDS, COPIES = (25, "500", "40") if CHAOS else (4, "500", "1")
+BUDGET = 900.0 if CHAOS else 100.0
+WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for worker in (False, True)]
+
+
+def healed(job: Job, known: int, element: int, worker: bool) -> bool:
+    """Whether the log says, behind its first `known` events, that all is as before."""
+    told = job.events()[known:]
+    kinds = [event["kind"] for event in told]
+    if "resumed" in kinds:
+        return "started" in kinds
+    if worker:
+        return any(event["kind"] == "relaunched" and event["element"] == element for event in told)
+    for event in told:
+        if event["kind"] == "promoted" and event.get("instead_of") == element:
+            return any(e["kind"] == "restored" and e["element"] == event["element"] for e in told)
+    return any(event["kind"] == "died" and event["element"] == element for event in told) and "degraded" not in kinds
+
+
+def test_training_goes_on_under_a_kill_loop(tmp_path: Path) -> None:
+    """Whatever is struck, agents and workers, killed and stopped: the same bytes, and each hit is healed."""
+    program = (SCRIPT, ROUNDS, COPIES)
+    status, expected, _ = scenarios.reference(program)
+    assert status == 0
+    seed = int(os.environ.get("BSP_SEED", "0"))
+    rng = random.Random(f"kill loop {seed}")
+    options = ["-p", "64", "-n", "4", "--clones", "2", "--standby", "2", "--hang-limit", "1.5"]
+    job = Job(tmp_path / "job", options, program, {})
+    struck: list[tuple[float, str]] = []
+    try:
+        job.event("started")
+        for hit in range(HITS):
+            known = len(job.events())
+            number, worker = WAYS[hit] if len(WAYS) == HITS else rng.choice(WAYS)
+            element = rng.choice(_hosts(job))
+            job.strike(element, number, worker)
+            struck.append((time.monotonic() - job.began, f"{signal.Signals(number).name} element {element} {worker=}"))
+            job.until(lambda: healed(job, known, element, worker), f"the end of {struck[-1][1]} ({hit=})", 60.0)
+        assert job.bsprun.wait(BUDGET) == 0, job.story()
+        assert job.out.read_bytes() == expected, job.story()
+        seen = Counter(event["kind"] for event in job.events())
+        agents = sum("worker=False" in told for _, told in struck)
+        assert seen["died"] == agents, job.story()
+        assert seen["relaunched"] == len(struck) - agents, job.story()
+        assert seen["refreshed"] == seen["resumed"], job.story()
+        assert not seen["lost"], job.story()
+        job.until(lambda: not job.left(), "the end of all processes", scenarios.GONE)
+    finally:
+        if "BSP_MEASURED" in os.environ:
+            with open(os.environ["BSP_MEASURED"], "a") as file:
+                file.write(json.dumps({"scenario": "kill loop", "struck": struck, "events": job.events()}) + "\n")
+        job.stop()
+
+
+def _hosts(job: Job) -> list[int]:
+    """The elements that have a bundle now: who began with one, less the dead, and who was promoted."""
+    told = job.events()
+    last = max(at for at, event in enumerate(told) if event["kind"] == "started")
+    dead = {event["element"] for event in told[last:] if event["kind"] == "died"}
+    risen = {event["element"] for event in told[last:] if event["kind"] == "promoted" and "instead_of" in event}
+    return sorted((set(range(8)) | risen) - dead)

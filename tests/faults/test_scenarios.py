@@ -1,0 +1,99 @@
+"""The 31 scenarios, each with seeds: 2 of each here, `BSP_REPEAT=20` of each in `make chaos` (see scenarios.py).
+
+`BSP_MEASURED=file` writes what was measured, a line of JSON a scenario.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import scenarios
+from scenarios import SCENARIOS, SIMULATED, Scenario, Simulated
+
+REPEAT = int(os.environ.get("BSP_REPEAT", "2"))
+AT_ONCE = 3  # jobs of ten ranks, which mostly wait; more would measure the machine
+BUGS: dict[str, str] = {}
+Runs = dict[tuple[str, int], Future[dict[str, object]]]
+
+
+def seeds(scenario: Scenario) -> range:
+    """Two of each of the study's scenarios; those that are played in several ways take one of each in `make test`."""
+    ways = sum(other.number == scenario.number for other in SCENARIOS)
+    return range(REPEAT if ways == 1 or REPEAT > 2 else 1)
+
+
+def known(plays: tuple[Scenario, ...] | tuple[Simulated, ...]) -> list[object]:
+    """The scenarios as parameters; those that a known bug breaks are expected to fail."""
+    return [
+        pytest.param(
+            play,
+            id=play.key,
+            marks=[pytest.mark.xfail(strict=True, reason=BUGS[play.key])] if play.key in BUGS else [],
+        )
+        for play in plays
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """By scenario and seed: all that were asked for are under way, some at once, in the tests' order."""
+    asked = [
+        item.callspec.params["scenario"] for item in request.session.items if item.name.startswith("test_scenario[")
+    ]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        yield {
+            (scenario.key, seed): pool.submit(
+                played, scenario, seed, tmp_path_factory.mktemp("scenario") / f"seed-{seed}"
+            )
+            for scenario in asked
+            for seed in seeds(scenario)
+        }
+        pool.shutdown(cancel_futures=True)
+
+
+def played(scenario: Scenario, seed: int, folder: Path) -> dict[str, object]:
+    """One run; the plain engine's output of its program is there before it begins."""
+    if scenario.same:
+        scenarios.reference(scenario.program)
+    return scenarios.run(scenario, seed, folder)
+
+
+@pytest.mark.jobs
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("scenario", known(SCENARIOS))
+def test_scenario(scenario: Scenario, runs: Runs) -> None:
+    """What must be seen is seen, with every seed."""
+    mine = {seed: runs[scenario.key, seed] for seed in seeds(scenario)}
+    failed = {seed: error for seed, run in mine.items() if (error := run.exception()) is not None}
+    _record(scenario.key, [run.result() for run in mine.values() if run.exception() is None], len(failed))
+    if failed:
+        pytest.fail("\n\n".join(f"seed {seed}: {error!s}" for seed, error in failed.items()), pytrace=False)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("scenario", known(SIMULATED))
+def test_simulated_scenario(scenario: Simulated) -> None:
+    """The same on the simulator, where a fault can strike at any step."""
+    began = time.monotonic()
+    for seed in range(REPEAT):
+        if wrong := scenario.play(seed, REPEAT > 2):
+            pytest.fail("\n".join(wrong[:10]), pytrace=False)
+    _record(scenario.key, [{"seconds": round(time.monotonic() - began, 2)}], 0)
+
+
+def test_all_thirty_one_are_here() -> None:
+    """None of the study's scenarios is left out."""
+    assert scenarios.all_numbers() == set(range(1, 32))
+
+
+def _record(key: str, runs: list[dict[str, object]], failed: int) -> None:
+    """Seconds, counts of events, latencies between them."""
+    if "BSP_MEASURED" in os.environ:
+        with open(os.environ["BSP_MEASURED"], "a") as file:
+            file.write(json.dumps({"scenario": key, "failed": failed, "runs": runs}) + "\n")
