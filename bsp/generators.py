@@ -22,11 +22,12 @@ _KEY_WORDS = 624  # MT19937: 624 words of 32 bits, then the position in them
 class GlobalStream:
     """The NumPy global generator of one process, in place only during its turns."""
 
-    __slots__ = ("_gauss", "_key", "_position", "_seen", "bits")
+    __slots__ = ("_gauss", "_key", "_position", "_seen", "_whole", "bits")
 
     def __init__(self, seed: int, pid: int) -> None:
         self.bits = np.random.MT19937(np.random.SeedSequence([seed, pid, 1]))
         address = self.bits.ctypes.state_address
+        self._whole = (ctypes.c_char * (4 * _KEY_WORDS + 4)).from_address(address)
         self._key = ctypes.c_uint32.from_address(address)
         self._position = ctypes.c_int.from_address(address + 4 * _KEY_WORDS)
         self._seen = self._mark()
@@ -51,16 +52,30 @@ class GlobalStream:
             self._gauss = state["gauss"] if state["has_gauss"] else None
             self._seen = self._mark()
 
-    def state(self) -> tuple[Any, float | None]:
+    def state(self) -> tuple[bytes, float | None]:
         """Where the stream stands; only while it is not in place."""
-        return self.bits.state, self._gauss
+        return self._whole.raw, self._gauss
 
-    def restore(self, state: tuple[Any, float | None]) -> None:
+    def restore(self, state: tuple[bytes, float | None]) -> None:
         """Go on from there; only while it is not in place."""
-        self.bits.state, self._gauss = state
+        self._whole.raw, self._gauss = state
         self._seen = self._mark()
 
 
 def generator(seed: int, pid: int) -> np.random.Generator:
     """`proc.rng`: PCG64 seeded from (job seed, pid)."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, pid])))
+
+
+def standing(rng: np.random.Generator) -> tuple[int, ...]:
+    """Where a `proc.rng` stands, in four numbers."""
+    known: Any = rng.bit_generator.state
+    return known["state"]["state"], known["state"]["inc"], known["has_uint32"], known["uinteger"]
+
+
+def put(rng: np.random.Generator, where: tuple[int, ...]) -> None:
+    """Go on from there."""
+    state, inc, has_uint32, uinteger = where
+    rng.bit_generator.state = {
+        "bit_generator": "PCG64", "state": {"state": state, "inc": inc}, "has_uint32": has_uint32, "uinteger": uinteger
+    }  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 
 from bsp.canonical import pickled
 from bsp.coarray import Coarray
+from bsp.generators import put, standing
 from bsp.handle import Process
 from bsp.recovery import Place
 from bsp.source import NOWHERE
@@ -59,10 +60,10 @@ def capture(task: Task, place: Place) -> bytes:
         for context in task.contexts.values()
     ]  # fmt: skip
     values = None if place.state is None else vars(place.state)
-    streams = task.stream.state(), None if rng is None else rng.bit_generator.state
+    streams = task.stream.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
-    return pickled((pickled(memory), pickled((values, rest), named)))
+    return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
 
 
 def restore(task: Task, place: Place, data: bytes) -> None:
@@ -87,7 +88,7 @@ def restore(task: Task, place: Place, data: bytes) -> None:
     if task.element.turn is task and task.greenlet is None:
         task.stream.enter()
     if streams[1] is not None:
-        handle(task).rng.bit_generator.state = streams[1]
+        put(handle(task).rng, streams[1])
     if task.text is not None:
         task.text.seek(0)
         task.text.truncate()

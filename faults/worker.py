@@ -53,7 +53,7 @@ from bsp.task import Call, Task
 from bsp.transport import Blocks
 from bsp.world import hosting
 
-_SHARE = 0.05  # of the time that states may take; if they cost more, they are taken every 2nd, 4th, ... round
+_SHARE = 0.02  # of the time that states may take; if they cost more, they are taken every 2nd, 4th, ... round
 
 
 class Erred(tuple[int, int, int, bytes]):
@@ -282,8 +282,14 @@ class WorkerRecovery:
         transport.states = {task.pid: task.place.state for task in tasks if task.place is not None}
         if place.entry:
             self._start = transport.exchange
+        began = time.perf_counter()
         data = self._capture(tasks) if self._due(tasks) else None
-        answer = self._tell(place.loop, place.round, place.final, place.entry, data, transport.ask or place.entry)
+        asks = transport.ask or place.entry
+        answer = self._tell(place.loop, place.round, place.final, place.entry, data, asks)
+        if data is not None:
+            self._taken = transport.heads, time.perf_counter()
+            if not asks:
+                self._costs.append(self._taken[1] - began)
         while answer is not None:
             self._put(tasks, answer)
             if answer.final:
@@ -327,13 +333,8 @@ class WorkerRecovery:
         return self._transport.heads % (1 << max(0, ceil(log2(max(cost, 1e-9) / (_SHARE * max(a_round, 1e-9)))))) == 0
 
     def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes]:
-        began = time.perf_counter()
         parts = [capture(task, task.place) for task in tasks if task.place is not None]
-        data = self._said, pickled((self._said, parts))
-        ended = time.perf_counter()
-        self._costs.append(ended - began)
-        self._taken = self._transport.heads, ended
-        return data
+        return self._said, pickle.dumps((self._said, parts), 5)
 
     def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
         """Become what a sibling was at a head."""
