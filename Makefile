@@ -24,7 +24,7 @@ chaos: install-test
 	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 tests/faults
 
 bench: install-test
-	$(BIN)/python tests/benchmarks/run.py
+	$(BIN)/python tests/benchmarks/run.py $(ARGS)
 
 install: .venv/installed
 install-test: .venv/installed-test
