@@ -49,11 +49,12 @@ class Boundary:
                     dests = tuple(dest for dest in effect.dests if owner[dest] == k)
                     if k == index:
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
-                        self._lends = self._lends or borrowed
+                        self._lends = self._lends or (borrowed and not effect.shared)
                         self._here.append(
                             Send(
-                                effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled, borrowed
-                            )
+                                effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled,
+                                borrowed, effect.shared,
+                            )  # fmt: skip
                         )
                     else:
                         self._packet(k).add(effect, dests)

@@ -72,6 +72,7 @@ class Send:
     array: np.ndarray | None
     pickled: bytes | None
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
+    shared: bool = False  # nobody ever writes to array: receivers of the sender's element may have it itself
 
 
 @dataclass(slots=True)

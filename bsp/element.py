@@ -357,7 +357,7 @@ class Element:
         first = self.tasks[0].pid
         for k, dest in enumerate(send.dests):
             array = send.array
-            if array is not None and (send.borrowed or k):
+            if array is not None and not send.shared and (send.borrowed or k):
                 array = array.copy()
             if array is not None:
                 array = received(array)

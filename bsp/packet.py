@@ -62,7 +62,7 @@ class Packet:
             self.records.append((_SEND, effect.source, dests, effect.context, effect.tag, effect.pickled))
         else:
             array = effect.array
-            self.lends = self.lends or effect.borrowed
+            self.lends = self.lends or (effect.borrowed and not effect.shared)
             self.records.append(
                 (_SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
                  self._data(array))

@@ -14,7 +14,7 @@ import sys
 from types import CodeType, FrameType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_here = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
 
 
 class Line(tuple[str, int]):
@@ -32,9 +32,17 @@ class Line(tuple[str, int]):
 NOWHERE = Line(("", 0))
 
 
+def also_ours(filename: str) -> None:
+    """The folder of `filename` is part of this package, wherever it is installed."""
+    global _here
+    folder = os.path.dirname(os.path.abspath(filename)) + os.sep
+    if not folder.startswith(_here):
+        _here = (*_here, folder)
+
+
 def is_ours(filename: str) -> bool:
     """Whether a code object's file belongs to this package."""
-    return filename.startswith(_HERE) or filename.endswith(_OPERATORS)
+    return filename.startswith(_here) or filename.endswith(_OPERATORS)
 
 
 def left_in_order(frame: FrameType) -> bool:

@@ -91,6 +91,7 @@ class Task:
         self.chosen: Choice | None = None  # that of the last collective
         self.round: tuple[int, int] | None = None  # the pass of its outermost `rounds`, and of how many
         self.loops = 0  # outermost `rounds` entered
+        self.libraries: dict[str, Any] = {}  # what libraries keep for a process, by their names
         self.place: Place | None = None  # the head of a round it stands at
         self.sets_min_time = True  # what the last `sync` said
         self.stream = GlobalStream(seed, pid)

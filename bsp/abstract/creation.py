@@ -80,7 +80,7 @@ def _bounded(array: Any) -> Any:
 def _is_library(module: str) -> bool:
     """Whether a module's calls of NumPy are none of the program's."""
     root = module.partition(".")[0]
-    return root in ("numpy", "scipy") or (root == "bsp" and not module.startswith(("bsp.arrays", "bsp.algorithms")))
+    return root in ("numpy", "scipy") or (root == "bsp" and not module.startswith("bsp.algorithms"))
 
 
 def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:

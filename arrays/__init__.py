@@ -1,0 +1,39 @@
+"""NumPy's arrays, dealt in blocks to the processes of a BSP program and planned as supersteps.
+
+    import bsp.arrays as ba
+    x = ba.random.default_rng(0).normal(size=(1_000_000, 20))     # every process runs the same line
+    print((x.T @ x).explain())                                    # what it will do, and cost
+    g = (x.T @ x).compute()                                       # NumPy's array, on every process
+
+Creation happens at once, arithmetic when a result is asked for: `compute()` brings it to every process,
+`persist()` leaves it where its blocks are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their methods
+from bsp.arrays.array import Array
+from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
+from bsp.source import also_ours as _also_ours
+
+_also_ours(__file__)
+
+newaxis = None
+e, pi, inf, nan = float(_np.e), float(_np.pi), float("inf"), float("nan")
+bool = _np.bool_
+int8, int16, int32, int64 = _np.int8, _np.int16, _np.int32, _np.int64
+uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
+float32, float64, complex64, complex128 = _np.float32, _np.float64, _np.complex64, _np.complex128
+
+globals().update(_FUNCTIONS)
+
+__array_api_version__ = "2024.12"
+__all__ = [*_FUNCTIONS, "Array", "e", "inf", "nan", "newaxis", "pi"]
+
+
+def __dir__() -> Any:
+    return sorted({*globals()} - {"annotations", "Any"})

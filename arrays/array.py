@@ -1,0 +1,329 @@
+"""The array people hold: a node of the expression so far, with NumPy's operators and methods.
+
+Every process holds one and runs the same lines.  Arithmetic is lazy; `compute`, `persist` and everything that needs
+values are collectives.  `repr` is local.  Assignment gives this array another node: there are no views, what was made
+from the array before keeps its values.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays import elementwise as ew
+from bsp.arrays import build, indexing
+from bsp.arrays.errors import GatherRefused
+from bsp.arrays.graph import LEAF, PARAM, WEAK, DType, Kind, Node
+from bsp.arrays.layout import Layout, Shape
+from bsp.arrays.plan import Cost, Plan
+from bsp.arrays.world import world
+
+GATHER_LIMIT = 1 << 30  # bytes that __array__ and tolist bring to every process without being asked twice
+
+_infer = ew._inferred
+
+
+class Array:
+    """A distributed array, or an expression that will be one.
+
+    shape, dtype, ndim, size, T: as NumPy's.  `layout`: where its blocks are.  Made by the functions of `bsp.arrays`.
+    """
+
+    __slots__ = ("__weakref__", "_node")
+    __array_priority__ = 900.0
+    _node: Node
+
+    # --------------------------------------------------------------------------- what it is
+
+    @property
+    def shape(self) -> Shape:
+        """Lengths of the axes."""
+        return self._node.kind.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._node.kind.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self._node.kind.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._node.kind.size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._node.kind.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, over all processes."""
+        return self._node.kind.size * self._node.kind.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Where the standard asks an array to be."""
+        return "cpu"
+
+    @property
+    def layout(self) -> Layout:
+        """Where the blocks are, or would be if it were computed now."""
+        node = self._node
+        if node.op is LEAF:
+            assert node.layout is not None
+            return node.layout
+        return world().planned([node], False)[0].roots[0].layout
+
+    @property
+    def grid(self) -> Shape:
+        """Blocks along each axis."""
+        return self.layout.grid
+
+    @property
+    def process_grid(self) -> Shape:
+        """Processes along each axis."""
+        return self.layout.process_grid
+
+    # -------------------------------------------------------------------------- evaluation
+
+    def compute(self) -> Any:
+        """The whole array as NumPy's, on every process; read-only, shared by the processes of an element.
+
+        Cost: the plan's, and h = size · (p - 1)/p words for bringing it together.
+        """
+        return whole(self._node)
+
+    def persist(self) -> Array:
+        """Computed now, and left where its blocks are; returns itself.  What it was made from is released."""
+        world().evaluate([self._node], False)
+        return self
+
+    def plan(self) -> Plan:
+        """What `persist` would do."""
+        return world().planned([self._node], False)[0]
+
+    def explain(self) -> str:
+        """The plan, superstep by superstep, as text."""
+        return self.plan().explain()
+
+    def cost(self) -> Cost:
+        """The plan's price: W, H, S, peak bytes, seconds."""
+        return self.plan().cost()
+
+    # ------------------------------------------------------------------ what needs the values
+
+    def _one(self, what: str) -> Any:
+        if self.size != 1:
+            if what == "bool":
+                detail = "an array with more than one element is ambiguous. Use a.any() or a.all()"
+                raise ValueError(f"The truth value of {detail if self.size else 'an empty array is ambiguous'}")
+            raise TypeError(f"only arrays of one element convert to Python's {what}; this one has shape {self.shape}")
+        return self.compute()
+
+    def __bool__(self) -> bool:
+        return bool(self._one("bool"))
+
+    def __int__(self) -> int:
+        return int(self._one("int").reshape(()))
+
+    def __float__(self) -> float:
+        return float(self._one("float").reshape(()))
+
+    def __complex__(self) -> complex:
+        return complex(self._one("complex").reshape(()))
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.ndim:
+            raise TypeError("only integer scalar arrays can be converted to a scalar index")
+        return int(self._one("index"))
+
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return self._one("number").reshape(()).item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers, on every process."""
+        return self._gathered("tolist").tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self._gathered("np.asarray")
+        return np.array(found, dtype=dtype, copy=True if copy is None else copy)
+
+    def _gathered(self, what: str) -> Any:
+        if self.nbytes > GATHER_LIMIT:
+            raise GatherRefused(
+                f"{what} of shape {self.shape} would bring {self.nbytes / 1e9:.3g} GB to each of {world().nprocs} "
+                "processes; compute() does so on request, or work with its blocks: persist(), to_local()"
+            )
+        return self.compute()
+
+    # ------------------------------------------------------------------------- indexing
+
+    def __getitem__(self, key: Any) -> Any:
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        indexing.put(self, key, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        node = self._node
+        where = repr(node.layout).partition(" ")[2] if node.op is LEAF and self.ndim else "lazy" if node.op is not LEAF else ""
+        return f"<{self.dtype}{list(self.shape)}{' ' + where if where else ''}>"
+
+
+def whole(node: Node) -> Any:
+    """A node's values on this process."""
+    (blocks,) = world().evaluate([node], True)
+    (found,) = blocks.values()
+    if isinstance(found, np.ndarray):
+        found = found.view()
+        found.flags.writeable = False
+    return found
+
+
+def wrap(node: Node) -> Array:
+    """An array of a node."""
+    array = Array.__new__(Array)
+    array._node = node
+    return array
+
+
+# ---------------------------------------------------------------------------------- operators
+
+_new = object.__new__
+
+
+def _binary(ufunc: np.ufunc, comparison: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator and its reflection; the way for arrays and floats is kept short."""
+    op = ew.of_ufunc(ufunc)
+    known = ew._inferred
+
+    def forward(self: Array, other: Any) -> Any:
+        a = self._node
+        kind_of_other = type(other)
+        if kind_of_other is Array:
+            b = other._node
+        elif kind_of_other is float:
+            b = Node(PARAM, (), _FLOAT)
+            b.value = other
+        else:
+            return _general(op, self, other, False)
+        kind = known.get((op, a.kind, b.kind)) or ew.infer(op, a.kind, b.kind)
+        out = _new(Array)
+        out._node = Node(op, (a, b), kind)
+        return out
+
+    def backward(self: Array, other: Any) -> Any:
+        return _general(op, self, other, True)
+
+    return forward, backward
+
+
+_FLOAT = WEAK[float]
+
+
+def _general(op: ew.Elementwise, array: Array, other: Any, reflected: bool) -> Any:
+    if not _takes(other):
+        return NotImplemented
+    a, b = array._node, build.operand(other)
+    return wrap(build.apply(op, b, a) if reflected else build.apply(op, a, b))
+
+
+def _takes(other: Any) -> bool:
+    """Whether arithmetic with it is ours."""
+    return isinstance(other, (Array, np.ndarray, np.generic, int, float, complex, bool, list, tuple)) or getattr(
+        type(other), "is_abstract_array", False
+    )
+
+
+def _unary(ufunc: np.ufunc) -> Callable[[Array], Array]:
+    op = ew.of_ufunc(ufunc)
+
+    def method(self: Array) -> Array:
+        node = self._node
+        return wrap(Node(op, (node,), ew.infer(op, node.kind)))
+
+    return method
+
+
+def _in_place(forward: Callable[..., Any], name: str) -> Callable[[Array, Any], Array]:
+    def method(self: Array, other: Any) -> Any:
+        found = forward(self, other)
+        if found is NotImplemented:
+            return NotImplemented
+        node, dtype = found._node, self.dtype
+        if not np.can_cast(node.kind.dtype, dtype, "same_kind"):
+            raise TypeError(
+                f"Cannot cast {name} output from {node.kind.dtype!r} to {dtype!r} with casting rule 'same_kind'"
+            )
+        if node.kind.shape != self.shape:
+            raise ValueError(
+                f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
+                f"{node.kind.shape}"
+            )
+        self._node = build.cast(node, dtype)
+        return self
+
+    return method
+
+
+_OPERATORS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide,
+    "mod": np.remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "lshift": np.left_shift, "rshift": np.right_shift,
+}  # fmt: skip
+_COMPARISONS = {
+    "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal,
+}  # fmt: skip
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_POWERS = {2: np.square, 0.5: np.sqrt, 1: np.positive, -1: np.reciprocal}
+
+
+def _pow(self: Array, other: Any) -> Any:
+    """NumPy's own short ways for squares and roots of floating-point arrays."""
+    if type(other) in (int, float) and other in _POWERS and self.dtype.kind in "fc":
+        return _unary(_POWERS[other])(self)
+    if type(other) is int and other == 2 and self.dtype.kind in "iu":
+        return _unary(np.square)(self)
+    return _POW[0](self, other)
+
+
+_POW = _binary(np.power)
+
+
+def _install() -> None:
+    for name, ufunc in _OPERATORS.items():
+        forward, backward = _binary(ufunc)
+        setattr(Array, f"__{name}__", forward)
+        setattr(Array, f"__r{name}__", backward)
+        setattr(Array, f"__i{name}__", _in_place(forward, ufunc.__name__))
+    for name, ufunc in _COMPARISONS.items():
+        setattr(Array, f"__{name}__", _binary(ufunc)[0])
+    for name, ufunc in _UNARY.items():
+        setattr(Array, f"__{name}__", _unary(ufunc))
+    setattr(Array, "__pow__", _pow)  # noqa: B010
+    setattr(Array, "__rpow__", _POW[1])  # noqa: B010
+    setattr(Array, "__ipow__", _in_place(_pow, "power"))  # noqa: B010
+    setattr(Array, "__hash__", None)  # noqa: B010
+
+
+_install()

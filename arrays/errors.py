@@ -1,0 +1,25 @@
+"""What can be wrong with array programs; each also is the error NumPy would raise for it."""
+
+from __future__ import annotations
+
+from bsp.errors import BspError, LocalMistake
+
+
+class ArrayError(LocalMistake):
+    """A mistake in an array program, found where it is made."""
+
+
+class LayoutError(ArrayError, ValueError):
+    """A grid that does not fit the array or the processes."""
+
+
+class PlanTooLarge(BspError, MemoryError):
+    """A plan that needs more memory than there is; nothing has run."""
+
+
+class GatherRefused(BspError, MemoryError):
+    """A conversion or function that would bring a large array to every process."""
+
+
+class ComprehensionError(ArrayError, ValueError):
+    """A comprehension that cannot be read, with a caret under what is wrong."""

@@ -1,0 +1,387 @@
+"""What a task of a stage computes, on the regions that were brought to it.
+
+A kernel gets a process's tasks, each with its coordinates, the index range of every label, and one region for
+each reference (its axes in label order), and gives the blocks of the stage's value.  Blocks are never changed
+afterwards, so a block may be a region itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bsp.arrays.aggregates import Aggregate
+from bsp.arrays.graph import Blocks, DType
+from bsp.arrays.layout import Layout, Shape
+from bsp.arrays.programs import PIECE, Program, flattened, part, pieces_of
+
+
+class Task(NamedTuple):
+    """One task of a stage."""
+
+    at: Shape
+    box: tuple[tuple[int, int], ...]  # index range of each label
+    regions: list[Any]
+
+    @property
+    def shape(self) -> Shape:
+        """Extent of each label here."""
+        return tuple(stop - start for start, stop in self.box)
+
+
+class Room(Protocol):
+    """Where kernels get memory and parameters from."""
+
+    abstract: bool
+    params: Sequence[Any]
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """A new array, abstract where the run is."""
+
+
+class Map:
+    """A program for every element."""
+
+    def __init__(self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]]) -> None:
+        self.program = program
+        self.dtype = dtype
+        self.expand = expand  # makes each region broadcast over all labels
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points * len(self.program.code)
+
+    def temporary(self, points: int) -> int:
+        """Bytes besides regions and results, at most."""
+        return sum(dtype.itemsize for dtype in self.program.buffers) * min(points, PIECE) + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        params = [room.params[k] for k in self.program.params]
+        return {task.at: self._block(room, task, params) for task in tasks}
+
+    def _block(self, room: Room, task: Task, params: Sequence[Any]) -> Any:
+        program, shape = self.program, task.shape
+        arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        if program.plain:
+            only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
+            return only if only.shape == shape else np.broadcast_to(only, shape)
+        if room.abstract:
+            return program.whole(arrays, params, shape, room.empty)
+        out = np.empty(shape, self.dtype)
+        if out.size <= PIECE:
+            program.run(arrays, params, out, program.scratch(out.size))
+            return out
+        scratch = program.scratch(PIECE)
+        flat = flattened(arrays, shape)
+        if flat is not None:
+            line = out.reshape(-1)
+            for start in range(0, line.size, PIECE):
+                box = (slice(start, start + PIECE),)
+                program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+        else:
+            for box in pieces_of(shape, PIECE):
+                program.run([part(x, box) for x in arrays], params, out[box], scratch)
+        return out
+
+
+class Fold:
+    """A program for every element, and an aggregate of its results over some labels."""
+
+    def __init__(
+        self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], how: Aggregate, over: tuple[int, ...],
+        tasks: Layout, final: DType | None,
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.dtype = dtype  # of the program's results
+        self.expand = expand
+        self.how = how
+        self.over = over
+        self.final = final  # the dtype to finish with; None: partial results are left
+        self.kept = [label for label in range(len(tasks.axes)) if label not in over]
+        self.split = [label for label in over if tasks.axes[label].deal > 1]
+        self.deal = [tasks.axes[label].deal for label in self.split]
+        self.extents = tasks.shape
+        self.count = prod(tasks.shape[label] for label in over)
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points * (len(self.program.code) + 1)
+
+    def temporary(self, points: int) -> int:
+        """Bytes besides regions and results, at most: buffers, and what a fold makes of a piece."""
+        sizes = sum(dtype.itemsize for dtype in self.program.buffers)
+        return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, PIECE) + (1 << 14)
+
+    def place(self, at: Shape) -> Shape:
+        """The coordinates of the result block that a task adds to."""
+        return (
+            *[at[label] for label in self.kept],
+            *[at[label] % deal for label, deal in zip(self.split, self.deal, strict=True)],
+        )
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """Partial results of all tasks, those for one block merged."""
+        params = [room.params[k] for k in self.program.params]
+        totals: dict[Shape, tuple[Any, int]] = {}
+        for task in tasks:
+            where = self.place(task.at)
+            shape = task.shape
+            count = prod(shape[label] for label in self.over)
+            if where not in totals:
+                totals[where] = self._folded(room, task, params, shape), count
+            elif count:
+                total, before = totals[where]
+                new = self._folded(room, task, params, shape)
+                if room.abstract:
+                    continue
+                if before:
+                    self.how.into(total, new, before, count)
+                else:
+                    total = new
+                totals[where] = total, before + count
+        return {where: self._finished(room, total) for where, (total, _) in totals.items()}
+
+    def _finished(self, room: Room, total: Any) -> Any:
+        if self.final is not None:
+            if room.abstract:
+                return room.empty(total.shape, self.final)
+            return self.how.finish(total, self.count).astype(self.final, copy=False)
+        return total.reshape(total.shape + (1,) * len(self.split))
+
+    def _folded(self, room: Room, task: Task, params: Sequence[Any], shape: Shape) -> Any:
+        """The aggregate of one task, an array over the labels that stay."""
+        program, over = self.program, self.over
+        kept_shape = tuple(shape[label] for label in self.kept)
+        partial = self.how.partial(self.dtype)
+        if not prod(shape[label] for label in over) or not prod(kept_shape):
+            return self.how.start(kept_shape, self.dtype) if not room.abstract else room.empty(kept_shape, partial)
+        arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        place = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
+        if room.abstract:
+            values = program.whole(arrays, params, shape, room.empty)
+            np.add.reduce(room.empty(values.shape, values.dtype) if values.dtype.kind == "b" else values, axis=over)
+            return room.empty(kept_shape, partial)
+        if program.plain:
+            values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
+            if type(self.how).fold is Aggregate.fold or prod(shape) <= PIECE:
+                return self.how.fold(np.broadcast_to(values, shape), over, place).reshape(kept_shape)
+            arrays = [np.broadcast_to(values, shape)]
+        flat = flattened(arrays, shape) if len(over) == len(shape) and type(self.how).fold is Aggregate.fold else None
+        if flat is not None:
+            return self._folded_flat(flat, params, prod(shape)).reshape(kept_shape)
+        total = np.empty(kept_shape, partial)
+        done: dict[Any, int] = {}
+        scratch = program.scratch(PIECE)
+        buffer = np.empty(PIECE if not program.plain else 0, self.dtype)
+        for box in pieces_of(shape, PIECE):
+            inputs = [part(x, box) for x in arrays]
+            lengths = tuple(len(range(*at.indices(length))) for at, length in zip(box, shape, strict=True))
+            if program.plain:
+                values = inputs[0]
+            else:
+                values = buffer[: prod(lengths)].reshape(lengths)
+                program.run(inputs, params, values, scratch)
+            here = [(start + (at.start or 0), extent) for (start, extent), at in zip(place, box, strict=True)]
+            new = self.how.fold(values, over, here)
+            kept = tuple(box[label] for label in self.kept)
+            key = tuple(at.start for at in kept)
+            count = prod(lengths[label] for label in over)
+            if key in done:
+                self.how.into(total[kept], new, done[key], count)
+            else:
+                total[kept] = new
+            done[key] = done.get(key, 0) + count
+        return total
+
+    def _folded_flat(self, arrays: list[np.ndarray], params: Sequence[Any], size: int) -> np.ndarray:
+        """Of all elements of vectors: the partial results of pieces are folded in the end."""
+        program, scratch = self.program, self.program.scratch(PIECE)
+        buffer = np.empty(PIECE, self.dtype)
+        partial = self.how.partial(self.dtype)
+        parts = np.empty(-(-size // PIECE), partial)
+        reduce = self.how.ufunc.reduce
+        for k, start in enumerate(range(0, size, PIECE)):
+            inputs = [x[start : start + PIECE] if x.ndim else x for x in arrays]
+            values = buffer[: min(PIECE, size - start)]
+            program.run(inputs, params, values, scratch)
+            parts[k] = reduce(values, dtype=partial)
+        return np.asarray(reduce(parts, dtype=partial))
+
+
+class Merge:
+    """Partial results of several processes into one."""
+
+    def __init__(
+        self, how: Aggregate, over: tuple[int, ...], counts: np.ndarray, count: int, final: DType | None, partial: DType
+    ) -> None:
+        self.how = how
+        self.over = over  # the last labels: one position for each partial result
+        self.counts = counts  # values that each stands for, shape of these labels
+        self.count = count
+        self.final = final
+        self.partial = partial
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points
+
+    def temporary(self, points: int) -> int:
+        """Bytes at most."""
+        return points * self.partial.itemsize * 3 + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        for task in tasks:
+            (region,) = task.regions
+            kept = region.ndim - len(self.over)
+            where = task.at[:kept]
+            shape = region.shape[:kept]
+            if room.abstract:
+                np.add.reduce(room.empty((*shape, self.counts.size), np.dtype(float)), axis=-1)
+                found[where] = room.empty(shape, self.final or self.partial)
+                continue
+            parts = region.reshape(*shape, -1)
+            counts = self.counts.reshape(-1)
+            if not counts.all():
+                parts, counts = parts[..., counts > 0], counts[counts > 0]
+            total = self.how.merge(parts, (kept,), counts) if counts.size else self.how.start(shape, self.partial)
+            if self.final is not None:
+                total = self.how.finish(total, self.count).astype(self.final, copy=False)
+            found[where] = np.asarray(total).reshape(shape)
+        return found
+
+
+class Product:
+    """A contraction: the product of two factors summed over the labels that the result has not."""
+
+    def __init__(
+        self, labels: int, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], tasks: Layout,
+        dtype: DType, programs: tuple[Program, Program], expand: Sequence[tuple[Any, ...]],
+    ) -> None:  # fmt: skip
+        self.left, self.right, self.out = left, right, out  # labels of the factors, ascending, and of the result
+        self.dtype = dtype
+        self.programs = programs
+        self.expand = expand  # makes each region broadcast over the labels of its factor
+        both = [label for label in left if label in right]
+        self.batch = [label for label in both if label in out]
+        self.summed = [label for label in both if label not in out]
+        self.rows = [label for label in left if label not in right]
+        self.columns = [label for label in right if label not in left]
+        self.split = [label for label in self.summed if tasks.axes[label].deal > 1]
+        self.deal = [tasks.axes[label].deal for label in self.split]
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points: a product and a sum."""
+        return 2 * points
+
+    def temporary(self, points: int) -> int:
+        """Bytes besides regions and results: counted by the plan, which knows the extents."""
+        return 4096
+
+    def place(self, at: Shape) -> Shape:
+        """The coordinates of the result block that a task adds to."""
+        return (
+            *[at[label] for label in self.out],
+            *[at[label] % deal for label, deal in zip(self.split, self.deal, strict=True)],
+        )
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """Blocks, or partial ones with an axis of length 1 for each label that is split."""
+        params = [[room.params[k] for k in program.params] for program in self.programs]
+        totals: Blocks = {}
+        for task in tasks:
+            where = self.place(task.at)
+            new = self._product(room, task, params)
+            if where not in totals:
+                totals[where] = new
+            elif self.dtype.kind == "b":
+                totals[where] |= new
+            else:
+                totals[where] += new
+        tail = (1,) * len(self.split)
+        return {where: total.reshape(total.shape + tail) for where, total in totals.items()}
+
+    def _product(self, room: Room, task: Task, params: list[list[Any]]) -> Any:
+        shape = task.shape
+        count = self.programs[0].arrays
+        regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        sides = (regions[:count], regions[count:])
+        if room.abstract or all(program.plain for program in self.programs):
+            factors = [
+                self._factor(room, program, side, values, tuple(shape[label] for label in labels))
+                for program, side, values, labels in zip(
+                    self.programs, sides, params, (self.left, self.right), strict=True
+                )
+            ]
+            return self.multiplied(*factors, shape)
+        return self._in_pieces(room, sides, params, shape)
+
+    def _factor(self, room: Room, program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
+        if program.plain:
+            only = side[program.result] if program.result < len(side) else np.asarray(params[0])
+            return only if only.shape == shape else np.broadcast_to(only, shape)
+        if room.abstract:
+            return program.whole(side, params, shape, room.empty)
+        out = np.empty(shape, program.code[-1].dtype)
+        for box in pieces_of(shape, PIECE):
+            piece = out[box]
+            program.run([part(x, box) for x in side], params, piece, program.scratch(piece.size))
+        return out
+
+    def _in_pieces(self, room: Room, sides: tuple[list[Any], list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+        """Factors that are computed: a piece of the longest summed label at a time, so that they stay in the cache."""
+        if not self.summed:
+            whole = [
+                self._factor(room, program, side, values, tuple(shape[label] for label in labels))
+                for program, side, values, labels in zip(
+                    self.programs, sides, params, (self.left, self.right), strict=True
+                )
+            ]
+            return self.multiplied(*whole, shape)
+        along = max(self.summed, key=lambda label: shape[label])
+        across = max(prod(shape[label] for label in labels if label != along) for labels in (self.left, self.right))
+        step = max(1, 2 * PIECE // max(across, 1))
+        total = None
+        for start in range(0, max(shape[along], 1), step):
+            size = max(0, min(step, shape[along] - start))
+            extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
+            factors = []
+            for program, side, values, labels in zip(self.programs, sides, params, (self.left, self.right), strict=True):
+                axis = labels.index(along)
+                box = tuple(slice(start, start + size) if k == axis else slice(None) for k in range(len(labels)))
+                cut = [part(x, box) for x in side]
+                factors.append(self._factor(room, program, cut, values, tuple(extents[label] for label in labels)))
+            new = self.multiplied(*factors, extents)
+            if total is None:
+                total = new
+            elif self.dtype.kind == "b":
+                total |= new
+            else:
+                total += new
+        return total
+
+    def multiplied(self, left: Any, right: Any, shape: Shape) -> Any:
+        """One matmul of stacks of matrices."""
+        a = self._arranged(left, self.left, (self.batch, self.rows, self.summed), shape)
+        b = self._arranged(right, self.right, (self.batch, self.summed, self.columns), shape)
+        found = np.matmul(a, b)
+        order = [*self.batch, *self.rows, *self.columns]
+        found = found.reshape([shape[label] for label in order])
+        if order != list(self.out):
+            found = found.transpose([order.index(label) for label in self.out])
+        return found if found.dtype == self.dtype else found.astype(self.dtype)
+
+    @staticmethod
+    def _arranged(array: Any, labels: tuple[int, ...], groups: tuple[list[int], ...], shape: Shape) -> Any:
+        order = [labels.index(label) for group in groups for label in group]
+        if order != list(range(len(labels))):
+            array = array.transpose(order)
+        lengths = [prod(shape[label] for label in group) for group in groups]
+        if not groups[0]:
+            lengths = lengths[1:]
+        return array if array.shape == tuple(lengths) else array.reshape(lengths)

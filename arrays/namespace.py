@@ -1,0 +1,32 @@
+"""All functions of the library by name, and which NumPy function each stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays import contraction, creation, dtypes, manipulation, reductions, ufuncs
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **ufuncs.FUNCTIONS,
+    **creation.FUNCTIONS,
+    **manipulation.FUNCTIONS,
+    **reductions.FUNCTIONS,
+    **contraction.FUNCTIONS,
+    **dtypes.FUNCTIONS,
+}
+
+
+def _of_numpy() -> dict[Any, Callable[..., Any]]:
+    """The functions NumPy hands over by __array_function__: matched as objects, never by name alone."""
+    found: dict[Any, Callable[..., Any]] = {}
+    for name, function in FUNCTIONS.items():
+        theirs = getattr(np, name, None)
+        if theirs is not None and not isinstance(theirs, (np.ufunc, type)) and callable(theirs):
+            found[theirs] = function
+    return found
+
+
+OF_NUMPY = _of_numpy()

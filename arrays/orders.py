@@ -1,0 +1,114 @@
+"""What one process does in a plan: its tasks, what it sends, and what it receives, superstep by superstep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bsp.arrays.layout import Shape
+from bsp.arrays.stages import Fetch, Region, Row, Stage
+
+if TYPE_CHECKING:
+    from bsp.arrays.plan import Plan
+
+
+class Direct(NamedTuple):
+    """A region that is a block of this process."""
+
+    value: int
+    block: Shape
+    index: tuple[Any, ...] | None
+    fetch: Fetch
+
+
+class Pieced(NamedTuple):
+    """A region put together from pieces."""
+
+    fetch: Fetch
+    number: int  # of the fetch
+    region: Region
+
+
+class TaskOrder(NamedTuple):
+    """One task: its coordinates, its index ranges, and where its regions come from."""
+
+    at: Shape
+    box: tuple[tuple[int, int], ...]
+    reads: list[Direct | Pieced]
+
+
+class Sending(NamedTuple):
+    """One piece to some processes."""
+
+    fetch: Fetch
+    row: Row
+    dests: tuple[int, ...]
+
+
+class Orders:
+    """One process's part of a plan."""
+
+    def __init__(self, plan: Plan, pid: int) -> None:
+        self.pid = pid
+        levels = plan.last + 1
+        self.tasks: list[list[tuple[Stage, list[TaskOrder]]]] = [[] for _ in range(levels)]
+        self.sends: list[list[Sending]] = [[] for _ in range(levels)]
+        self.receives: list[list[tuple[int, int]]] = [[] for _ in range(levels)]  # (fetch, row), as they arrive
+        numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
+        self.until = [0] * len(plan.fetches)
+        arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
+        regions: dict[int, dict[Shape, Region]] = {}
+        for k, fetch in enumerate(plan.fetches):
+            if _direct(fetch):
+                continue
+            regions[k] = fetch.regions(pid)
+            if not fetch.moves:
+                continue
+            self.sends[fetch.level - 1] += [Sending(fetch, row, dests) for row, dests in fetch.sends(pid)]
+            rows = {row.number: row for region in regions[k].values() for row in region.rows}
+            arriving[fetch.level - 1] += [
+                (row.source, k, number) for number, row in sorted(rows.items()) if row.source not in (pid, -1)
+            ]
+        for level in range(levels):
+            self.receives[level] = [(k, number) for _, k, number in sorted(arriving[level])]
+        for stage in plan.stages:
+            orders = []
+            for at in stage.tasks.mine(pid):
+                reads: list[Direct | Pieced] = []
+                for fetch in stage.fetches:
+                    k = numbers[id(fetch)]
+                    self.until[k] = max(self.until[k], stage.level)
+                    reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
+                orders.append(TaskOrder(at, stage.tasks.box(at), reads))
+            self.tasks[stage.level].append((stage, orders))
+
+
+def _direct(fetch: Fetch) -> bool:
+    """Whether each task reads exactly one block, its own."""
+    if not fetch.local:
+        return False
+    layout, tasks = fetch.ref.value.layout, fetch.tasks
+    used = set()
+    for axis, (label, start, step) in zip(layout.axes, fetch.ref.access, strict=True):
+        if label < 0:
+            continue
+        at = tasks.axes[label]
+        if label in used or start or step != 1 or (axis.length, axis.parts, axis.cuts) != (at.length, at.parts, at.cuts):
+            return False
+        used.add(label)
+    return True
+
+
+def _block(fetch: Fetch, at: Shape) -> Direct:
+    layout = fetch.ref.value.layout
+    block, index = [], []
+    for axis, (label, start, _) in zip(layout.axes, fetch.ref.access, strict=True):
+        if label < 0:
+            part = axis.part_of(start)
+            block.append(part)
+            index.append(start - int(axis.bounds[part]))
+        else:
+            block.append(at[label])
+            index.append(slice(None))
+    labels = [each.label for each in fetch.ref.access]
+    plain = labels == sorted(labels) and all(label >= 0 for label in labels)
+    return Direct(fetch.ref.value.number, tuple(block), None if plain else (*index, ...), fetch)

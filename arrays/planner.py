@@ -1,0 +1,592 @@
+"""From a graph to a plan: fuse, place, combine, level.  Coordinates only; no block is ever touched here.
+
+1. Fuse.  Views and elementwise operations disappear into the stage that uses them; a node that several stages
+   need is a stage of its own.
+2. Place.  Each stage is a group-by-join over labels; candidates for its process grid are the layouts its operands
+   have (cell-wise join; partial reduce where the large operand lives) and, for contractions, all ways to deal p to
+   the labels (group-by-join on a grid of all p processes: one index split is McColl's 3-D method).  The cheapest
+   by the machine wins, the first of equals.
+3. Combine.  Where a summed label is split, partial results are merged: on every process at once, or where the
+   result will live, and passed on.
+4. Level.  A stage runs in the superstep after the last thing that has to be brought to it was made.
+
+Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.aggregates import ANY, SUM, Aggregate
+from bsp.arrays.elementwise import Elementwise
+from bsp.arrays.graph import (
+    LEAF,
+    PARAM,
+    Access,
+    Along,
+    Assemble,
+    Contract,
+    Graph,
+    Node,
+    Reduce,
+    Relayout,
+    Reshape,
+    Scan,
+    View,
+)
+from bsp.arrays.kernels import Fold, Map, Merge, Product
+from bsp.arrays.layout import (
+    REPLICATED_SIZE,
+    Axis,
+    Layout,
+    Shape,
+    automatic,
+    dealt,
+    layout_of,
+    replicated,
+)
+from bsp.arrays.plan import Plan
+from bsp.arrays.programs import Instruction, Program
+from bsp.arrays.stages import Fetch, Ref, Stage, Value, expansion
+from bsp.cost.model import Machine
+
+LONGEST = 64  # operations in a program: beyond, a stage of its own
+
+Access_ = tuple[Access, ...]
+
+
+def identity(ndim: int) -> Access_:
+    """Each axis indexed by the label of its number."""
+    return tuple(Access(axis) for axis in range(ndim))
+
+
+def through(view: Access_, access: Access_) -> Access_:
+    """How the source of a view is indexed when the view is indexed by `view`."""
+    found = []
+    for label, start, step in access:
+        if label < 0:
+            found.append(Access(-1, start, 0))
+            continue
+        outer = view[label]
+        found.append(Access(outer.label, start + step * outer.start, step * outer.step if outer.label >= 0 else 0))
+    return tuple(found)
+
+
+def aligned(view: Access_, node: Node, arg: Node) -> Access_:
+    """How an argument is indexed that broadcasts to a node indexed by `view`."""
+    shape = arg.kind.shape
+    first = len(view) - len(shape)
+    return tuple(
+        Access(-1, 0, 0) if shape[axis] == 1 and node.kind.shape[first + axis] != 1 else view[first + axis]
+        for axis in range(len(shape))
+    )
+
+
+class Operand(NamedTuple):
+    """A fused expression: a program over references."""
+
+    program: Program
+    refs: tuple[Ref, ...]
+    dtype: Any
+
+
+class Spec(NamedTuple):
+    """A stage before it has a place."""
+
+    labels: Shape
+    refs: tuple[Ref, ...]
+    out: tuple[int, ...]  # labels of the result
+    over: tuple[int, ...]  # labels that are summed
+    work: float  # flop-times for each point
+    itemsize: int  # of the result
+    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed
+
+
+class Planner:
+    """Plans one graph for p processes on a machine."""
+
+    def __init__(self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns") -> None:
+        self.graph = graph
+        self.nprocs = nprocs
+        self.machine = machine
+        self.schedule = schedule
+        self.stages: list[Stage] = []
+        self.values: list[Value] = []
+        self._stored: dict[int, Value] = {}
+        self._texts: dict[int, str] = {}
+        self._fetches: dict[Any, Fetch] = {}
+        self._position = graph.index
+        self._params: dict[int, int] = {}
+        self._inline: list[bool] = []
+        for i, node in enumerate(graph.nodes):
+            if node.op is PARAM:
+                self._params[i] = len(self._params)
+        rates = machine.rates
+        self._elementwise = machine.r / rates["elementwise"] if rates else 1.0
+
+    def plan(self, gather: int) -> Plan:
+        """Everything; the first `gather` roots are brought to every process."""
+        self._fuse()
+        leaves = 0
+        for i, node in enumerate(self.graph.nodes):
+            if node.op is LEAF:
+                assert node.layout is not None
+                value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, node.layout)
+                value.leaf = leaves
+                self._stored[i] = value
+                self._texts[i] = value.name
+                leaves += 1
+        roots = []
+        for k, i in enumerate(self.graph.roots):
+            value = self.root(i)
+            if k < gather and not value.layout.replicated:
+                value = self.copied(Ref(value, identity(len(value.shape))), replicated(value.shape), "gather", f"whole {self.text(i)}")
+            roots.append(value)
+        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots)
+
+    def _value(self, name: str, shape: Shape, dtype: Any, layout: Layout) -> Value:
+        value = Value(len(self.values), name, shape, np.dtype(dtype), layout)
+        self.values.append(value)
+        return value
+
+    def position(self, node: Node) -> int:
+        """Of a node in the graph."""
+        return self._position[node]
+
+    def is_inline(self, node: Node) -> bool:
+        """Whether a node is computed inside its users."""
+        return self._inline[self._position[node]]
+
+    # --------------------------------------------------------------------------- 1. fuse
+
+    def _fuse(self) -> None:
+        """Decide which nodes are computed inside their users."""
+        nodes = self.graph.nodes
+        count = len(nodes)
+        roots = set(self.graph.roots)
+        users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # (group, through a view)
+        length = [0] * count
+        self._inline = [False] * count
+        for i in range(count):  # arguments first: how long the program would get
+            op = nodes[i].op
+            if isinstance(op, (Elementwise, View)):
+                length[i] = isinstance(op, Elementwise) + sum(length[self._position[arg]] for arg in nodes[i].args)
+                if length[i] > LONGEST:
+                    length[i] = 0
+        for i in reversed(range(count)):
+            node = nodes[i]
+            op = node.op
+            if isinstance(op, View) and i not in roots:
+                self._inline[i] = True
+                for arg in node.args:
+                    users[self._position[arg]] += [(group, True) for group, _ in users[i]]
+                continue
+            group: Any = i
+            if isinstance(op, Elementwise) and i not in roots and length[i] and users[i]:
+                groups = {each for each, _ in users[i]}
+                whole = not any(viewed for _, viewed in users[i]) or len(users[i]) == 1
+                if len(groups) == 1 and whole and None not in groups:
+                    self._inline[i] = True
+                    (group,) = groups
+            for k, arg in enumerate(node.args):
+                to = group
+                if isinstance(op, Contract):
+                    to = (i, k)
+                elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
+                    to = None  # such a stage reads values, it computes none on the way
+                users[self._position[arg]].append((to, False))
+
+    def operand(self, node: Node, view: Access_) -> Operand:
+        """The program and references of a node indexed by `view`; common subexpressions once."""
+        refs: dict[Ref, int] = {}
+        params: dict[int, int] = {}
+        code: dict[tuple[Any, ...], int] = {}
+        seen: dict[tuple[int, Access_], tuple[str, int]] = {}
+
+        def register(node: Node, view: Access_) -> tuple[str, int]:
+            i = self._position[node]
+            key = (i, view)
+            if key in seen:
+                return seen[key]
+            if node.op is PARAM:
+                found = ("param", params.setdefault(self._params[i], len(params)))
+            elif isinstance(node.op, View) and self._inline[i]:
+                found = register(node.args[0], through(view, node.op.access))
+            elif isinstance(node.op, Elementwise) and self._inline[i]:
+                args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
+                found = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
+            else:
+                found = ("ref", refs.setdefault(Ref(self.root(i), view), len(refs)))
+            seen[key] = found
+            return found
+
+        if self._inline[self._position[node]] or not isinstance(node.op, (Elementwise, View)):
+            last = register(node, view)
+        elif isinstance(node.op, View):
+            last = register(node.args[0], through(view, node.op.access))
+        else:
+            args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
+            last = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
+        base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
+        lines = tuple(
+            Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code
+        )
+        program = Program(len(refs), tuple(params), lines, base[last[0]] + last[1])
+        return Operand(program, tuple(refs), node.kind.dtype)
+
+    # ------------------------------------------------------------------------- expansion
+
+    def root(self, i: int) -> Value:
+        """The value of a node, its stages made now if they have not been."""
+        found = self._stored.get(i)
+        if found is None:
+            found = self._stored[i] = self._expand(i)
+        return found
+
+    def _expand(self, i: int) -> Value:
+        node = self.graph.nodes[i]
+        op = node.op
+        if isinstance(op, (Elementwise, View)):
+            return self._map(i, node)
+        if isinstance(op, Reduce):
+            return self._reduce(i, node, op)
+        if isinstance(op, Contract):
+            return self._contract(i, node, op)
+        from bsp.arrays import shapes
+
+        return shapes.expand(self, i, node)
+
+    def _map(self, i: int, node: Node) -> Value:
+        shape, dtype = node.kind.shape, node.kind.dtype
+        operand = self.operand(node, identity(len(shape)))
+        labels = tuple(range(len(shape)))
+        work = max(1.0, self._elementwise * len(operand.program.code))
+        spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
+        tasks, pattern = self.placed(spec)
+        kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
+        return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
+
+    def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
+        (arg,) = node.args
+        extents = arg.kind.shape
+        operand = self.operand(arg, identity(len(extents)))
+        labels = tuple(range(len(extents)))
+        out = tuple(label for label in labels if label not in op.axes)
+        work = self._elementwise * (len(operand.program.code) + 1)
+        spec = Spec(extents, operand.refs, out, op.axes, work, op.how.partial(arg.kind.dtype).itemsize)
+        tasks, pattern = self.placed(spec)
+        split = [label for label in op.axes if tasks.axes[label].deal > 1]
+        final = None if split else node.kind.dtype
+        kernel = Fold(
+            operand.program, operand.dtype, [expansion(ref, labels) for ref in operand.refs], op.how, op.axes, tasks,
+            final,
+        )  # fmt: skip
+        partial = op.how.partial(arg.kind.dtype)
+        text = self.text(i)
+        value = self.stage(
+            spec, tasks, kernel, _partial_layout(tasks, out, split), final or partial,
+            f"partial {text}" if split else text, pattern,
+        )  # fmt: skip
+        if not split:
+            return value
+        return self._combined(value, tasks, op.how, op.axes, split, node.kind.dtype, text)
+
+    def _contract(self, i: int, node: Node, op: Contract) -> Value:
+        left, right = node.args
+        extents = [1] * (max((*op.left, *op.right), default=-1) + 1)
+        for labels, arg in ((op.left, left), (op.right, right)):
+            for label, length in zip(labels, arg.kind.shape, strict=True):
+                extents[label] = length
+        operands = [
+            self.operand(arg, tuple(Access(label) for label in labels))
+            for labels, arg in ((op.left, left), (op.right, right))
+        ]
+        refs = operands[0].refs + operands[1].refs
+        sides = [tuple(sorted(set(labels))) for labels in (op.left, op.right)]
+        both = [label for label in sides[0] if label in sides[1]]
+        summed = tuple(label for label in both if label not in op.out)
+        classes = (
+            tuple(label for label in both if label in op.out),
+            tuple(label for label in sides[0] if label not in both),
+            tuple(label for label in sides[1] if label not in both),
+            summed,
+        )
+        dtype = node.kind.dtype
+        spec = Spec(tuple(extents), refs, op.out, summed, 2.0, dtype.itemsize, classes)
+        tasks, pattern = self.placed(spec)
+        expand = [expansion(ref, labels) for labels, operand in zip(sides, operands, strict=True) for ref in operand.refs]
+        kernel = Product(
+            len(extents), sides[0], sides[1], op.out, tasks, dtype,
+            (operands[0].program, operands[1].program), expand,
+        )  # fmt: skip
+        text = self.text(i)
+        value = self.stage(
+            spec, tasks, kernel, _partial_layout(tasks, op.out, kernel.split), dtype,
+            f"partial {text}" if kernel.split else text, pattern,
+        )  # fmt: skip
+        if not kernel.split:
+            return value
+        how = ANY if dtype.kind == "b" else SUM
+        return self._combined(value, tasks, how, summed, kernel.split, dtype, text)
+
+    # --------------------------------------------------------------------------- 2. place
+
+    def placed(self, spec: Spec) -> tuple[Layout, str]:
+        """The layout of a stage's tasks, and the name of the pattern."""
+        real = [ref for ref in spec.refs if not ref.value.layout.replicated]
+        points = prod(spec.labels)
+        size = prod(spec.labels[label] for label in spec.out)
+        if not real:
+            if size <= REPLICATED_SIZE and points * spec.work <= max(self.machine.L, 4 * REPLICATED_SIZE):
+                return replicated(spec.labels), "everywhere"
+            real_out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
+            options = [(self._of_out(spec, real_out), "dealt")]
+            if spec.classes:
+                options += self._grids(spec)
+            if size <= REPLICATED_SIZE:
+                options.append((replicated(spec.labels), "everywhere"))
+        else:
+            options = []
+            for ref in sorted(real, key=lambda ref: -prod(ref.value.shape) * ref.value.dtype.itemsize):
+                tasks = self.like(ref, spec.labels)
+                if tasks is not None and all(tasks is not other for other, _ in options):
+                    options.append((tasks, self._named(spec, tasks)))
+            first = options[0][0] if options else None
+            if first is not None and all(self.fetch(ref, first).local for ref in spec.refs):
+                if not spec.classes:
+                    return options[0]
+            elif not spec.over and size <= REPLICATED_SIZE and any(_partial_view(ref) for ref in real):
+                return replicated(spec.labels), "to all"
+            if not spec.over or not options:
+                out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
+                options.append((self._of_out(spec, out), "dealt"))
+            if spec.classes:
+                options += self._grids(spec)
+        return min(options, key=lambda option: self.price(spec, option[0]))
+
+    def _named(self, spec: Spec, tasks: Layout) -> str:
+        if not spec.over:
+            return "cell-wise join" if len(spec.refs) > 1 else "in place"
+        if any(tasks.axes[label].deal > 1 for label in spec.over):
+            return "partial reduce"
+        return "group-by-join" if spec.classes else "in place"
+
+    def like(self, ref: Ref, labels: Shape) -> Layout | None:
+        """Tasks where a reference's blocks are."""
+        source = ref.value.layout
+        axes = [Axis(length) for length in labels]
+        for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
+            if label < 0 or axes[label].parts > 1:
+                continue
+            if start == 0 and step == 1 and axis.length == labels[label]:
+                axes[label] = axis
+            elif axis.parts > 1:
+                axes[label] = Axis(labels[label], axis.parts, axis.deal, axis.stride)
+        if source.table is not None:
+            if tuple(axes) != source.axes or ref.access != identity(len(labels)):
+                return None
+            return layout_of(tuple(axes), False, source.table)
+        return layout_of(tuple(axes))
+
+    def _of_out(self, spec: Spec, out: Layout) -> Layout:
+        """Tasks where the blocks of a result would be."""
+        axes = [Axis(length) for length in spec.labels]
+        for label, axis in zip(spec.out, out.axes, strict=True):
+            axes[label] = axis
+        return layout_of(tuple(axes))
+
+    def _grids(self, spec: Spec) -> list[tuple[Layout, str]]:
+        """Process grids of all p over the longest label of each class, the best few by estimate."""
+        longest = [max(group, key=lambda label: spec.labels[label], default=-1) for group in spec.classes]
+        found = []
+        for grid in _factorings(self.nprocs, len(longest)):
+            if any(count > 1 and (label < 0 or spec.labels[label] < count) for count, label in zip(grid, longest, strict=True)):
+                continue
+            axes = [Axis(length) for length in spec.labels]
+            for position, (label, count) in enumerate(zip(longest, grid, strict=True)):
+                if count > 1:
+                    axes[label] = Axis(spec.labels[label], count, count, prod(grid[position + 1 :]))
+            found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
+        found.sort(key=lambda each: each[0])
+        return [
+            (tasks, "partial reduce" if grid[3] > 1 and max(grid[:3]) == 1 else f"group-by-join {'x'.join(map(str, grid[1:]))}")
+            for _, grid, tasks in found[:6]
+        ]
+
+    def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
+        """Words a process reads and merges, without looking where they are."""
+        words = 0.0
+        for ref in spec.refs:
+            words += prod(spec.labels[label] / axes[label].deal for label in ref.labels) * ref.value.dtype.itemsize / 8
+        split = prod(axes[label].deal for label in spec.over)
+        if split > 1:
+            words += prod(spec.labels[label] / axes[label].deal for label in spec.out) * spec.itemsize / 8
+        return words
+
+    def price(self, spec: Spec, tasks: Layout) -> float:
+        """Flop-times: the fullest process, what is moved, and what merging takes."""
+        machine = self.machine
+        total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
+        out = np.zeros(self.nprocs, np.int64)
+        into = np.zeros(self.nprocs, np.int64)
+        messages = 0
+        for ref in dict.fromkeys(spec.refs):
+            fetch = self.fetch(ref, tasks)
+            if not fetch.local:
+                sent, received = fetch.traffic
+                out, into = out + sent, into + received
+                messages += fetch.messages
+        h = max(out.max(initial=0), into.max(initial=0)) / 8
+        if h:
+            total += machine.price(h=h, supersteps=1, messages=messages)
+        split = prod(tasks.axes[label].deal for label in spec.over)
+        if split > 1:
+            size = prod(spec.labels[label] for label in spec.out)
+            words = size * spec.itemsize / 8
+            each = prod(spec.labels[label] / tasks.axes[label].deal for label in spec.out) * spec.itemsize / 8
+            if size <= REPLICATED_SIZE:
+                total += min(
+                    machine.price(h=(split - 1) * words, supersteps=1, messages=split),
+                    machine.price(h=2 * words, supersteps=2, messages=2 * split),
+                )
+            else:
+                total += machine.price(h=each, supersteps=1, messages=split)
+        return total
+
+    # -------------------------------------------------------------------------- 3. combine
+
+    def _combined(
+        self, value: Value, tasks: Layout, how: Aggregate, over: tuple[int, ...], split: Sequence[int], dtype: Any,
+        text: str,
+    ) -> Value:  # fmt: skip
+        """The merged result of partial ones."""
+        kept_shape = value.shape[: len(value.shape) - len(split)]
+        counts = np.ones((), np.int64)
+        for label in split:
+            axis = tasks.axes[label]
+            counts = counts[..., None] * np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds), axis.deal).astype(np.int64)
+        counts = counts * prod(tasks.shape[label] for label in over if label not in split)
+        count = prod(tasks.shape[label] for label in over)
+        if prod(kept_shape) <= REPLICATED_SIZE:
+            whole = replicated(kept_shape)
+            spread = automatic(kept_shape, self.nprocs, False)
+            once = self._merge_price(value, whole)
+            twice = self._merge_price(value, spread) + self._copy_price(kept_shape, dtype, spread)
+            if once <= twice:
+                return self._merged(value, whole, how, counts, count, dtype, text)
+            merged = self._merged(value, spread, how, counts, count, dtype, text)
+            return self.copied(Ref(merged, identity(len(kept_shape))), whole, "to all", text)
+        targets = [automatic(kept_shape, self.nprocs, False)]
+        pieces = value.layout.axes[len(kept_shape) :]
+        for axis in range(len(kept_shape)):
+            grid = [each.deal for each in value.layout.axes[: len(kept_shape)]]
+            grid[axis] *= prod(each.deal for each in pieces)
+            targets.append(dealt(kept_shape, grid, grid))
+        target = min(targets, key=lambda layout: self._merge_price(value, layout))
+        return self._merged(value, target, how, counts, count, dtype, text)
+
+    def _merge_tasks(self, value: Value, target: Layout) -> Layout:
+        extra = tuple(Axis(length) for length in value.shape[len(target.axes) :])
+        return layout_of(target.axes + extra, target.replicated)
+
+    def _merge_price(self, value: Value, target: Layout) -> float:
+        fetch = self.fetch(Ref(value, identity(len(value.shape))), self._merge_tasks(value, target))
+        return self.fetch_price(fetch)
+
+    def _copy_price(self, shape: Shape, dtype: Any, source: Layout) -> float:
+        probe = Value(-1, "", shape, np.dtype(dtype), source)
+        return self.fetch_price(Fetch(Ref(probe, identity(len(shape))), replicated(shape), self.nprocs, 0))
+
+    def fetch_price(self, fetch: Fetch) -> float:
+        out, into = fetch.traffic
+        h = max(out.max(initial=0), into.max(initial=0)) / 8
+        return self.machine.price(h=float(h), supersteps=1, messages=fetch.messages) if h else 0.0
+
+    def _merged(
+        self, value: Value, target: Layout, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str
+    ) -> Value:
+        tasks = self._merge_tasks(value, target)
+        labels = tuple(range(len(value.shape)))
+        kept_labels = labels[: len(target.axes)]
+        over = labels[len(target.axes) :]
+        spec = Spec(value.shape, (Ref(value, identity(len(labels))),), kept_labels, over, 1.0, np.dtype(dtype).itemsize)
+        kernel = Merge(how, over, counts, count, np.dtype(dtype), value.dtype)
+        return self.stage(spec, tasks, kernel, target, dtype, f"sum of {text}" if how is SUM else f"merged {text}", "merge")
+
+    def copied(self, ref: Ref, target: Layout, pattern: str, text: str) -> Value:
+        """What a reference reads, in another layout."""
+        labels = tuple(range(len(target.axes)))
+        spec = Spec(target.shape, (ref,), labels, (), 0.0, ref.value.dtype.itemsize)
+        kernel = Map(Program(1, (), (), 0), ref.value.dtype, [expansion(ref, labels)])
+        return self.stage(spec, target, kernel, target, ref.value.dtype, text, pattern)
+
+    # --------------------------------------------------------------------------- 4. level
+
+    def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
+        key = (ref.value.number, ref.access, tasks)
+        found = self._fetches.get(key)
+        if found is None:
+            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs, -1)
+        return found
+
+    def stage(
+        self, spec: Spec, tasks: Layout, kernel: Any, layout: Layout, dtype: Any, what: str, pattern: str,
+        induced: Sequence[Layout] | None = None,
+    ) -> Value:  # fmt: skip
+        """A new stage; `induced`: for each reference the tasks over labels of its own, if it has such."""
+        shape = tuple(axis.length for axis in layout.axes)
+        value = self._value(f"v{len(self.stages)}", shape, dtype, layout)
+        stage = Stage(len(self.stages), spec.labels, tasks, spec.refs, kernel, value, what, pattern)
+        for k, ref in enumerate(spec.refs):
+            fetch = self.fetch(ref, tasks if induced is None else induced[k])
+            stage.fetches.append(fetch)
+            stage.level = max(stage.level, ref.value.level + (1 if fetch.moves else 0))
+        for fetch in stage.fetches:
+            if fetch.level < 0 or fetch.level > stage.level:
+                fetch.level = max(stage.level, fetch.ref.value.level)
+            fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
+        value.level = value.last = stage.level
+        self.stages.append(stage)
+        return value
+
+    # ----------------------------------------------------------------------------- names
+
+    def text(self, i: int) -> str:
+        """A node as people write it, cut short."""
+        found = self._texts.get(i)
+        if found is None:
+            from bsp.arrays.explain import text_of
+
+            found = self._texts[i] = text_of(self.graph, i, self._texts)
+        return found
+
+
+def _partial_view(ref: Ref) -> bool:
+    """Whether a reference reads only a part of its value."""
+    return any(label < 0 or start != 0 or step != 1 for label, start, step in ref.access)
+
+
+def _partial_layout(tasks: Layout, out: Sequence[int], split: Sequence[int]) -> Layout:
+    """Where results of tasks are: an axis of its own for each label that is split."""
+    if tasks.replicated:
+        return replicated(tuple(tasks.axes[label].length for label in out))
+    kept_axes = tuple(tasks.axes[label] for label in out)
+    extra = tuple(Axis(axis.deal, axis.deal, axis.deal, axis.stride) for axis in (tasks.axes[label] for label in split))
+    return layout_of(kept_axes + extra)
+
+
+def _factorings(number: int, count: int) -> list[tuple[int, ...]]:
+    """All ways to write a number as an ordered product of so many factors."""
+    if count == 1:
+        return [(number,)]
+    found = []
+    for first in range(1, number + 1):
+        if number % first == 0:
+            found += [(first, *rest) for rest in _factorings(number // first, count - 1)]
+    return found
+
+

@@ -1,0 +1,116 @@
+"""A plan carried out by one process: compute, send, meet, receive, superstep after superstep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.arrays.graph import Blocks, DType
+from bsp.arrays.kernels import Task
+from bsp.arrays.layout import Shape
+from bsp.arrays.orders import Direct, Orders, Pieced, TaskOrder
+from bsp.arrays.plan import Plan
+from bsp.arrays.stages import Stage
+from bsp.effects import Send
+from bsp.task import Call
+
+if TYPE_CHECKING:
+    from bsp.arrays.world import World
+
+
+class Run:
+    """One evaluation on one process.  `values` has the blocks of each value that is still needed."""
+
+    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
+        self.plan = plan
+        self.world = world
+        self.abstract = world.abstract
+        self.params = params
+        self.orders: Orders = plan.orders(world.pid)
+        self.values: list[Blocks | None] = [None] * len(plan.values)
+        for value in plan.values:
+            if value.leaf >= 0:
+                self.values[value.number] = leaves[value.leaf]
+        self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """A new array, abstract where the run is."""
+        return self.world.empty(shape, dtype)
+
+    def results(self) -> list[Blocks]:
+        """The blocks of the roots."""
+        plan, orders = self.plan, self.orders
+        for level in range(max(plan.last + 1, plan.boundaries)):
+            if level <= plan.last:
+                for stage, tasks in orders.tasks[level]:
+                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(stage, tasks))
+            if level < plan.boundaries:
+                self._meet(level)
+            self._release(level)
+        found = [self.values[root.number] for root in plan.roots]
+        return [blocks for blocks in found if blocks is not None]
+
+    def _tasks(self, stage: Stage, orders: list[TaskOrder]) -> Iterator[Task]:
+        for at, box, reads in orders:
+            yield Task(at, box, [self._region(read) for read in reads])
+
+    def _region(self, read: Direct | Pieced) -> Any:
+        if isinstance(read, Direct):
+            blocks = self.values[read.value]
+            assert blocks is not None
+            block = blocks[read.block]
+            return block if read.index is None else read.fetch.piece(block, read.index)
+        fetch, number, region = read
+        pieces = [self._piece(fetch, number, row) for row in region.rows]
+        if len(pieces) == 1 and pieces[0].shape == region.shape:
+            return pieces[0]
+        whole = self.empty(region.shape, fetch.ref.value.dtype)
+        for row, piece in zip(region.rows, pieces, strict=True):
+            whole[row.into] = piece
+        return whole
+
+    def _piece(self, fetch: Any, number: int, row: Any) -> Any:
+        if row.source in (self.world.pid, -1):
+            blocks = self.values[fetch.ref.value.number]
+            assert blocks is not None
+            return fetch.piece(blocks[row.block], row.index)
+        return self._arrived[number][row.number]
+
+    def _meet(self, level: int) -> None:
+        """The end of a superstep: pieces go out, pieces come in, in the order both sides know."""
+        world, plan = self.world, self.plan
+        context = world.context
+        last = level >= plan.last
+        if not last:
+            effects = context.outbox.effects
+            for fetch, row, dests in self.orders.sends[level]:
+                blocks = self.values[fetch.ref.value.number]
+                assert blocks is not None
+                piece = fetch.piece(blocks[row.block], row.index)
+                effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+        world.task.label = plan.text
+        world.task.boundary(Call(plan.text, plan.digests[level], (context,)))
+        arrived, context.arrived = context.arrived, []
+        if not last:
+            expected = self.orders.receives[level]
+            assert len(arrived) == len(expected)
+            for (number, row), (_, _, piece, _) in zip(expected, arrived, strict=True):
+                self._arrived[number][row] = piece
+
+    def _release(self, level: int) -> None:
+        """What nothing needs any more goes at once."""
+        for value in self.plan.values:
+            if value.last <= level and level < self.plan.last:
+                self.values[value.number] = None
+        for number, until in enumerate(self.orders.until):
+            if until <= level and self._arrived[number]:
+                self._arrived[number] = {}
+
+
+def read_only(array: Any) -> Any:
+    """An array that several may hold."""
+    if isinstance(array, np.ndarray):
+        array.flags.writeable = False
+    return array

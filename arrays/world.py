@@ -1,0 +1,95 @@
+"""What the array library keeps for a process: its private channel, and plans, shared by an interpreter's processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import bsp
+from bsp.arrays.graph import DType, Node, capture
+from bsp.arrays.layout import Shape
+from bsp.arrays.plan import Plan
+from bsp.arrays.planner import Planner
+from bsp.arrays.run import Run
+from bsp.effects import Send
+from bsp.header import digest
+from bsp.task import Call
+
+_PLANS = 1024
+_plans: dict[Any, Plan] = {}
+
+
+class World:
+    """A process as arrays see it."""
+
+    def __init__(self, proc: bsp.Process) -> None:
+        self.proc = proc
+        self.private = proc.private()
+        self.context = self.private._context
+        self.task = proc._task
+        self.pid = proc.pid
+        self.nprocs = proc.nprocs
+        self.machine = proc.machine
+        self._abstraction = self.task.element.abstract
+        self.abstract = self._abstraction is not None
+        self.schedule = "patterns"
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """Memory for a block."""
+        if self._abstraction is not None:
+            return self._abstraction.memory(tuple(shape), dtype)
+        return np.empty(shape, dtype)
+
+    def exchange(self, text: str, out: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """One superstep of an algorithm: arrays to processes, and what arrives as (source, array), in D2's order.
+
+        text : names the step in traces and errors; it must be the same on every process.
+        An array given is never written again, so processes of an element may share it; to oneself is allowed.
+        """
+        effects = self.context.outbox.effects
+        for dest, array in out:
+            effects.append(Send(self.pid, (dest,), self.context.id, None, array, None, borrowed=True, shared=True))
+        self.task.label = text
+        self.task.boundary(Call(text, digest("exchange", text), (self.context,)))
+        arrived, self.context.arrived = self.context.arrived, []
+        return [(source, array) for source, _, array, _ in arrived]
+
+    def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Any]:
+        """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""
+        graph = capture(nodes)
+        key = (self.nprocs, self.machine, self.schedule, gather, graph.key)
+        plan = _plans.get(key)
+        if plan is None:
+            planner = Planner(graph, self.nprocs, self.machine, self.schedule)
+            plan = planner.plan(graph.asked if gather else 0)
+            if len(_plans) >= _PLANS:
+                _plans.clear()
+            _plans[key] = plan
+        return plan, graph
+
+    def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Any]:
+        """The nodes computed; every process calls this alike.  Gathered: whole arrays; else blocks stay.
+
+        Ends at least one superstep, in which all processes agree that they evaluate the same.
+        """
+        plan, graph = self.planned(nodes, gather)
+        blocks = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params).results()
+        for k, i in enumerate(graph.roots):
+            node, value = graph.nodes[i], plan.roots[k]
+            if node.op.name != "leaf" and (not gather or k >= graph.asked or node.kind.size <= 1):
+                node.become(value.layout, blocks[k])
+        for node in graph.nodes:
+            node.computed = True
+        return blocks[: graph.asked]
+
+
+def world() -> World:
+    """Of the process that calls."""
+    proc = bsp.process()
+    libraries = proc._task.libraries
+    found: World | None = libraries.get("arrays")
+    if found is None:
+        found = libraries["arrays"] = World(proc)
+    return found
