@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as _np
 
+from bsp.arrays import fft, linalg, random
 from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their methods
 from bsp.arrays.array import Array
+from bsp.arrays.comprehension import comprehension
+from bsp.arrays.io_formats import FUNCTIONS as _FILES
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
 from bsp.source import also_ours as _also_ours
 
@@ -29,10 +32,10 @@ int8, int16, int32, int64 = _np.int8, _np.int16, _np.int32, _np.int64
 uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float32, float64, complex64, complex128 = _np.float32, _np.float64, _np.complex64, _np.complex128
 
-globals().update(_FUNCTIONS)
+globals().update(_FUNCTIONS | _FILES)
 
 __array_api_version__ = "2024.12"
-__all__ = [*_FUNCTIONS, "Array", "e", "inf", "nan", "newaxis", "pi"]
+__all__ = [*_FUNCTIONS, *_FILES, "Array", "comprehension", "fft", "linalg", "e", "inf", "nan", "newaxis", "pi", "random"]
 
 
 def __dir__() -> Any:

@@ -8,6 +8,7 @@ done in the order of the blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,12 @@ class Aggregate:
         return np.asarray(self.ufunc.reduce(parts, axis=axes, dtype=parts.dtype))
 
     def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """The partial result of no values at all."""
-        partial = self.partial(dtype)
-        if self.identity is None:
-            return np.zeros(shape, partial)
-        return np.full(shape, self.identity, partial)
+        """The partial result of no values of a dtype."""
+        return self.start_of(shape, self.partial(dtype))
+
+    def start_of(self, shape: tuple[int, ...], partial: DType) -> np.ndarray:
+        """The partial result of no values at all; where there is no identity, it is never looked at."""
+        return np.zeros(shape, partial) if self.identity is None else np.full(shape, self.identity, partial)
 
     def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
         """The result of `count` values each."""
@@ -114,15 +116,12 @@ class Extreme(Aggregate):
     def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
         """Merged one after the other."""
         kept = [axis for axis in range(parts.ndim) if axis not in axes]
-        lines = parts.transpose(*axes, *kept).reshape(-1, *[parts.shape[axis] for axis in kept])
+        count = prod(parts.shape[axis] for axis in axes)
+        lines = parts.transpose(*axes, *kept).reshape(count, *[parts.shape[axis] for axis in kept])
         total = np.array(lines[0], parts.dtype)
         for line in lines[1:]:
             self.into(total, np.asarray(line, parts.dtype), 1, 1)
         return total
-
-    def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """Of nothing: never used, for its count is 0."""
-        return np.zeros(shape, self.partial(dtype))
 
     def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
         """The position."""
@@ -160,7 +159,7 @@ class Moments(Aggregate):
             deviation = values - mean
             out["squares"] = (deviation.real**2 + deviation.imag**2).sum(axis=axes)
         else:
-            deviation = np.subtract(values, mean, dtype=partial["mean"])
+            deviation = np.asarray(np.subtract(values, mean, dtype=partial["mean"]))
             np.multiply(deviation, deviation, out=deviation)
             out["squares"] = np.add.reduce(deviation, axis=axes)
         return out
@@ -190,10 +189,6 @@ class Moments(Aggregate):
         out["mean"] = np.squeeze(mean, axes)
         out["squares"] = (parts["squares"] + size * counts.astype(parts["squares"].dtype)).sum(axis=axes)
         return out
-
-    def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """Of no values."""
-        return np.zeros(shape, self.partial(dtype))
 
     def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
         """Squares over count - correction; NaN where that is 0 or less, as NumPy says."""

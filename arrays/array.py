@@ -185,9 +185,52 @@ class Array:
         return self.shape[0]
 
     def __repr__(self) -> str:
+        """Local: shape, dtype, and where the blocks are; no values."""
         node = self._node
-        where = repr(node.layout).partition(" ")[2] if node.op is LEAF and self.ndim else "lazy" if node.op is not LEAF else ""
-        return f"<{self.dtype}{list(self.shape)}{' ' + where if where else ''}>"
+        if node.op is not LEAF:
+            where = " lazy"
+        else:
+            assert node.layout is not None
+            where = f" {node.layout.where}"
+        return f"<{self.dtype}{list(self.shape)}{where}>"
+
+    def __str__(self) -> str:
+        """As NumPy prints it; of a large array only the edges are brought together.  A collective."""
+        return printed(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else str(self)
+
+    def _repr_html_(self) -> str:
+        """The blocks and their owners, for notebooks.  Local."""
+        from bsp.arrays.drawing import drawn
+
+        return drawn(self)
+
+    def __reduce__(self) -> Any:
+        return wrap, (self._node,)
+
+
+def printed(array: Array) -> str:
+    """NumPy's text; the middle of what it would leave out is never looked at."""
+    options = np.get_printoptions()
+    edge = options["edgeitems"]
+    if array.size <= options["threshold"]:
+        return np.array_str(np.asarray(array.compute()))
+    edges = array
+    for axis, length in enumerate(array.shape):
+        if length > 2 * edge:  # the middle element stands for all that is left out: NumPy prints dots there
+            before = (slice(None),) * axis
+            parts = [edges[(*before, part)] for part in (slice(edge), slice(edge, edge + 1), slice(length - edge, None))]
+            edges = _joined(parts, axis)
+    with np.printoptions(threshold=0):
+        return np.array_str(np.asarray(edges.compute()))
+
+
+def _joined(parts: list[Array], axis: int) -> Array:
+    from bsp.arrays.manipulation import concat
+
+    return concat(parts, axis=axis)
 
 
 def whole(node: Node) -> Any:

@@ -21,5 +21,21 @@ class GatherRefused(BspError, MemoryError):
     """A conversion or function that would bring a large array to every process."""
 
 
+class GatherWarning(UserWarning):
+    """A function has no distributed form, so a large array is brought to every process; with the price."""
+
+
 class ComprehensionError(ArrayError, ValueError):
     """A comprehension that cannot be read, with a caret under what is wrong."""
+
+
+class FileError(BspError, OSError):
+    """A file that some process could not read or write; the same error on every process."""
+
+
+class NoSuchFile(FileError, FileNotFoundError):
+    """A file that is not there."""
+
+
+class FormatError(BspError, ValueError):
+    """A file that is not what its reader takes, or ends early; the same error on every process."""

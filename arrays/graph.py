@@ -271,7 +271,7 @@ def capture(roots: Sequence[Node]) -> Graph:
                 for arg in args:
                     if arg.computed and arg.op is not LEAF:
                         kept[arg] = None
-            key.append((op, *[index[arg] for arg in args]))
+            key.append((op, node.kind, *[index[arg] for arg in args]))
         index[node] = len(nodes)
         nodes.append(node)
     asked = tuple(index[root] for root in roots)

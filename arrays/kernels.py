@@ -7,7 +7,7 @@ afterwards, so a block may be a region itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -32,10 +32,32 @@ class Task(NamedTuple):
         return tuple(stop - start for start, stop in self.box)
 
 
+def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
+    """In an abstract run: the work of a kernel, and that arrays no cache holds come from memory or go there."""
+    from bsp.abstract.work import CACHED, counter
+
+    counter.flops(kernel, flops)
+    counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
+
+
+class Slots(Protocol):
+    """Where partial results stand (see `planner`)."""
+
+    labels: list[int]
+    layout: Layout
+
+    def place(self, at: Shape) -> Shape:
+        """The block that a task adds to."""
+
+    def mine(self, pid: int) -> list[Shape]:
+        """All blocks of a process."""
+
+
 class Room(Protocol):
     """Where kernels get memory and parameters from."""
 
     abstract: bool
+    pid: int
     params: Sequence[Any]
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
@@ -70,7 +92,9 @@ class Map:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return only if only.shape == shape else np.broadcast_to(only, shape)
         if room.abstract:
-            return program.whole(arrays, params, shape, room.empty)
+            out = room.empty(shape, self.dtype)
+            charge("elementwise", out.size * len(program.code), [*task.regions, out])
+            return out
         out = np.empty(shape, self.dtype)
         if out.size <= PIECE:
             program.run(arrays, params, out, program.scratch(out.size))
@@ -93,7 +117,7 @@ class Fold:
 
     def __init__(
         self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], how: Aggregate, over: tuple[int, ...],
-        tasks: Layout, final: DType | None,
+        tasks: Layout, slots: Slots, final: DType | None,
     ) -> None:  # fmt: skip
         self.program = program
         self.dtype = dtype  # of the program's results
@@ -102,8 +126,7 @@ class Fold:
         self.over = over
         self.final = final  # the dtype to finish with; None: partial results are left
         self.kept = [label for label in range(len(tasks.axes)) if label not in over]
-        self.split = [label for label in over if tasks.axes[label].deal > 1]
-        self.deal = [tasks.axes[label].deal for label in self.split]
+        self.slots = slots
         self.extents = tasks.shape
         self.count = prod(tasks.shape[label] for label in over)
 
@@ -116,19 +139,12 @@ class Fold:
         sizes = sum(dtype.itemsize for dtype in self.program.buffers)
         return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, PIECE) + (1 << 14)
 
-    def place(self, at: Shape) -> Shape:
-        """The coordinates of the result block that a task adds to."""
-        return (
-            *[at[label] for label in self.kept],
-            *[at[label] % deal for label, deal in zip(self.split, self.deal, strict=True)],
-        )
-
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """Partial results of all tasks, those for one block merged."""
         params = [room.params[k] for k in self.program.params]
         totals: dict[Shape, tuple[Any, int]] = {}
         for task in tasks:
-            where = self.place(task.at)
+            where = self.slots.place(task.at)
             shape = task.shape
             count = prod(shape[label] for label in self.over)
             if where not in totals:
@@ -143,14 +159,15 @@ class Fold:
                 else:
                     total = new
                 totals[where] = total, before + count
-        return {where: self._finished(room, total) for where, (total, _) in totals.items()}
+        found = {where: self._finished(room, total) for where, (total, _) in totals.items()}
+        return unfilled(room, self.slots, found, lambda shape: self.how.start(shape, self.dtype), self.how.partial(self.dtype))
 
     def _finished(self, room: Room, total: Any) -> Any:
         if self.final is not None:
             if room.abstract:
                 return room.empty(total.shape, self.final)
             return self.how.finish(total, self.count).astype(self.final, copy=False)
-        return total.reshape(total.shape + (1,) * len(self.split))
+        return total[..., None] if self.slots.labels else total
 
     def _folded(self, room: Room, task: Task, params: Sequence[Any], shape: Shape) -> Any:
         """The aggregate of one task, an array over the labels that stay."""
@@ -162,8 +179,8 @@ class Fold:
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         place = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if room.abstract:
-            values = program.whole(arrays, params, shape, room.empty)
-            np.add.reduce(room.empty(values.shape, values.dtype) if values.dtype.kind == "b" else values, axis=over)
+            kernel = "elementwise" if program.code else "blas1"
+            charge(kernel, prod(shape) * (len(program.code) + 1), task.regions)
             return room.empty(kept_shape, partial)
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
@@ -212,17 +229,24 @@ class Fold:
         return np.asarray(reduce(parts, dtype=partial))
 
 
-class Merge:
-    """Partial results of several processes into one."""
+def unfilled(room: Room, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any], dtype: DType) -> Blocks:
+    """With a block for every slot of this process: where tasks are placed one by one some slots get nothing."""
+    if slots.labels and slots.layout.table is not None:
+        for at in slots.mine(room.pid):
+            if at not in blocks:
+                shape = slots.layout.block_shape(at)
+                blocks[at] = room.empty(shape, dtype) if room.abstract else empty(shape)
+    return blocks
 
-    def __init__(
-        self, how: Aggregate, over: tuple[int, ...], counts: np.ndarray, count: int, final: DType | None, partial: DType
-    ) -> None:
+
+class Merge:
+    """Partial results of several slots, the last label, into one."""
+
+    def __init__(self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType) -> None:
         self.how = how
-        self.over = over  # the last labels: one position for each partial result
-        self.counts = counts  # values that each stands for, shape of these labels
+        self.counts = counts  # values that each slot stands for; by block and slot if blocks differ
         self.count = count
-        self.final = final
+        self.final = final  # the dtype to finish with; None: a partial result again, in the slot of its task
         self.partial = partial
 
     def flops(self, points: np.ndarray) -> np.ndarray:
@@ -237,22 +261,22 @@ class Merge:
         """One block for each task."""
         found: Blocks = {}
         for task in tasks:
-            (region,) = task.regions
-            kept = region.ndim - len(self.over)
-            where = task.at[:kept]
-            shape = region.shape[:kept]
+            (parts,) = task.regions
+            shape = parts.shape[:-1]
+            where = task.at[:-1] if self.final is not None else task.at
             if room.abstract:
-                np.add.reduce(room.empty((*shape, self.counts.size), np.dtype(float)), axis=-1)
-                found[where] = room.empty(shape, self.final or self.partial)
-                continue
-            parts = region.reshape(*shape, -1)
-            counts = self.counts.reshape(-1)
-            if not counts.all():
-                parts, counts = parts[..., counts > 0], counts[counts > 0]
-            total = self.how.merge(parts, (kept,), counts) if counts.size else self.how.start(shape, self.partial)
-            if self.final is not None:
-                total = self.how.finish(total, self.count).astype(self.final, copy=False)
-            found[where] = np.asarray(total).reshape(shape)
+                charge("blas1", parts.size, [parts])
+                total = room.empty(shape, self.final or self.partial)
+            else:
+                counts = (self.counts if self.counts.ndim == 1 else self.counts[task.at[:-1]])[slice(*task.box[-1])]
+                if not counts.all():
+                    parts, counts = parts[..., counts > 0], counts[counts > 0]
+                axis = len(shape)
+                total = self.how.merge(parts, (axis,), counts) if counts.size else self.how.start_of(shape, self.partial)
+                if self.final is not None:
+                    total = self.how.finish(total, self.count).astype(self.final, copy=False)
+                total = np.asarray(total).reshape(shape)
+            found[where] = total if self.final is not None else total[..., None]
         return found
 
 
@@ -260,7 +284,7 @@ class Product:
     """A contraction: the product of two factors summed over the labels that the result has not."""
 
     def __init__(
-        self, labels: int, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], tasks: Layout,
+        self, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], slots: Slots,
         dtype: DType, programs: tuple[Program, Program], expand: Sequence[tuple[Any, ...]],
     ) -> None:  # fmt: skip
         self.left, self.right, self.out = left, right, out  # labels of the factors, ascending, and of the result
@@ -272,8 +296,7 @@ class Product:
         self.summed = [label for label in both if label not in out]
         self.rows = [label for label in left if label not in right]
         self.columns = [label for label in right if label not in left]
-        self.split = [label for label in self.summed if tasks.axes[label].deal > 1]
-        self.deal = [tasks.axes[label].deal for label in self.split]
+        self.slots = slots
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Operations for so many points: a product and a sum."""
@@ -283,19 +306,17 @@ class Product:
         """Bytes besides regions and results: counted by the plan, which knows the extents."""
         return 4096
 
-    def place(self, at: Shape) -> Shape:
-        """The coordinates of the result block that a task adds to."""
-        return (
-            *[at[label] for label in self.out],
-            *[at[label] % deal for label, deal in zip(self.split, self.deal, strict=True)],
-        )
+    adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """Blocks, or partial ones with an axis of length 1 for each label that is split."""
         params = [[room.params[k] for k in program.params] for program in self.programs]
         totals: Blocks = {}
         for task in tasks:
-            where = self.place(task.at)
+            where = self.slots.place(task.at)
+            if self.adds:
+                *regions, totals[where] = task.regions
+                task = task._replace(regions=regions)
             new = self._product(room, task, params)
             if where not in totals:
                 totals[where] = new
@@ -303,15 +324,19 @@ class Product:
                 totals[where] |= new
             else:
                 totals[where] += new
-        tail = (1,) * len(self.split)
-        return {where: total.reshape(total.shape + tail) for where, total in totals.items()}
+        if not self.slots.labels:
+            return totals
+        found = {where: total[..., None] for where, total in totals.items()}
+        return unfilled(room, self.slots, found, lambda shape: np.zeros(shape, self.dtype), self.dtype)
 
     def _product(self, room: Room, task: Task, params: list[list[Any]]) -> Any:
         shape = task.shape
         count = self.programs[0].arrays
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         sides = (regions[:count], regions[count:])
-        if room.abstract or all(program.plain for program in self.programs):
+        if room.abstract:
+            return self._abstract(room, task)
+        if all(program.plain for program in self.programs):
             factors = [
                 self._factor(room, program, side, values, tuple(shape[label] for label in labels))
                 for program, side, values, labels in zip(
@@ -321,12 +346,25 @@ class Product:
             return self.multiplied(*factors, shape)
         return self._in_pieces(room, sides, params, shape)
 
+    def _abstract(self, room: Room, task: Task) -> Any:
+        """The shape of a product, its work charged; what a factor's program makes stays in the cache."""
+        shape = task.shape
+        points = [prod(shape[label] for label in labels) for labels in (self.left, self.right)]
+        for program, size in zip(self.programs, points, strict=True):
+            if program.code:
+                charge("elementwise", size * len(program.code), [])
+        sizes = [prod(shape[label] for label in group) for group in (self.rows, self.columns)]
+        kernel = "blas3" if min(sizes) > 1 else "blas2" if max(sizes) > 1 else "blas1"
+        if self.dtype.kind not in "fc":
+            kernel = "elementwise"
+        out = room.empty(tuple(shape[label] for label in self.out), self.dtype)
+        charge(kernel, 2 * prod(shape), [*task.regions, out] if kernel != "blas3" else [])
+        return out
+
     def _factor(self, room: Room, program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
         if program.plain:
             only = side[program.result] if program.result < len(side) else np.asarray(params[0])
             return only if only.shape == shape else np.broadcast_to(only, shape)
-        if room.abstract:
-            return program.whole(side, params, shape, room.empty)
         out = np.empty(shape, program.code[-1].dtype)
         for box in pieces_of(shape, PIECE):
             piece = out[box]

@@ -131,10 +131,20 @@ class Layout:
             return np.full(nprocs, prod(self.shape), np.int64)
         return np.bincount(self.owner.reshape(-1), self.sizes.reshape(-1), nprocs).astype(np.int64)
 
-    def __repr__(self) -> str:
+    @property
+    def where(self) -> str:
+        """Blocks and processes in words."""
         if self.replicated:
-            return f"{self.shape} replicated"
-        return f"{self.shape} in {self.grid} blocks on {self.process_grid} processes"
+            return "on every process"
+        grid = "x".join(map(str, self.grid)) or "1"
+        if self.table is not None:
+            return f"{grid} blocks, placed one by one"
+        return f"{grid} blocks on {'x'.join(map(str, self.process_grid)) or '1'} processes"
+
+    def __repr__(self) -> str:
+        cuts = "".join(f", cut at {axis.cuts}" for axis in self.axes if axis.cuts is not None)
+        table = "" if self.table is None else f" {self.table}"
+        return f"{self.shape} {self.where}{cuts}{table}"
 
     def __reduce__(self) -> Any:
         return layout_of, (self.axes, self.replicated, self.table)

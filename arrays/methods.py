@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import build, contraction, manipulation, namespace, reductions, ufuncs
+from bsp.arrays import build, contraction, interchange, manipulation, namespace, reductions, ufuncs
 from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.graph import Node
 
@@ -159,7 +159,7 @@ for _name, _function in {
     "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "conj": _conj, "conjugate": _conj,
     "to_device": _to_device, "to_local": _to_local, "__array_namespace__": _namespace, "__matmul__": _matmul,
     "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__array_ufunc__": _array_ufunc,
-    "__array_function__": _array_function,
+    "__array_function__": _array_function, **interchange.METHODS,
 }.items():  # fmt: skip
     setattr(Array, _name, _function)
 Array.T = property(_t, doc=_t.__doc__)  # type: ignore[attr-defined]

@@ -130,8 +130,9 @@ def pieces(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int)
         dests = np.broadcast_to(np.arange(nprocs), (rows, nprocs)).copy()
     else:
         others = [label for label in range(len(tasks.axes)) if label not in labels]
-        runs = tasks.owner.transpose(*labels, *others).reshape(*[tasks.axes[label].parts for label in labels], -1)
-        dests = runs[tuple(task.T)].reshape(rows, -1)
+        count = int(np.prod([tasks.axes[label].parts for label in others], dtype=np.int64))
+        runs = tasks.owner.transpose(*labels, *others).reshape(*[tasks.axes[label].parts for label in labels], count)
+        dests = runs[tuple(task.T)].reshape(rows, runs.shape[-1])
         if dests.shape[1] > 1:
             dests = np.sort(dests, axis=1)
             dests[:, 1:][dests[:, 1:] == dests[:, :-1]] = -1

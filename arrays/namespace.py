@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import contraction, creation, dtypes, manipulation, reductions, ufuncs
+from bsp.arrays import contraction, creation, dtypes, fft, interchange, linalg, manipulation, reductions, ufuncs
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ufuncs.FUNCTIONS,
@@ -16,6 +16,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **reductions.FUNCTIONS,
     **contraction.FUNCTIONS,
     **dtypes.FUNCTIONS,
+    **interchange.FUNCTIONS,
 }
 
 
@@ -30,3 +31,4 @@ def _of_numpy() -> dict[Any, Callable[..., Any]]:
 
 
 OF_NUMPY = _of_numpy()
+OF_NUMPY |= linalg.OF_NUMPY | fft.OF_NUMPY

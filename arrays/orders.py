@@ -58,7 +58,7 @@ class Orders:
         arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
         regions: dict[int, dict[Shape, Region]] = {}
         for k, fetch in enumerate(plan.fetches):
-            if _direct(fetch):
+            if fetch.direct:
                 continue
             regions[k] = fetch.regions(pid)
             if not fetch.moves:
@@ -80,22 +80,6 @@ class Orders:
                     reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.tasks[stage.level].append((stage, orders))
-
-
-def _direct(fetch: Fetch) -> bool:
-    """Whether each task reads exactly one block, its own."""
-    if not fetch.local:
-        return False
-    layout, tasks = fetch.ref.value.layout, fetch.tasks
-    used = set()
-    for axis, (label, start, step) in zip(layout.axes, fetch.ref.access, strict=True):
-        if label < 0:
-            continue
-        at = tasks.axes[label]
-        if label in used or start or step != 1 or (axis.length, axis.parts, axis.cuts) != (at.length, at.parts, at.cuts):
-            return False
-        used.add(label)
-    return True
 
 
 def _block(fetch: Fetch, at: Shape) -> Direct:

@@ -40,8 +40,9 @@ class Plan:
     """All stages of one evaluation; see `planner`."""
 
     def __init__(
-        self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value], roots: list[Value]
-    ) -> None:
+        self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
+        roots: list[Value], texts: list[str],
+    ) -> None:  # fmt: skip
         self.nprocs = nprocs
         self.machine = machine
         self.stages = stages
@@ -54,7 +55,7 @@ class Plan:
         self.boundaries = max(1, self.last)  # an evaluation ends at least one superstep: that is where all agree
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
         self._orders: dict[int, Orders] = {}
-        self.text = ", ".join(dict.fromkeys(stage.what for stage in stages if stage.out in roots)) or "arrays"
+        self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
         self.digests = [digest("plan", level, repr(graph.key)) for level in range(self.boundaries)]
 
     def orders(self, pid: int) -> Orders:
@@ -104,35 +105,51 @@ class Plan:
         """Predicted time."""
         return sum(step.seconds for step in self.supersteps)
 
+    def memory(self, level: int) -> list[tuple[str, np.ndarray]]:
+        """What processes hold in a superstep, at most: terms in words, and their bytes by process."""
+        terms: list[tuple[str, np.ndarray]] = []
+        for value in self.values:
+            if value.leaf >= 0 or value.level <= level <= value.last:
+                terms.append((value.name, value.layout.held(self.nprocs) * value.dtype.itemsize))
+        for fetch in self.fetches:
+            name = fetch.ref.value.name
+            if fetch.moves and fetch.level <= level <= self._until[id(fetch)]:
+                terms.append((f"received {name}", fetch.traffic[1]))
+            if fetch.moves and fetch.level == level + 1:
+                terms.append((f"{name} on its way", fetch.traffic[0] + fetch.traffic[1]))
+        passing: tuple[str, np.ndarray] = ("", np.zeros(self.nprocs, np.int64))
+        for stage in self.stages:
+            if stage.level == level:
+                points = int(stage.tasks.held(self.nprocs).max(initial=0))
+                here = np.full(self.nprocs, stage.kernel.temporary(points), np.int64)
+                for fetch in stage.fetches:
+                    if not fetch.direct:
+                        here += fetch.regions_held()
+                if here.max(initial=0) > passing[1].max(initial=0):
+                    passing = (f"gathered for {stage.what}", here)
+        return [*terms, passing]
+
+    @cached_property
+    def _until(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for stage, fetch in walk(self.stages):
+            found[id(fetch)] = max(found.get(id(fetch), 0), stage.level)
+        return found
+
     @cached_property
     def peaks(self) -> np.ndarray:
         """Bytes of arrays that each process holds at the fullest moment, at most, leaves included; by process."""
         most = np.zeros(self.nprocs, np.int64)
-        held = {value.number: value.layout.held(self.nprocs) * value.dtype.itemsize for value in self.values}
-        until: dict[int, int] = {}
-        for stage, fetch in walk(self.stages):
-            until[id(fetch)] = max(until.get(id(fetch), 0), stage.level)
         for level in range(self.last + 1):
-            live = np.zeros(self.nprocs, np.int64)
-            for value in self.values:
-                first = 0 if value.leaf >= 0 else value.level
-                if first <= level <= value.last or value.leaf >= 0:
-                    live += held[value.number]
-            for fetch in self.fetches:
-                if fetch.moves and fetch.level <= level <= until[id(fetch)]:
-                    live += fetch.traffic[1]
-                if fetch.moves and fetch.level == level + 1:
-                    live += fetch.traffic[0] + fetch.traffic[1]
-            passing = np.zeros(self.nprocs, np.int64)
-            for stage in self.stages:
-                if stage.level == level:
-                    points = int(stage.tasks.held(self.nprocs).max(initial=0))
-                    here = np.full(self.nprocs, stage.kernel.temporary(points), np.int64)
-                    for fetch in stage.fetches:
-                        here += fetch.regions_held()
-                    passing = np.maximum(passing, here)
-            most = np.maximum(most, live + passing)
+            most = np.maximum(most, sum((held for _, held in self.memory(level)), np.zeros(self.nprocs, np.int64)))
         return most
+
+    def largest_term(self) -> tuple[str, int, int]:
+        """Of the fullest process at its fullest moment: (what, bytes, process)."""
+        pid = int(self.peaks.argmax()) if self.nprocs else 0
+        level = max(range(self.last + 1), key=lambda k: sum(int(held[pid]) for _, held in self.memory(k)))
+        what, held = max(self.memory(level), key=lambda term: int(term[1][pid]))
+        return what, int(held[pid]), pid
 
     @property
     def peak_bytes(self) -> int:

@@ -15,12 +15,13 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import layout as layouts
 from bsp.arrays.aggregates import ANY, SUM, Aggregate
 from bsp.arrays.elementwise import Elementwise
 from bsp.arrays.graph import (
@@ -40,7 +41,6 @@ from bsp.arrays.graph import (
 )
 from bsp.arrays.kernels import Fold, Map, Merge, Product
 from bsp.arrays.layout import (
-    REPLICATED_SIZE,
     Axis,
     Layout,
     Shape,
@@ -49,6 +49,7 @@ from bsp.arrays.layout import (
     layout_of,
     replicated,
 )
+from bsp.arrays.lshs import Loads
 from bsp.arrays.plan import Plan
 from bsp.arrays.programs import Instruction, Program
 from bsp.arrays.stages import Fetch, Ref, Stage, Value, expansion
@@ -109,11 +110,16 @@ class Spec(NamedTuple):
 class Planner:
     """Plans one graph for p processes on a machine."""
 
-    def __init__(self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns") -> None:
+    def __init__(
+        self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
+        memory: float = 0.0,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.nprocs = nprocs
         self.machine = machine
         self.schedule = schedule
+        self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
+        self.memory = memory  # bytes a process may use; 0: no limit
         self.stages: list[Stage] = []
         self.values: list[Value] = []
         self._stored: dict[int, Value] = {}
@@ -122,6 +128,7 @@ class Planner:
         self._position = graph.index
         self._params: dict[int, int] = {}
         self._inline: list[bool] = []
+        self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
         for i, node in enumerate(graph.nodes):
             if node.op is PARAM:
                 self._params[i] = len(self._params)
@@ -140,13 +147,16 @@ class Planner:
                 self._stored[i] = value
                 self._texts[i] = value.name
                 leaves += 1
+                if self.loads is not None:
+                    self.loads.hold(value)
         roots = []
         for k, i in enumerate(self.graph.roots):
             value = self.root(i)
             if k < gather and not value.layout.replicated:
                 value = self.copied(Ref(value, identity(len(value.shape))), replicated(value.shape), "gather", f"whole {self.text(i)}")
             roots.append(value)
-        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots)
+        texts = [self.text(i) for i in self.graph.roots[: self.graph.asked]]
+        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts)
 
     def _value(self, name: str, shape: Shape, dtype: Any, layout: Layout) -> Value:
         value = Value(len(self.values), name, shape, np.dtype(dtype), layout)
@@ -277,23 +287,27 @@ class Planner:
         labels = tuple(range(len(extents)))
         out = tuple(label for label in labels if label not in op.axes)
         work = self._elementwise * (len(operand.program.code) + 1)
-        spec = Spec(extents, operand.refs, out, op.axes, work, op.how.partial(arg.kind.dtype).itemsize)
+        spec = Spec(
+            extents, operand.refs, out, op.axes, work, op.how.partial(arg.kind.dtype).itemsize,
+            _joined(operand.refs, out, op.axes),
+        )  # fmt: skip
         tasks, pattern = self.placed(spec)
-        split = [label for label in op.axes if tasks.axes[label].deal > 1]
+        slots = Slots(tasks, out, op.axes)
+        split = slots.labels
         final = None if split else node.kind.dtype
         kernel = Fold(
             operand.program, operand.dtype, [expansion(ref, labels) for ref in operand.refs], op.how, op.axes, tasks,
-            final,
+            slots, final,
         )  # fmt: skip
         partial = op.how.partial(arg.kind.dtype)
         text = self.text(i)
         value = self.stage(
-            spec, tasks, kernel, _partial_layout(tasks, out, split), final or partial,
+            spec, tasks, kernel, slots.layout, final or partial,
             f"partial {text}" if split else text, pattern,
         )  # fmt: skip
         if not split:
             return value
-        return self._combined(value, tasks, op.how, op.axes, split, node.kind.dtype, text)
+        return self._combined(value, slots, op.how, op.axes, node.kind.dtype, text)
 
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
         left, right = node.args
@@ -319,35 +333,76 @@ class Planner:
         spec = Spec(tuple(extents), refs, op.out, summed, 2.0, dtype.itemsize, classes)
         tasks, pattern = self.placed(spec)
         expand = [expansion(ref, labels) for labels, operand in zip(sides, operands, strict=True) for ref in operand.refs]
-        kernel = Product(
-            len(extents), sides[0], sides[1], op.out, tasks, dtype,
-            (operands[0].program, operands[1].program), expand,
-        )  # fmt: skip
+        slots = Slots(tasks, op.out, summed)
+
+        def kernel_of(slots: Slots) -> Product:
+            programs = (operands[0].program, operands[1].program)
+            return Product(sides[0], sides[1], op.out, slots, dtype, programs, expand)
+
+        kernel = kernel_of(slots)
         text = self.text(i)
+        if self.panels > 1 and summed and not slots.labels and any(self.fetch(ref, tasks).moves for ref in refs):
+            return self._in_panels(spec, tasks, kernel_of, dtype, text, pattern)
         value = self.stage(
-            spec, tasks, kernel, _partial_layout(tasks, op.out, kernel.split), dtype,
-            f"partial {text}" if kernel.split else text, pattern,
+            spec, tasks, kernel, slots.layout, dtype, f"partial {text}" if slots.labels else text, pattern,
         )  # fmt: skip
-        if not kernel.split:
+        if not slots.labels:
             return value
         how = ANY if dtype.kind == "b" else SUM
-        return self._combined(value, tasks, how, summed, kernel.split, dtype, text)
+        return self._combined(value, slots, how, summed, dtype, text)
+
+    def _in_panels(
+        self, spec: Spec, tasks: Layout, kernel_of: Callable[[Slots], Product], dtype: Any, text: str, pattern: str
+    ) -> Value:
+        """A contraction whose factors are brought a part of the longest summed label at a time, each added to the last.
+
+        The same words in as many supersteps as panels, for 1/panels of the memory (van de Geijn and Watts, SUMMA).
+        """
+        along = max(spec.over, key=lambda label: spec.labels[label])
+        length = spec.labels[along]
+        count = min(self.panels, max(length, 1))
+        total: Value | None = None
+        for first in range(count):  # every count-th position: of each owner the same share, so that none sends all
+            size = len(range(first, length, count))
+            labels = tuple(size if label == along else extent for label, extent in enumerate(spec.labels))
+            refs = tuple(
+                Ref(ref.value, tuple(
+                    Access(label, start + step * first, step * count) if label == along else Access(label, start, step)
+                    for label, start, step in ref.access
+                ))
+                for ref in spec.refs
+            )  # fmt: skip
+            axes = list(tasks.axes)
+            axes[along] = Axis(size)
+            here = layout_of(tuple(axes), tasks.replicated)
+            slots = Slots(here, spec.out, spec.over)
+            kernel = kernel_of(slots)
+            if total is not None:
+                kernel.adds = True
+                refs = (*refs, Ref(total, tuple(Access(label) for label in spec.out)))
+            panel = spec._replace(labels=labels, refs=refs)
+            after = -1 if total is None else total.level
+            total = self.stage(panel, here, kernel, slots.layout, dtype, text, f"{pattern} panel", after=after)
+        assert total is not None
+        return total
 
     # --------------------------------------------------------------------------- 2. place
 
     def placed(self, spec: Spec) -> tuple[Layout, str]:
         """The layout of a stage's tasks, and the name of the pattern."""
+        if self.loads is not None and any(not ref.value.layout.replicated for ref in spec.refs):
+            return self.loads.place(spec), self.schedule
         real = [ref for ref in spec.refs if not ref.value.layout.replicated]
         points = prod(spec.labels)
         size = prod(spec.labels[label] for label in spec.out)
         if not real:
-            if size <= REPLICATED_SIZE and points * spec.work <= max(self.machine.L, 4 * REPLICATED_SIZE):
+            if size <= layouts.REPLICATED_SIZE and points * spec.work <= max(self.machine.L, 4 * layouts.REPLICATED_SIZE):
                 return replicated(spec.labels), "everywhere"
             real_out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
             options = [(self._of_out(spec, real_out), "dealt")]
             if spec.classes:
                 options += self._grids(spec)
-            if size <= REPLICATED_SIZE:
+            if size <= layouts.REPLICATED_SIZE:
                 options.append((replicated(spec.labels), "everywhere"))
         else:
             options = []
@@ -359,7 +414,7 @@ class Planner:
             if first is not None and all(self.fetch(ref, first).local for ref in spec.refs):
                 if not spec.classes:
                     return options[0]
-            elif not spec.over and size <= REPLICATED_SIZE and any(_partial_view(ref) for ref in real):
+            elif not spec.over and size <= layouts.REPLICATED_SIZE and any(_partial_view(ref) for ref in real):
                 return replicated(spec.labels), "to all"
             if not spec.over or not options:
                 out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
@@ -428,8 +483,15 @@ class Planner:
         return words
 
     def price(self, spec: Spec, tasks: Layout) -> float:
-        """Flop-times: the fullest process, what is moved, and what merging takes."""
+        """Flop-times: the fullest process, what is moved, and what merging takes; without end for too much memory."""
         machine = self.machine
+        if self.memory:
+            held = sum(
+                (fetch.regions_held() / self.panels for ref in spec.refs if not (fetch := self.fetch(ref, tasks)).direct),
+                np.zeros(self.nprocs),
+            )
+            if float(held.max(initial=0)) > self.memory:
+                return float("inf")
         total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
         out = np.zeros(self.nprocs, np.int64)
         into = np.zeros(self.nprocs, np.int64)
@@ -448,7 +510,7 @@ class Planner:
             size = prod(spec.labels[label] for label in spec.out)
             words = size * spec.itemsize / 8
             each = prod(spec.labels[label] / tasks.axes[label].deal for label in spec.out) * spec.itemsize / 8
-            if size <= REPLICATED_SIZE:
+            if size <= layouts.REPLICATED_SIZE:
                 total += min(
                     machine.price(h=(split - 1) * words, supersteps=1, messages=split),
                     machine.price(h=2 * words, supersteps=2, messages=2 * split),
@@ -460,18 +522,15 @@ class Planner:
     # -------------------------------------------------------------------------- 3. combine
 
     def _combined(
-        self, value: Value, tasks: Layout, how: Aggregate, over: tuple[int, ...], split: Sequence[int], dtype: Any,
-        text: str,
-    ) -> Value:  # fmt: skip
+        self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: Any, text: str
+    ) -> Value:
         """The merged result of partial ones."""
-        kept_shape = value.shape[: len(value.shape) - len(split)]
-        counts = np.ones((), np.int64)
-        for label in split:
-            axis = tasks.axes[label]
-            counts = counts[..., None] * np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds), axis.deal).astype(np.int64)
-        counts = counts * prod(tasks.shape[label] for label in over if label not in split)
-        count = prod(tasks.shape[label] for label in over)
-        if prod(kept_shape) <= REPLICATED_SIZE:
+        kept_shape = value.shape[:-1]
+        counts = slots.counts(over)
+        count = prod(slots.tasks.shape[label] for label in over)
+        if self.loads is not None:
+            return self._in_tree(value, how, counts, count, dtype, text)
+        if prod(kept_shape) <= layouts.REPLICATED_SIZE:
             whole = replicated(kept_shape)
             spread = automatic(kept_shape, self.nprocs, False)
             once = self._merge_price(value, whole)
@@ -481,13 +540,34 @@ class Planner:
             merged = self._merged(value, spread, how, counts, count, dtype, text)
             return self.copied(Ref(merged, identity(len(kept_shape))), whole, "to all", text)
         targets = [automatic(kept_shape, self.nprocs, False)]
-        pieces = value.layout.axes[len(kept_shape) :]
         for axis in range(len(kept_shape)):
-            grid = [each.deal for each in value.layout.axes[: len(kept_shape)]]
-            grid[axis] *= prod(each.deal for each in pieces)
-            targets.append(dealt(kept_shape, grid, grid))
+            grid = [each.deal for each in value.layout.axes[:-1]]
+            grid[axis] *= value.layout.axes[-1].deal
+            if prod(grid) <= self.nprocs:
+                targets.append(dealt(kept_shape, grid, grid))
         target = min(targets, key=lambda layout: self._merge_price(value, layout))
         return self._merged(value, target, how, counts, count, dtype, text)
+
+    def _in_tree(self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str) -> Value:
+        """Neighbours merge until one is left: first those whose processes are next to each other (NumS, section 3.4)."""
+        assert self.loads is not None
+        last = False
+        while not last:
+            slots, last = value.shape[-1], value.shape[-1] <= 2
+            cuts = (*range(0, slots, 2), slots)
+            label = len(value.shape) - 1
+            labels = tuple(range(label + 1))
+            ref = Ref(value, identity(label + 1))
+            spec = Spec(value.shape, (ref,), labels[:-1], (label,), 1.0, value.dtype.itemsize)
+            pairs = Axis(slots, len(cuts) - 1, cuts=cuts) if len(cuts) > 2 else Axis(slots)
+            tasks = self.loads.place_pairs(ref, (*value.layout.axes[:-1], pairs))
+            merged = np.add.reduceat(counts, cuts[:-1], axis=-1)
+            kernel = Merge(how, counts, count, np.dtype(dtype) if last else None, value.dtype)
+            out_axes = value.layout.axes[:-1] + (() if last else (Axis(len(cuts) - 1, len(cuts) - 1),))
+            out = layout_of(out_axes, False, tasks.table)
+            value = self.stage(spec, tasks, kernel, out, dtype if last else value.dtype, f"merged {text}", "tree")
+            counts = merged
+        return value
 
     def _merge_tasks(self, value: Value, target: Layout) -> Layout:
         extra = tuple(Axis(length) for length in value.shape[len(target.axes) :])
@@ -511,11 +591,10 @@ class Planner:
     ) -> Value:
         tasks = self._merge_tasks(value, target)
         labels = tuple(range(len(value.shape)))
-        kept_labels = labels[: len(target.axes)]
-        over = labels[len(target.axes) :]
+        kept_labels, over = labels[:-1], labels[-1:]
         spec = Spec(value.shape, (Ref(value, identity(len(labels))),), kept_labels, over, 1.0, np.dtype(dtype).itemsize)
-        kernel = Merge(how, over, counts, count, np.dtype(dtype), value.dtype)
-        return self.stage(spec, tasks, kernel, target, dtype, f"sum of {text}" if how is SUM else f"merged {text}", "merge")
+        kernel = Merge(how, counts, count, np.dtype(dtype), value.dtype)
+        return self.stage(spec, tasks, kernel, target, dtype, f"merged {text}", "merge")
 
     def copied(self, ref: Ref, target: Layout, pattern: str, text: str) -> Value:
         """What a reference reads, in another layout."""
@@ -535,12 +614,17 @@ class Planner:
 
     def stage(
         self, spec: Spec, tasks: Layout, kernel: Any, layout: Layout, dtype: Any, what: str, pattern: str,
-        induced: Sequence[Layout] | None = None,
+        induced: Sequence[Layout] | None = None, after: int = -1,
     ) -> Value:  # fmt: skip
-        """A new stage; `induced`: for each reference the tasks over labels of its own, if it has such."""
+        """A new stage.
+
+        induced : for each reference the tasks over labels of its own, if it has such.
+        after : it runs in a later superstep than this one.
+        """
         shape = tuple(axis.length for axis in layout.axes)
         value = self._value(f"v{len(self.stages)}", shape, dtype, layout)
         stage = Stage(len(self.stages), spec.labels, tasks, spec.refs, kernel, value, what, pattern)
+        stage.level = after + 1
         for k, ref in enumerate(spec.refs):
             fetch = self.fetch(ref, tasks if induced is None else induced[k])
             stage.fetches.append(fetch)
@@ -570,13 +654,104 @@ def _partial_view(ref: Ref) -> bool:
     return any(label < 0 or start != 0 or step != 1 for label, start, step in ref.access)
 
 
-def _partial_layout(tasks: Layout, out: Sequence[int], split: Sequence[int]) -> Layout:
-    """Where results of tasks are: an axis of its own for each label that is split."""
-    if tasks.replicated:
-        return replicated(tuple(tasks.axes[label].length for label in out))
-    kept_axes = tuple(tasks.axes[label] for label in out)
-    extra = tuple(Axis(axis.deal, axis.deal, axis.deal, axis.stride) for axis in (tasks.axes[label] for label in split))
-    return layout_of(kept_axes + extra)
+class Slots:
+    """Where partial results stand: an axis of their own, last, if some summed label is split.
+
+    On a process grid a slot is a position in the grid of the split labels.  Where tasks are placed one by one, the
+    processes that share a result block have a slot each, in the order of their pids, so that neighbours are near.
+    """
+
+    def __init__(self, tasks: Layout, out: Sequence[int], over: Sequence[int]) -> None:
+        self.tasks = tasks
+        self.out = tuple(out)
+        self._slot: np.ndarray | None = None  # by task, where tasks are placed one by one
+        kept = tuple(tasks.axes[label] for label in out)
+        if tasks.replicated:
+            self.labels: list[int] = []
+            self.layout = replicated(tuple(axis.length for axis in kept))
+        elif tasks.table is not None:
+            self.labels = [label for label in over if tasks.axes[label].parts > 1]
+            self.layout = self._placed(kept)
+        else:
+            self.labels = [label for label in over if tasks.axes[label].deal > 1]
+            slots = _slot_axis([tasks.axes[label] for label in self.labels])
+            self.layout = layout_of((*kept, slots) if slots else kept) if slots or not self.labels else self._placed(kept)
+        self._deal = [tasks.axes[label].deal for label in self.labels]
+
+    def _placed(self, kept: tuple[Axis, ...]) -> Layout:
+        if not self.labels:
+            owner = self.tasks.owner.transpose(*self.out, *[k for k in range(len(self.tasks.axes)) if k not in self.out])
+            return layout_of(kept, False, tuple(owner.reshape(-1).tolist()))
+        order = (*self.out, *[label for label in range(len(self.tasks.axes)) if label not in self.out])
+        owner = self.tasks.owner.transpose(order).reshape(*[axis.parts for axis in kept], -1)
+        flat = owner.reshape(-1, owner.shape[-1])
+        most = max((len(np.unique(row)) for row in flat), default=1)
+        table = np.empty((len(flat), most), np.int64)
+        slot = np.empty_like(flat)
+        for k, row in enumerate(flat):
+            pids, slot[k] = np.unique(row, return_inverse=True)
+            table[k, : len(pids)] = pids
+            table[k, len(pids) :] = pids[-1]  # slots nobody fills
+        back = slot.reshape([self.tasks.axes[label].parts for label in order]).transpose(np.argsort(order))
+        self._slot = back
+        return layout_of((*kept, Axis(most, most)), False, tuple(table.reshape(-1).tolist()))
+
+    def place(self, at: Shape) -> Shape:
+        """The coordinates of the block that a task adds to."""
+        where = tuple(at[label] for label in self.out)
+        if not self.labels:
+            return where
+        if self._slot is not None:
+            return (*where, int(self._slot[at]))
+        slot = 0
+        for label, deal in zip(self.labels, self._deal, strict=True):
+            slot = slot * deal + at[label] % deal
+        return (*where, slot)
+
+    def mine(self, pid: int) -> list[Shape]:
+        """The blocks that a process must have, also those that no task of its own adds to."""
+        return self.layout.mine(pid)
+
+    def counts(self, over: Sequence[int]) -> np.ndarray:
+        """Values that each slot stands for; by block and slot where tasks are placed one by one."""
+        if self._slot is not None:
+            axes = self.tasks.axes
+            sizes = np.ones((), np.int64)
+            for label, axis in enumerate(axes):
+                sizes = sizes[..., None] * (np.diff(axis.bounds) if label in over else np.ones(axis.parts, np.int64))
+            found = np.zeros(self.layout.grid, np.int64)
+            for at in np.ndindex(*self.tasks.grid):
+                found[self.place(at)] += sizes[at]
+            rows = found.reshape(-1, found.shape[-1])
+            return rows[0] if (rows == rows[0]).all() else found
+        counts = np.ones((), np.int64)
+        for label in self.labels:
+            axis = self.tasks.axes[label]
+            digits = np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds), axis.deal)
+            counts = counts[..., None] * digits.astype(np.int64)
+        return counts.reshape(-1) * prod(self.tasks.shape[label] for label in over if label not in self.labels)
+
+
+def _slot_axis(axes: Sequence[Axis]) -> Axis | None:
+    """The axis of slots of split labels, if their digits are next to each other in the process grid."""
+    if not axes:
+        return None
+    stride = axes[-1].stride
+    for axis in reversed(axes):
+        if axis.stride != stride:
+            return None
+        stride *= axis.deal
+    slots = prod(axis.deal for axis in axes)
+    return Axis(slots, slots, slots, axes[-1].stride)
+
+
+def _joined(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """The classes of a reduction that joins as a contraction does, as min(A[i,k] + B[k,j]); () of any other."""
+    sides = [set(ref.labels) for ref in refs if ref.labels]
+    both = tuple(label for label in out if all(label in side for side in sides))
+    rows = tuple(label for label in out if sides and label in sides[0] and label not in both)
+    columns = tuple(label for label in out if sides and label not in sides[0])
+    return (both, rows, columns, over) if rows and columns else ()
 
 
 def _factorings(number: int, count: int) -> list[tuple[int, ...]]:

@@ -91,15 +91,6 @@ class Program:
             op.call(*[registers[arg] for arg in args], out=target)
             registers.append(target)
 
-    def whole(self, arrays: Sequence[Any], params: Sequence[Any], shape: tuple[int, ...], empty: Any) -> Any:
-        """The result in one piece; of abstract arrays, and of what is too small for pieces."""
-        registers = [*arrays, *params]
-        for op, args, dtype in self.code:
-            out = empty(shape, dtype)
-            op.call(*[registers[arg] for arg in args], out=out)
-            registers.append(out)
-        return registers[self.result]
-
 
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:
     """Slices that cover a shape in C order, each of at most so many elements if its last axis allows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,12 +27,15 @@ class Run:
         self.plan = plan
         self.world = world
         self.abstract = world.abstract
+        self.pid = world.pid
         self.params = params
         self.orders: Orders = plan.orders(world.pid)
         self.values: list[Blocks | None] = [None] * len(plan.values)
         for value in plan.values:
             if value.leaf >= 0:
                 self.values[value.number] = leaves[value.leaf]
+        self._alone = True if len(world.task.element.tasks) == 1 else None
+        self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
@@ -62,6 +65,28 @@ class Run:
             assert blocks is not None
             block = blocks[read.block]
             return block if read.index is None else read.fetch.piece(block, read.index)
+        fetch, number, region = read
+        if fetch.tasks.replicated and self._alone is None:
+            found = self._common.get(number)
+            if found is None:
+                found = self._common[number] = self._in_common(number, lambda: self._joined(read))
+            return found
+        return self._joined(read)
+
+    def _in_common(self, number: int, make: Callable[[], Any]) -> Any:
+        """What all processes of the element would make alike: the first makes it, the last takes it away."""
+        shared = self.world.task.element.shared
+        key = ("arrays", self.world.runs, number)
+        if key not in shared:
+            shared[key] = [make(), len(self.world.task.element.tasks)]
+        entry = shared[key]
+        entry[1] -= 1
+        if not entry[1]:
+            del shared[key]
+        return entry[0]
+
+    def _joined(self, read: Pieced) -> Any:
+        """A region put together."""
         fetch, number, region = read
         pieces = [self._piece(fetch, number, row) for row in region.rows]
         if len(pieces) == 1 and pieces[0].shape == region.shape:
@@ -107,10 +132,3 @@ class Run:
         for number, until in enumerate(self.orders.until):
             if until <= level and self._arrived[number]:
                 self._arrived[number] = {}
-
-
-def read_only(array: Any) -> Any:
-    """An array that several may hold."""
-    if isinstance(array, np.ndarray):
-        array.flags.writeable = False
-    return array

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bsp.arrays import layout as layouts
 from bsp.arrays.graph import Access, Along, Assemble, Blocks, Node, Placement, Relayout, Reshape, Scan, View
 from bsp.arrays.kernels import Fold, Room, Task
-from bsp.arrays.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.programs import Program
 from bsp.arrays.stages import Ref, Value, expansion
 
@@ -119,14 +120,14 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
     base = refs[0].value.layout
     candidates: list[Layout] = []
     if all(ref.value.layout.replicated for ref in refs):
-        candidates = [replicated(shape) if prod(shape) <= REPLICATED_SIZE else automatic(shape, planner.nprocs)]
+        candidates = [replicated(shape) if prod(shape) <= layouts.REPLICATED_SIZE else automatic(shape, planner.nprocs)]
     elif shapes[0] == shape and base.table is None and not base.replicated:
         like = planner.like(refs[0], shape)  # an assignment: the array stays where it is
         candidates = [like if like is not None else automatic(shape, planner.nprocs, False)]
     else:
         for ref in sorted(refs, key=lambda ref: -prod(ref.value.shape)):
             source = ref.value.layout
-            if not source.replicated and all(each.label == k for k, each in enumerate(ref.access)):
+            if not source.replicated and [each.label for each in ref.access] == list(range(len(shape))):
                 candidates.append(dealt(shape, source.grid, source.process_grid))
                 break
         candidates.append(automatic(shape, planner.nprocs, False))
@@ -231,7 +232,7 @@ def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
     ref = _read(planner, arg)
     text = planner.text(i)
     source_shape, shape = arg.kind.shape, node.kind.shape
-    if ref.value.layout.replicated and prod(shape) <= REPLICATED_SIZE:
+    if ref.value.layout.replicated and prod(shape) <= layouts.REPLICATED_SIZE:
         return _relabelled(planner, ref, replicated(source_shape), replicated(shape), text)
     like = planner.like(ref, source_shape)
     here = like if like is not None and is_contiguous(like) else contiguous(source_shape, planner.nprocs)
@@ -315,7 +316,7 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
         )))  # fmt: skip
     extents = tuple(labels)
     rest = tuple(Axis(length) for length in extents[free:])
-    if all(ref.value.layout.replicated for ref in refs) and prod(node.kind.shape) <= REPLICATED_SIZE or not free:
+    if all(ref.value.layout.replicated for ref in refs) and prod(node.kind.shape) <= layouts.REPLICATED_SIZE or not free:
         tasks = replicated(extents)
     else:
         options = []
@@ -380,7 +381,7 @@ class Prefix:
 
 
 def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
-    from bsp.arrays.planner import Spec
+    from bsp.arrays.planner import Slots, Spec
 
     ref = _read(planner, node.args[0])
     shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
@@ -397,12 +398,10 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
         tasks = layout_of((*tasks.axes[:axis], at, *tasks.axes[axis + 1 :]))
     out = tuple(label for label in labels if label != axis)
     partial = op.how.partial(dtype)
-    fold = Fold(Program(1, (), (), 0), dtype, [expansion(ref, labels)], op.how, (axis,), tasks, None)
+    slots = Slots(tasks, out, (axis,))
+    fold = Fold(Program(1, (), (), 0), dtype, [expansion(ref, labels)], op.how, (axis,), tasks, slots, None)
     spec = Spec(shape, (ref,), out, (axis,), 1.0, partial.itemsize)
-    totals_layout = layout_of(
-        (*[tasks.axes[label] for label in out], Axis(at.deal, at.deal, at.deal, at.stride))
-    )
-    totals = planner.stage(spec, tasks, fold, totals_layout, partial, f"partial {text}", "partial reduce")
+    totals = planner.stage(spec, tasks, fold, slots.layout, partial, f"partial {text}", "partial reduce")
     whole = len(shape)  # one more label: all parts
     access = (*[Access(label) for label in out], Access(whole))
     moved = Ref(totals, access)

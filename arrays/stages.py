@@ -47,7 +47,7 @@ class Ref(NamedTuple):
 def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:
     """The index that makes a region of `ref` broadcast over `labels`."""
     has = ref.labels
-    return tuple(slice(None) if label in has else None for label in labels)
+    return (*[slice(None) if label in has else None for label in labels], ...)
 
 
 class Row(NamedTuple):
@@ -76,7 +76,9 @@ class Fetch:
         self.level = level  # of the stage that reads it
         self.nprocs = nprocs
         self.local = stays(ref.value.layout, ref.access, tasks)
-        self.key = (ref.value.number, ref.access, tasks)
+        self._rows: dict[int, Row] = {}
+        self._regions: dict[Shape, Region] = {}
+        self._column = {label: k for k, label in enumerate(ref.labels)}
 
     @cached_property
     def pieces(self) -> Pieces:
@@ -115,30 +117,59 @@ class Fetch:
             sizes = sizes[..., None] * (np.diff(axis.bounds) if label in self.ref.labels else np.ones(axis.parts, int))
         return np.bincount(tasks.owner.reshape(-1), sizes.reshape(-1) * itemsize, self.nprocs).astype(np.int64)
 
+    @cached_property
+    def direct(self) -> bool:
+        """Whether each task reads exactly one block, its own."""
+        if not self.local:
+            return False
+        used = set()
+        for axis, (label, start, step) in zip(self.ref.value.layout.axes, self.ref.access, strict=True):
+            if label < 0:
+                continue
+            at = self.tasks.axes[label]
+            same = (axis.length, axis.parts, axis.cuts) == (at.length, at.parts, at.cuts)
+            if label in used or start or step != 1 or not same:
+                return False
+            used.add(label)
+        return True
+
     # ------------------------------------------------------------------ on one process
 
-    def _row(self, number: int, box: Sequence[tuple[int, int]] | None) -> Row:
-        table, ref = self.pieces, self.ref
-        layout = ref.value.layout
-        block = tuple(int(k) for k in table.block[number])
-        span = {
-            label: (int(table.start[number, k]), int(table.stop[number, k])) for k, label in enumerate(table.labels)
-        }
-        index: list[Any] = []
-        for axis, at, (label, start, step) in zip(layout.axes, block, ref.access, strict=True):
-            offset = int(axis.bounds[at])
-            if label < 0:
-                index.append(start - offset)
-                continue
-            low, high = span[label]
-            first = start + step * low - offset
-            end = first + step * (high - low)
-            index.append(slice(first, None if end < 0 else end, step))
-        into = () if box is None else tuple(
-            slice(span[label][0] - box[k][0], span[label][1] - box[k][0]) for k, label in enumerate(table.labels)
+    @cached_property
+    def _columns(self) -> tuple[list[Any], ...]:
+        """The table as lists, and the cuts of the source's axes and of the labels: what rows are made of."""
+        table = self.pieces
+        cuts = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
+        labels = [self.tasks.axes[label].bounds.tolist() for label in table.labels]
+        return (
+            table.task.tolist(), table.start.tolist(), table.stop.tolist(), table.block.tolist(),
+            table.source.tolist(), cuts, labels,
         )  # fmt: skip
-        source = -1 if layout.replicated else int(table.source[number])
-        return Row(number, source, block, (*index, ...), into)
+
+    def row(self, number: int) -> Row:
+        """A row of the table as slices; the same for every process that has to do with it."""
+        found = self._rows.get(number)
+        if found is not None:
+            return found
+        task, start, stop, block, source, cuts, labels = self._columns
+        low, high, at = start[number], stop[number], block[number]
+        column = self._column
+        index: list[Any] = []
+        for axis, (label, first, step) in enumerate(self.ref.access):
+            offset = cuts[axis][at[axis]]
+            if label < 0:
+                index.append(first - offset)
+                continue
+            k = column[label]
+            begin = first + step * low[k] - offset
+            end = begin + step * (high[k] - low[k])
+            index.append(slice(begin, None if end < 0 else end, step))
+        into = tuple(
+            slice(low[k] - cut[part], high[k] - cut[part]) for k, (cut, part) in enumerate(zip(labels, task[number], strict=True))
+        )
+        owner = -1 if self.ref.value.layout.replicated else source[number]
+        found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), into)
+        return found
 
     def sends(self, pid: int) -> list[tuple[Row, tuple[int, ...]]]:
         """What a process sends, in order, and to whom."""
@@ -148,13 +179,15 @@ class Fetch:
         found = []
         for number in np.flatnonzero((table.source == pid) & (table.dests >= 0).any(axis=1)):
             dests = table.dests[number]
-            found.append((self._row(int(number), None), tuple(int(dest) for dest in dests[dests >= 0])))
+            found.append((self.row(int(number)), tuple(dests[dests >= 0].tolist())))
         return found
 
     def regions(self, pid: int) -> dict[Shape, Region]:
         """What each of a process's tasks reads, by task coordinates."""
         table = self.pieces
         mine = self.tasks.mine(pid)
+        if all(tuple(at[label] for label in table.labels) in self._regions for at in mine):
+            return {at: self._regions[tuple(at[label] for label in table.labels)] for at in mine}
         wanted: dict[Shape, list[int]] = {tuple(at[label] for label in table.labels): [] for at in mine}
         if len(table.source) > 4 * len(wanted) and table.task.shape[1]:
             radix = [self.tasks.axes[label].parts for label in table.labels]
@@ -168,15 +201,14 @@ class Fetch:
             if at in wanted:
                 wanted[at].append(int(number))
         found: dict[Shape, Region] = {}
-        shared: dict[Shape, Region] = {}
         for at in mine:
             part = tuple(at[label] for label in table.labels)
-            if part not in shared:
+            region = self._regions.get(part)
+            if region is None:
                 full = self.tasks.box(at)
-                box = [full[label] for label in table.labels]
-                shape = tuple(stop - start for start, stop in box)
-                shared[part] = Region(shape, [self._row(number, box) for number in wanted[part]])
-            found[at] = shared[part]
+                shape = tuple(full[label][1] - full[label][0] for label in table.labels)
+                region = self._regions[part] = Region(shape, [self.row(number) for number in wanted[part]])
+            found[at] = region
         return found
 
     def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,9 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
     return out
 
 
+_KEYWORDS: dict[str, Any] = {"out": None, "where": True, "dtype": None, "casting": "same_kind"}
+
+
 def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
     op = ew.of_ufunc(ufunc)
     one, two = ufunc.nin == 1 and ufunc.nout == 1, ufunc.nin == 2 and ufunc.nout == 1
@@ -77,6 +81,11 @@ def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
                 return wrap(Node(op, (a, b), ew.infer(op, a.kind, b.kind)))
         return called(ufunc, *args, **kwargs)
 
+    names = ["x"] if ufunc.nin == 1 else [f"x{k}" for k in range(1, ufunc.nin + 1)]
+    function.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(each, Parameter.POSITIONAL_ONLY) for each in names]
+        + [Parameter(each, Parameter.KEYWORD_ONLY, default=value) for each, value in _KEYWORDS.items()]
+    )
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"numpy.{ufunc.__name__}, element by element.  Cost: its operations; no words where layouts agree."
     return function

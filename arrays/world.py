@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import bsp
-from bsp.arrays.graph import DType, Node, capture
+from bsp.arrays.errors import PlanTooLarge
+from bsp.arrays.graph import DType, Graph, Node, capture
+from bsp.arrays.kernels import Product
 from bsp.arrays.layout import Shape
 from bsp.arrays.plan import Plan
 from bsp.arrays.planner import Planner
 from bsp.arrays.run import Run
+from bsp.cost.units import in_bytes
 from bsp.effects import Send
 from bsp.header import digest
 from bsp.task import Call
 
 _PLANS = 1024
+_PANELS = 256
+_SCHEDULES = ("patterns", "lshs", "round-robin")
 _plans: dict[Any, Plan] = {}
 
 
@@ -34,7 +40,9 @@ class World:
         self.machine = proc.machine
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
+        self.runs = 0  # evaluations so far, on every process alike
         self.schedule = "patterns"
+        self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Memory for a block."""
@@ -59,15 +67,31 @@ class World:
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Any]:
         """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""
         graph = capture(nodes)
-        key = (self.nprocs, self.machine, self.schedule, gather, graph.key)
+        key = (self.nprocs, self.machine, self.schedule, self.memory, gather, graph.key)
         plan = _plans.get(key)
         if plan is None:
-            planner = Planner(graph, self.nprocs, self.machine, self.schedule)
-            plan = planner.plan(graph.asked if gather else 0)
+            plan = self._made(graph, graph.asked if gather else 0)
             if len(_plans) >= _PLANS:
                 _plans.clear()
             _plans[key] = plan
         return plan, graph
+
+    def _made(self, graph: Graph, gather: int) -> Plan:
+        """A new plan, in as many panels as the memory asks for."""
+        panels = 1
+        while True:
+            planner = Planner(graph, self.nprocs, self.machine, self.schedule, panels, self.memory)
+            plan = planner.plan(gather)
+            if not self.memory or plan.peak_bytes <= self.memory:
+                return plan
+            if panels >= _PANELS or not any(isinstance(stage.kernel, Product) for stage in plan.stages):
+                what, held, pid = plan.largest_term()
+                advice = "persist() leaves it dealt" if "whole" in what else "take more processes, or a finer grid"
+                raise PlanTooLarge(
+                    f"{plan.text} needs {in_bytes(plan.peak_bytes)} on process {pid}, limit {in_bytes(self.memory)}; "
+                    f"largest term: {what} ({in_bytes(held)}); {advice}"
+                )
+            panels *= 2
 
     def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Any]:
         """The nodes computed; every process calls this alike.  Gathered: whole arrays; else blocks stay.
@@ -75,6 +99,7 @@ class World:
         Ends at least one superstep, in which all processes agree that they evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
+        self.runs += 1
         blocks = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params).results()
         for k, i in enumerate(graph.roots):
             node, value = graph.nodes[i], plan.roots[k]
@@ -93,3 +118,25 @@ def world() -> World:
     if found is None:
         found = libraries["arrays"] = World(proc)
     return found
+
+
+@contextlib.contextmanager
+def options(*, schedule: str | None = None, memory: float | None = None) -> Iterator[None]:
+    """Plans inside the block are made otherwise; every process says the same.
+
+    schedule : "patterns"; "lshs" or "round-robin" place every block operation by itself (for comparisons).
+    memory : bytes a process may use: contractions go in panels to stay below; PlanTooLarge where that is not enough.
+        Else what the machine profile has for an element, shared by its processes.
+    """
+    here = world()
+    kept = here.schedule, here.memory
+    if schedule is not None:
+        if schedule not in _SCHEDULES:
+            raise ValueError(f"options(schedule={schedule!r}): one of {', '.join(_SCHEDULES)}")
+        here.schedule = schedule
+    if memory is not None:
+        here.memory = float(memory)
+    try:
+        yield
+    finally:
+        here.schedule, here.memory = kept

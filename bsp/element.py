@@ -98,6 +98,7 @@ class Element:
         self.failure: Exception | None = None
         self.verdict: Verdict | None = None
         self.staging = Staging()
+        self.shared: dict[Any, Any] = {}  # what processes here have in common: libraries' results that nobody changes
         self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self._console = sys.stdout
         if checker is not None:

@@ -1,0 +1,252 @@
+"""How a comprehension is written: `name[indices] = expression for index in start:stop, ...`.
+
+The expression is a part of Python's, so Python's parser reads it; only the left side and the ranges are cut off
+here first.  Every node of the tree knows its place in the text, and every error shows it:
+
+    index 'k' is 5 in A[i,k] (A has shape (3, 5)) and 7 in B[k,j] (B has shape (7, 2))
+        C[i,j] = sum(A[i,k] * B[k,j])
+                                ^
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from bsp.arrays.errors import ComprehensionError
+
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_FORM = "a comprehension is written: name[indices] = expression, as in C[i,j] = sum(A[i,k] * B[k,j])"
+
+
+class Span(NamedTuple):
+    """`start:stop:step` of an index; None where nothing is written."""
+
+    name: ast.Name
+    start: ast.expr | None
+    stop: ast.expr
+    step: ast.expr | None
+
+
+class Comprehension(NamedTuple):
+    """A comprehension that has been read; `col_offset` of its nodes are positions in `text`."""
+
+    text: str
+    name: str
+    left: tuple[ast.Name, ...]
+    right: ast.expr
+    spans: Mapping[str, Span]
+
+    def words(self, node: ast.AST) -> str:
+        """What a node is in the text."""
+        start, stop = place(node)
+        return " ".join(self.text[start:stop].split())
+
+    def mistake(self, node: ast.AST, message: str) -> ComprehensionError:
+        """An error that points at a node."""
+        return mistake(self.text, *place(node), message)
+
+
+class Affine(NamedTuple):
+    """coefficient · index + constant; index None: a constant."""
+
+    name: ast.Name | None
+    coefficient: int
+    constant: int
+
+
+def place(node: Any) -> tuple[int, int]:
+    """Where a node begins and ends in the text."""
+    return node.col_offset, node.end_col_offset
+
+
+def mistake(text: str, start: int, stop: int, message: str) -> ComprehensionError:
+    """An error with the line of the text and a caret under the part that is wrong."""
+    start = min(max(start, 0), len(text))
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", start)
+    line = text[first : len(text) if last < 0 else last]
+    indent = len(line) - len(line.lstrip())
+    width = max(1, min(stop, first + len(line)) - start)
+    return ComprehensionError(f"{message}\n    {line.strip()}\n    {' ' * (start - first - indent)}{'^' * width}")
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` if something similar is known."""
+    names = sorted(known)
+    found = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, 0.6)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+@lru_cache(maxsize=512)
+def parsed(text: str) -> Comprehension:
+    """A text read.  Raises ComprehensionError."""
+    line = re.sub(r"#[^\n]*", lambda found: " " * len(found[0]), text)
+    line = re.sub(r"\s", " ", line)
+    equals, cuts = _cut(text, line)
+    end = cuts[0] if cuts else len(line)
+    name, left = _left(text, line, equals)
+    right = _expression(text, line, equals + 1, end)
+    spans: dict[str, Span] = {}
+    for start, stop in zip(cuts, [*cuts[1:], len(line)], strict=False):
+        span = _span(text, line, start, stop)
+        if span.name.id in spans:
+            raise mistake(text, *place(span.name), f"index {span.name.id!r} has two ranges")
+        spans[span.name.id] = span
+    return Comprehension(text, name, left, right, spans)
+
+
+def _cut(text: str, line: str) -> tuple[int, list[int]]:
+    """Where the `=` is, and where each range begins (at its `for` or comma)."""
+    opened: list[int] = []
+    equals, cuts, k = -1, [], 0
+    while k < len(line):
+        sign = line[k]
+        word = re.match(r"\w+", line[k:])
+        if word:
+            if word[0] == "for" and not opened:
+                cuts.append(k)
+            k += len(word[0])
+            continue
+        if sign in "([{":
+            opened.append(k)
+        elif sign in ")]}":
+            if not opened or line[opened[-1]] != _BRACKETS[sign]:
+                raise mistake(text, k, k + 1, f"unmatched {sign!r}")
+            opened.pop()
+        elif sign in "'\"":
+            raise mistake(text, k, k + 1, "there are no strings in a comprehension")
+        elif sign == "," and not opened and cuts:
+            cuts.append(k)
+        elif line[k : k + 2] in ("==", "<=", ">=", "!="):
+            k += 1
+        elif sign == "=" and not opened and equals < 0:
+            if k and line[k - 1] in "+-*/%&|^@:":
+                raise mistake(
+                    text, k - 1, k + 1, "the left side is a new array: write `=`, and the old one on the right"
+                )
+            equals = k
+        k += 1
+    if opened:
+        raise mistake(text, opened[-1], opened[-1] + 1, f"{line[opened[-1]]!r} is never closed")
+    if equals < 0 or (cuts and cuts[0] < equals):
+        raise mistake(text, 0, len(text), _FORM)
+    return equals, cuts
+
+
+def _tree(text: str, source: str, offset: int) -> ast.expr:
+    """Python's tree of `source`, whose position 0 is `offset` in the text."""
+    try:
+        tree = ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        start = offset + (error.offset or 1) - 1
+        stop = offset + (error.end_offset or 0) - 1
+        raise mistake(text, start, stop, str(error.msg)) from None
+    encoded = source.encode()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.expr, ast.keyword)):
+            node.col_offset = offset + len(encoded[: node.col_offset].decode())
+            node.end_col_offset = offset + len(encoded[: node.end_col_offset].decode())
+    return tree
+
+
+def _expression(text: str, line: str, start: int, stop: int) -> ast.expr:
+    if not line[start:stop].strip():
+        raise mistake(text, start, start + 1, "an expression is missing here")
+    return _tree(text, f"({line[start:stop]})", start - 1)
+
+
+def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...]]:
+    """The name of the result and its indices."""
+    tree = _expression(text, line, 0, stop)
+    if isinstance(tree, ast.Name):
+        return tree.id, ()
+    if not isinstance(tree, ast.Subscript) or not isinstance(tree.value, ast.Name):
+        raise mistake(text, *place(tree), _FORM)
+    names: list[ast.Name] = []
+    for each in axes_of(tree):
+        if not isinstance(each, ast.Name):
+            raise mistake(
+                text, *place(each), "on the left are plain names of indices; ranges come last: ... for i in 1:9"
+            )
+        if any(each.id == other.id for other in names):
+            raise mistake(text, *place(each), f"index {each.id!r} is on the left twice")
+        names.append(each)
+    return tree.value.id, tuple(names)
+
+
+def _span(text: str, line: str, start: int, stop: int) -> Span:
+    """`for i in 0:9`, or `, i in 0:9`."""
+    form = "a range is written: for i in start:stop, or start:stop:step"
+    found = re.fullmatch(r"((?:for\b|,)?\s*(?:for\b)?\s*)([^\W\d]\w*)\s+in\b(.*)", line[start:stop])
+    if not found or not found[3].strip():
+        raise mistake(text, start, stop, form)
+    name = ast.Name(found[2])
+    name.col_offset, name.end_col_offset = start + found.start(2), start + found.end(2)
+    tree = _tree(text, f"_[{found[3]}]", start + found.start(3) - 2)
+    assert isinstance(tree, ast.Subscript)
+    span = tree.slice
+    if not isinstance(span, ast.Slice):
+        raise mistake(text, *place(span), form)
+    if span.upper is None:
+        raise mistake(text, *place(span), f"the range of {name.id!r} has no end: {form}")
+    return Span(name, span.lower, span.upper, span.step)
+
+
+def axes_of(node: ast.Subscript) -> list[ast.expr]:
+    """What is between the brackets, one for each axis."""
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def affine(read: Comprehension, node: ast.expr, integer: Callable[[ast.Name], int | None]) -> Affine:
+    """An index expression as coefficient · index + constant.
+
+    integer : the value of a name that is an operand, which must be an integer; None for the name of an index.
+    """
+
+    def bad(where: ast.AST, why: str) -> ComprehensionError:
+        return read.mistake(where, f"{read.words(node)} is no affine index such as i, 2*i+1, n-1-i or 0: {why}")
+
+    def walk(node: ast.expr) -> Affine:
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return Affine(None, 0, node.value)
+        if isinstance(node, ast.Name):
+            value = integer(node)
+            return Affine(node, 1, 0) if value is None else Affine(None, 0, value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+            return scaled(walk(node.operand), -1 if isinstance(node.op, ast.USub) else 1)
+        if isinstance(node, ast.BinOp):
+            left, right = walk(node.left), walk(node.right)
+            if isinstance(node.op, (ast.Add, ast.Sub)):
+                return added(node, left, scaled(right, 1 if isinstance(node.op, ast.Add) else -1))
+            if isinstance(node.op, ast.Mult):
+                if left.name is not None and right.name is not None:
+                    raise bad(node, "a product of two indices")
+                return scaled(left, right.constant) if right.name is None else scaled(right, left.constant)
+            if isinstance(node.op, (ast.FloorDiv, ast.Mod)) and left.name is None and right.name is None:
+                if not right.constant:
+                    raise bad(node, "a division by zero")
+                value = divmod(left.constant, right.constant)[isinstance(node.op, ast.Mod)]
+                return Affine(None, 0, value)
+        if isinstance(node, ast.Slice):
+            raise bad(node, "name the index and give its range at the end, as in B[i] = A[i+1] for i in 0:9")
+        raise bad(node, "only +, - and * with integers are")
+
+    def scaled(form: Affine, by: int) -> Affine:
+        return Affine(form.name if form.coefficient * by else None, form.coefficient * by, form.constant * by)
+
+    def added(node: ast.expr, left: Affine, right: Affine) -> Affine:
+        if left.name is None or right.name is None:
+            first = left if right.name is None else right
+            return Affine(first.name, first.coefficient, left.constant + right.constant)
+        if left.name.id != right.name.id:
+            names = f"{left.name.id!r} and {right.name.id!r}"
+            raise bad(node, f"{names} are two indices on one axis (an integer is given as {left.name.id}=...)")
+        coefficient = left.coefficient + right.coefficient
+        return Affine(left.name if coefficient else None, coefficient, left.constant + right.constant)
+
+    return walk(node)

@@ -1,0 +1,67 @@
+"""The blocks of an array as a picture for notebooks: each in its owner's colour, with its pid."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from bsp.arrays.array import Array
+
+_SIDE = 240  # pixels of the longer side
+_SHORTEST = 40
+_MOST = 32  # blocks along an axis that are drawn one by one
+
+
+def drawn(array: Array) -> str:
+    """HTML: a line of words, and an SVG of the last two axes (of the first position along the others)."""
+    layout = array.layout
+    head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {_bytes(array.nbytes)}"
+    if not array.size or not array.ndim:
+        return f"<div>{head}</div>"
+    owner = np.zeros(layout.grid, int) if layout.replicated else layout.owner
+    while owner.ndim > 2:
+        owner = owner[0]
+    axes = layout.axes[-2:]
+    if len(axes) == 1:
+        owner, cuts = owner[None, :], [np.array([0, 1]), axes[0].bounds]
+        lengths = [1, axes[0].length]
+    else:
+        cuts, lengths = [axis.bounds for axis in axes], [axis.length for axis in axes]
+    scale = _SIDE / max(lengths)
+    sides = [max(_SHORTEST, length * scale) for length in lengths]
+    places = [cut * (side / length) for cut, side, length in zip(cuts, sides, lengths, strict=True)]
+    shown = [min(len(cut) - 1, _MOST) for cut in cuts]
+    boxes = []
+    for i in range(shown[0]):
+        for j in range(shown[1]):
+            y, x = places[0][i], places[1][j]
+            height, width = places[0][i + 1] - y, places[1][j + 1] - x
+            if height <= 0 or width <= 0:
+                continue
+            pid = int(owner[i, j])
+            name = "all" if layout.replicated else str(pid)
+            colour = f"hsl({pid * 137.508 % 360:.0f} 60% 75%)"
+            boxes.append(
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}" stroke="#444">'
+                f"<title>block {i}, {j} of process {name}</title></rect>"
+            )
+            if height >= 14 and width >= 8 * len(name) + 4:
+                boxes.append(
+                    f'<text x="{x + width / 2:.1f}" y="{y + height / 2 + 4:.1f}" font-size="11" '
+                    f'text-anchor="middle">{name}</text>'
+                )
+    more = "" if all(count == len(cut) - 1 for count, cut in zip(shown, cuts, strict=True)) else " (the first blocks)"
+    width, height = sides[1], sides[0]
+    return (
+        f'<div>{head}{more}<br><svg width="{width + 2:.0f}" height="{height + 2:.0f}" '
+        f'viewBox="-1 -1 {width + 2:.0f} {height + 2:.0f}">{"".join(boxes)}</svg></div>'
+    )
+
+
+def _bytes(count: int) -> str:
+    from bsp.cost.units import in_bytes
+
+    return in_bytes(count)

@@ -1,0 +1,499 @@
+"""Random arrays whose numbers depend on the seed and the shape, and on nothing else.
+
+    rng = ba.random.default_rng(7)
+    x = rng.normal(size=(1_000_000, 20))        # the same numbers on 1 process and on 64, in any grid
+
+A generator has NumPy's methods.  Every process makes one with the same seed and draws alike; each draw is numbered,
+and its numbers come from tiles of the shape (see `random_tiles`), so they are not those that NumPy's own generator
+gives for this seed.  Creation costs no words and no superstep.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.arrays import build
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.creation import Grid, asarray, checked_shape, layout_for, made
+from bsp.arrays.graph import DType, leaf
+from bsp.arrays.layout import Layout, Shape, dealt, replicated
+from bsp.arrays.random_order import Order
+from bsp.arrays.random_tiles import TILE, Draw, Span, Streams, filled
+from bsp.arrays.world import World, world
+from bsp.payload import is_abstract
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_INT, _FLOAT = np.dtype(np.int64), np.dtype(float)
+_GATHERED = 1 << 20  # `choice` from an array of at most so many elements brings it to every process
+_UNSEEDED = "arrays.random"  # how many generators a process has made without a seed
+
+
+class Generator:
+    """NumPy's `Generator` for distributed arrays; made by `default_rng`.
+
+    Every method takes NumPy's arguments, and `size=`, `dtype=`, `grid=`, `process_grid=`.  Parameters are numbers, or
+    NumPy arrays that broadcast to `size` and are equal on all processes, or arrays of ours, which are brought to every
+    process.  Without a size and with numbers for parameters the result is a number, the same on every process.
+    It can be pickled, and be part of a bsp.State: it then goes on from where it stood.
+    """
+
+    __slots__ = ("_draws", "_entropy", "_key", "_spawned")
+
+    def __init__(self, entropy: int | Sequence[int], key: Sequence[int] = ()) -> None:
+        self._entropy = entropy
+        self._key = tuple(key)
+        self._draws = 0
+        self._spawned = 0
+
+    def __repr__(self) -> str:
+        return f"<generator of seed {self._entropy}{list(self._key) if self._key else ''} after {self._draws} draws>"
+
+    def spawn(self, n_children: int) -> list[Generator]:
+        """Generators of their own, independent of this one and of each other."""
+        first, self._spawned = self._spawned, self._spawned + n_children
+        return [Generator(self._entropy, (*self._key, k)) for k in range(first, self._spawned)]
+
+    # ------------------------------------------------------------------------- how draws are made
+
+    def _next(self) -> tuple[int, ...]:
+        """The key of the next draw."""
+        self._draws += 1
+        return (*self._key, self._draws - 1)
+
+    def _drawn(
+        self, name: str, parameters: Sequence[Any], size: Any, natural: DType, dtype: Any, grid: Grid,
+        process_grid: Grid, options: dict[str, Any], core: Sequence[int] | None = None,
+    ) -> Any:  # fmt: skip
+        """A distribution of NumPy's: with parameters elementwise, or (core given) of vectors of that shape."""
+        here = world()
+        key = self._next()
+        given = [_parameter(each) for each in parameters]
+        arrays = [] if core is not None else [each for each in given if np.ndim(each)]
+        if size is None and not arrays and core is None:
+            return self._number(here, key, name, given, natural, dtype, options)
+        found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
+        if size is not None:
+            found = checked_shape(size)
+        if any(np.broadcast_shapes(each.shape, found) != found for each in arrays):
+            raise ValueError(
+                f"{name}: parameters of shapes {[each.shape for each in arrays]} do not broadcast to size={found}"
+            )
+        shape = (*found, *(core or ()))
+        kind = natural if dtype is None else np.dtype(dtype)
+        layout = layout_for(shape, grid, process_grid)
+        streams = None if here.abstract else Streams(self._entropy, key)
+        if streams is not None:
+            _check(getattr(streams(0), name), given, options, core is not None)
+        leading = len(found)
+
+        def draw(generator: np.random.Generator, spans: tuple[Span, ...]) -> Any:
+            spans = spans[:leading]
+            mine = given
+            if arrays:
+                index = tuple(slice(*span) for span in spans)
+                mine = [np.broadcast_to(each, found)[index] if np.ndim(each) else each for each in given]
+            return getattr(generator, name)(*mine, size=tuple(high - low for low, high in spans), **options)
+
+        return _dealt(here, shape, kind, layout, streams, draw, len(core or ()))
+
+    def _number(
+        self, here: World, key: tuple[int, ...], name: str, given: Sequence[Any], natural: DType, dtype: Any,
+        options: dict[str, Any],
+    ) -> Any:  # fmt: skip
+        if here._abstraction is not None:
+            found = getattr(here._abstraction.generator(0, 0), name)(*given, **options)
+            return found
+        found = getattr(Streams(self._entropy, key)(0), name)(*given, **options)
+        return found if dtype is None else np.dtype(dtype).type(found)
+
+    # ----------------------------------------------------------------- distributions of their own
+
+    def random(
+        self, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Uniform in [0, 1); float64 or float32."""
+        return self._plain("random", (), size, dtype, out, grid, process_grid)
+
+    def standard_normal(
+        self, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Normal, of mean 0 and standard deviation 1; float64 or float32."""
+        return self._plain("standard_normal", (), size, dtype, out, grid, process_grid)
+
+    def standard_exponential(
+        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: None = None, *, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Exponential, of scale 1; float64 or float32."""
+        return self._plain("standard_exponential", (), size, dtype, out, grid, process_grid, method=method)
+
+    def standard_gamma(
+        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Gamma, of scale 1; float64 or float32."""
+        return self._plain("standard_gamma", (shape,), size, dtype, out, grid, process_grid)
+
+    def _plain(
+        self, name: str, parameters: Sequence[Any], size: Any, dtype: Any, out: None, grid: Grid, process_grid: Grid,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        if out is not None:
+            raise TypeError(f"{name}: arrays are never changed in place, so there is no out=")
+        kind = np.dtype(dtype)
+        if kind not in (np.float64, np.float32):
+            raise TypeError(f"Unsupported dtype {kind!r} for {name}")
+        return self._drawn(name, parameters, size, kind, None, grid, process_grid, {"dtype": kind.type, **options})
+
+    def integers(
+        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: builtins.bool = False, *,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Integers from low to high (0 to low, if high is None), high itself only with `endpoint`."""
+        if high is None:
+            low, high = 0, low
+        kind = np.dtype(dtype)
+        options = {"dtype": kind.type, "endpoint": endpoint}
+        return self._drawn("integers", (low, high), size, kind, None, grid, process_grid, options)
+
+    def multinomial(
+        self, n: int, pvals: ArrayLike, size: Any = None, *, dtype: Any = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """How often each of len(pvals) outcomes came in n trials: shape (*size, len(pvals))."""
+        if np.ndim(n):
+            raise TypeError("multinomial: n is one number")
+        core = np.shape(pvals)[-1:]
+        return self._drawn("multinomial", (n, pvals), size, _INT, dtype, grid, process_grid, {}, core)
+
+    def dirichlet(
+        self, alpha: ArrayLike, size: Any = None, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
+    ) -> Any:
+        """Vectors of len(alpha) numbers that sum to 1: shape (*size, len(alpha))."""
+        return self._drawn("dirichlet", (alpha,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(alpha))
+
+    def multivariate_normal(
+        self, mean: ArrayLike, cov: ArrayLike, size: Any = None, check_valid: str = "warn", tol: float = 1e-8, *,
+        method: str = "svd", dtype: Any = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Normal vectors of this mean and covariance: shape (*size, len(mean))."""
+        options = {"check_valid": check_valid, "tol": tol, "method": method}
+        core = np.shape(mean)
+        return self._drawn("multivariate_normal", (mean, cov), size, _FLOAT, dtype, grid, process_grid, options, core)
+
+    # ---------------------------------------------------------------------------- choosing, ordering
+
+    def choice(
+        self, a: Any, size: Any = None, replace: builtins.bool = True, p: Any = None, axis: int = 0,
+        shuffle: builtins.bool = True, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Some of range(a), or of an array along an axis.
+
+        p : the probability of each, a whole array; without replacement every process then draws all of them.
+        Cost: no words where `a` is a number or NumPy's; what a[index] costs for a large array of ours.
+        """
+        source = a if is_abstract(a) or isinstance(a, Array) else np.asarray(a)
+        count = int(source) if source.ndim == 0 else source.shape[build.normal_axis(axis, source.ndim)]
+        if count <= 0 and (size is None or np.prod(checked_shape(size)) > 0):
+            raise ValueError("a must be a positive integer unless no samples are taken")
+        where: Any
+        if replace:
+            where = self._with_replacement(count, size, p, grid, process_grid)
+        else:
+            where = self._without_replacement(count, size, p, shuffle, grid, process_grid)
+        if source.ndim == 0:
+            return where if dtype is None else where.astype(dtype)
+        found = self._taken(source, where, axis, grid, process_grid)
+        return found if dtype is None else found.astype(dtype)
+
+    def _with_replacement(self, count: int, size: Any, p: Any, grid: Grid, process_grid: Grid) -> Any:
+        if p is None:
+            return self.integers(0, max(count, 1), size, grid=grid, process_grid=process_grid)
+        chances = _chances(p, count)
+        here, key = world(), self._next()
+        if here.abstract:
+            return layout_and(here, size, _INT, grid, process_grid)
+        cdf = chances.cumsum()
+        cdf /= cdf[-1]
+        streams = Streams(self._entropy, key)
+        if size is None:
+            return np.int64(cdf.searchsorted(streams(0).random(), side="right"))
+        shape = checked_shape(size)
+
+        def draw(generator: np.random.Generator, spans: tuple[Span, ...]) -> Any:
+            return cdf.searchsorted(generator.random(tuple(high - low for low, high in spans)), side="right")
+
+        return _dealt(here, shape, _INT, layout_for(shape, grid, process_grid), streams, draw)
+
+    def _without_replacement(
+        self, count: int, size: Any, p: Any, shuffle: builtins.bool, grid: Grid, process_grid: Grid
+    ) -> Any:
+        shape = () if size is None else checked_shape(size)
+        many = int(np.prod(shape))
+        if many > count:
+            raise ValueError("Cannot take a larger sample than population when replace is False")
+        here, key = world(), self._next()
+        layout = layout_for(shape, grid, process_grid)
+        if here.abstract:
+            return layout_and(here, size, _INT, grid, process_grid)
+        if p is not None:
+            whole = Streams(self._entropy, key)(0).choice(
+                count, shape, replace=False, p=_chances(p, count), shuffle=shuffle
+            )
+            found = wrap(build.from_whole(np.asarray(whole), layout))
+            return np.int64(whole) if size is None else found
+        order = Order(count, Streams(self._entropy, key))
+        if size is None:
+            return np.int64(order.at(np.zeros(1, np.int64))[0])
+        return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
+
+    def _taken(self, source: Any, where: Any, axis: int, grid: Grid, process_grid: Grid) -> Any:
+        """Parts of an array along an axis."""
+        axis = build.normal_axis(axis, source.ndim)
+        whole = source
+        if isinstance(source, Array):
+            if not isinstance(where, Array):
+                return source[(slice(None),) * axis + (int(where),)]
+            if source.size > _GATHERED:
+                return source[(slice(None),) * axis + (where,)]
+            whole = source.compute()
+        if not isinstance(where, Array):
+            return whole.take(where, axis)
+        here = world()
+        shape = (*whole.shape[:axis], *where.shape, *whole.shape[axis + 1 :])
+        if here.abstract:
+            return made(shape, whole.dtype, layout_for(shape, grid, process_grid), lambda size, box: None)
+        return wrap(build.from_whole(whole.take(where.compute(), axis), layout_for(shape, grid, process_grid)))
+
+    def permutation(self, x: Any, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+        """range(x) in a random order, or an array with its parts along an axis in one.
+
+        Cost: of a number none; of an array one superstep, h = at most 2 · size/p words, after it is in slabs.
+        """
+        here = world()
+        if not isinstance(x, Array) and np.ndim(x) == 0 and not is_abstract(x):
+            shape = checked_shape(x)
+            if len(shape) != 1:
+                raise TypeError(f"permutation of {x!r}: a number or an array")
+            order = None if here.abstract else Order(shape[0], Streams(self._entropy, self._next()))
+            return made(
+                shape, _INT, layout_for(shape, grid, process_grid),
+                lambda size, box: order.at(np.arange(*box[0])) if order is not None else None,
+            )  # fmt: skip
+        array = asarray(x)
+        axis = build.normal_axis(axis, array.ndim)
+        key = self._next()
+        order = None if here.abstract else Order(array.shape[axis], Streams(self._entropy, key))
+        return wrap(_reordered(here, array, axis, order))
+
+    def shuffle(self, x: Array, axis: int = 0) -> None:
+        """An array of ours brought into a random order along an axis; it gets other values, what was made from it not."""
+        if not isinstance(x, Array):
+            raise TypeError("shuffle takes an array of bsp.arrays; permutation(x) gives one of a NumPy array")
+        x._node = self.permutation(x, axis)._node
+
+
+def layout_and(here: World, size: Any, dtype: DType, grid: Grid, process_grid: Grid) -> Any:
+    """An abstract array, or number if size is None, of this dtype."""
+    if size is None:
+        assert here._abstraction is not None
+        return here._abstraction.generator(0, 0).integers(2)
+    shape = checked_shape(size)
+    return made(shape, dtype, layout_for(shape, grid, process_grid), lambda size, box: None)
+
+
+def _parameter(value: Any) -> Any:
+    """A parameter as every process needs it: a number or the whole array."""
+    if isinstance(value, Array):
+        value = value.compute()
+    if isinstance(value, (int, float)) or is_abstract(value):
+        return value
+    found = np.asarray(value)
+    return found[()] if found.ndim == 0 else found
+
+
+def _check(method: Callable[..., Any], given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool) -> None:
+    """NumPy's errors for wrong parameters, on every process and not on the owners alone.
+
+    Of large arrays of parameters a process sees what its tiles need.
+    """
+    if vectors or not any(np.ndim(each) for each in given):
+        method(*given, size=0, **options)
+    elif np.broadcast(*given).size <= 2 * TILE:
+        method(*given, **options)
+
+
+def _dealt(
+    here: World, shape: Shape, dtype: DType, layout: Layout, streams: Streams | None, draw: Draw, core: int = 0
+) -> Array:
+    """A new array of a draw."""
+    if streams is None:
+        return made(shape, dtype, layout, lambda size, box: None)
+    blocks = filled(shape, dtype, layout, here.pid, streams, draw, core)
+    return made(shape, dtype, layout, lambda size, box: blocks[box])
+
+
+def _chances(p: Any, count: int) -> np.ndarray:
+    """Probabilities, checked as NumPy checks them."""
+    found = np.asarray(p.compute() if isinstance(p, Array) else p)
+    if is_abstract(found):
+        return found
+    chances = found.astype(float)
+    if chances.shape != (count,):
+        raise ValueError("a and p must have same size")
+    if not np.all(np.isfinite(chances)) or np.any(chances < 0):
+        raise ValueError("Probabilities are not non-negative")
+    if abs(chances.sum() - 1) > max(np.sqrt(np.finfo(float).eps), 0):
+        raise ValueError("Probabilities do not sum to 1.  See Notes section of docstring for more information.")
+    return chances
+
+
+def _numbers(shape: Shape, box: Sequence[Span]) -> np.ndarray:
+    """The places, in C order of the whole, of the elements of a box."""
+    found = np.zeros((), np.int64)
+    for length, (low, high) in zip(shape, box, strict=True):
+        found = found[..., None] * length + np.arange(low, high)
+    return found
+
+
+def _reordered(here: World, array: Array, axis: int, order: Order | None) -> Any:
+    """A leaf with the parts of an array along an axis in another order.
+
+    Both sides know the order, so no index travels: who has part i knows where it goes, who gets it knows whence.
+    """
+    array = wrap(build.strong(array._node)).persist()
+    shape, dtype = array.shape, array.dtype
+    length = shape[axis]
+    index: Any = (slice(None),) * axis
+    own = array._node.layout
+    assert own is not None
+    if own.replicated:
+        (whole,) = array._node.value.values()
+        taken = whole if order is None else whole.take(order.at(np.arange(length)), axis)
+        return leaf(shape, dtype, replicated(shape), {(0,) * len(shape): taken})
+    grid = [1] * len(shape)
+    grid[axis] = here.nprocs
+    slabs = dealt(shape, grid, grid)
+    array = wrap(build.relaid(array._node, slabs)).persist()
+    bounds = slabs.axes[axis].bounds
+    low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
+    (at,) = slabs.mine(here.pid)
+    block = array._node.value[at]
+    if order is None:
+        here.exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
+        return leaf(shape, dtype, slabs, {at: here.empty(slabs.block_shape(at), dtype)})
+    to = order.where(np.arange(low, high))
+    ranked = np.argsort(to, kind="stable")
+    cuts = np.searchsorted(to[ranked], bounds)
+    out = [
+        (pid, np.ascontiguousarray(block[(*index, ranked[cuts[pid] : cuts[pid + 1]])]))
+        for pid in range(here.nprocs)
+        if cuts[pid] < cuts[pid + 1]
+    ]
+    arrived = here.exchange("permutation", out)
+    whence = np.searchsorted(bounds, order.at(np.arange(low, high)), side="right") - 1
+    found = np.empty(slabs.block_shape(at), dtype)
+    for source, part in arrived:
+        found[(*index, whence == source)] = part
+    return leaf(shape, dtype, slabs, {at: found})
+
+
+# ----------------------------------------------------------------- distributions like all others
+
+_REQUIRED: Any = Parameter.empty
+_DISTRIBUTIONS: dict[str, tuple[dict[str, Any], DType, str]] = {
+    "beta": ({"a": _REQUIRED, "b": _REQUIRED}, _FLOAT, "Beta"),
+    "binomial": ({"n": _REQUIRED, "p": _REQUIRED}, _INT, "Binomial: successes in n trials"),
+    "chisquare": ({"df": _REQUIRED}, _FLOAT, "Chi-square"),
+    "exponential": ({"scale": 1.0}, _FLOAT, "Exponential"),
+    "f": ({"dfnum": _REQUIRED, "dfden": _REQUIRED}, _FLOAT, "Fisher's F"),
+    "gamma": ({"shape": _REQUIRED, "scale": 1.0}, _FLOAT, "Gamma"),
+    "geometric": ({"p": _REQUIRED}, _INT, "Geometric"),
+    "gumbel": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Gumbel"),
+    "hypergeometric": ({"ngood": _REQUIRED, "nbad": _REQUIRED, "nsample": _REQUIRED}, _INT, "Hypergeometric"),
+    "laplace": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Laplace"),
+    "logistic": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Logistic"),
+    "lognormal": ({"mean": 0.0, "sigma": 1.0}, _FLOAT, "Log-normal"),
+    "logseries": ({"p": _REQUIRED}, _INT, "Logarithmic series"),
+    "negative_binomial": ({"n": _REQUIRED, "p": _REQUIRED}, _INT, "Negative binomial"),
+    "noncentral_chisquare": ({"df": _REQUIRED, "nonc": _REQUIRED}, _FLOAT, "Noncentral chi-square"),
+    "noncentral_f": ({"dfnum": _REQUIRED, "dfden": _REQUIRED, "nonc": _REQUIRED}, _FLOAT, "Noncentral F"),
+    "normal": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Normal"),
+    "pareto": ({"a": _REQUIRED}, _FLOAT, "Pareto II"),
+    "poisson": ({"lam": 1.0}, _INT, "Poisson"),
+    "power": ({"a": _REQUIRED}, _FLOAT, "Power"),
+    "rayleigh": ({"scale": 1.0}, _FLOAT, "Rayleigh"),
+    "standard_cauchy": ({}, _FLOAT, "Cauchy"),
+    "standard_t": ({"df": _REQUIRED}, _FLOAT, "Student's t"),
+    "triangular": ({"left": _REQUIRED, "mode": _REQUIRED, "right": _REQUIRED}, _FLOAT, "Triangular"),
+    "uniform": ({"low": 0.0, "high": 1.0}, _FLOAT, "Uniform in [low, high)"),
+    "vonmises": ({"mu": _REQUIRED, "kappa": _REQUIRED}, _FLOAT, "Von Mises"),
+    "wald": ({"mean": _REQUIRED, "scale": _REQUIRED}, _FLOAT, "Wald"),
+    "weibull": ({"a": _REQUIRED}, _FLOAT, "Weibull"),
+    "zipf": ({"a": _REQUIRED}, _INT, "Zipf"),
+}
+
+
+def _distribution(name: str, parameters: dict[str, Any], natural: DType, text: str) -> Callable[..., Any]:
+    """A method of the generator."""
+    own = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, default=value) for each, value in parameters.items()]
+    signature = Signature([
+        Parameter("self", Parameter.POSITIONAL_ONLY), *own,
+        Parameter("size", Parameter.POSITIONAL_OR_KEYWORD, default=None),
+        *[Parameter(each, Parameter.KEYWORD_ONLY, default=None) for each in ("dtype", "grid", "process_grid")],
+    ])  # fmt: skip
+
+    def method(self: Generator, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = signature.bind(self, *args, **kwargs)
+        except TypeError as wrong:
+            raise TypeError(f"{name}(): {wrong}") from None
+        bound.apply_defaults()
+        _, *values, size, dtype, grid, process_grid = bound.args + tuple(bound.kwargs.values())
+        return self._drawn(name, values, size, natural, dtype, grid, process_grid, {})
+
+    method.__name__, method.__qualname__ = name, f"Generator.{name}"
+    method.__doc__ = f"{text} numbers; no words, no superstep."
+    method.__signature__ = signature  # type: ignore[attr-defined]
+    return method
+
+
+for _name, _about in _DISTRIBUTIONS.items():
+    setattr(Generator, _name, _distribution(_name, *_about))
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """A generator for distributed arrays; every process calls this alike.
+
+    seed : an integer, a sequence of them, or a SeedSequence; a generator of ours is given back.  None: the job's
+        seed (`--seed`), and how many generators were made without one before; never the clock or the machine (D4).
+    """
+    if isinstance(seed, Generator):
+        return seed
+    if isinstance(seed, np.random.SeedSequence):
+        return Generator(_entropy(seed.entropy), seed.spawn_key)
+    if seed is None:
+        task = world().task
+        number = task.libraries[_UNSEEDED] = task.libraries.get(_UNSEEDED, 0) + 1
+        return Generator([task.element.seed, number, 3])
+    return Generator(_entropy(seed))
+
+
+def _entropy(seed: Any) -> int | list[int]:
+    """A seed as integers."""
+    try:
+        found = [int(each.__index__()) for each in seed] if np.ndim(seed) else int(seed.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(f"default_rng({seed!r:.40}): a seed is an integer of 0 or more, or a sequence of them") from None
+    if min(found if isinstance(found, list) else [found], default=0) < 0:
+        raise ValueError(f"default_rng({seed!r:.40}): a seed is an integer of 0 or more, or a sequence of them")
+    return found

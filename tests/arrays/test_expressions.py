@@ -1,0 +1,74 @@
+"""Whatever the program, the layout and p: NumPy's values, shape and dtype; and the plan's words are the trace's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from expressions import applied, programs
+from hypothesis import given, settings
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays import layout
+
+MACHINE = bsp.Machine(p=4)
+
+
+def compared(p: int, shape: tuple[int, ...], grid: Any, steps: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=shape)
+    with np.errstate(all="ignore"):
+        expected = data
+        for step in steps:
+            expected = np.asarray(applied(np, expected, step))
+    planned: list[list[int]] = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data, grid=grid)
+        for step in steps:
+            x = applied(ba, x, step)
+        here: list[int] = []
+        steps_before = proc.superstep
+        with np.errstate(all="ignore"):
+            plan = x.plan()
+            x.persist()
+            here += [step.h for step in plan.supersteps[: plan.boundaries]]
+            assert proc.superstep - steps_before == plan.boundaries
+            assert plan.peaks.shape == (p,)
+            found = x.compute()
+        assert found.shape == expected.shape
+        assert found.dtype == expected.dtype
+        scale = max(1.0, float(np.max(np.abs(expected), initial=0.0, where=np.isfinite(expected))))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-11 * scale * max(1, expected.size))
+        if proc.pid == 0:
+            planned.append([steps_before, *here])
+
+    traced = bsp.predict(main, nprocs=p, machine=MACHINE)
+    first, *words = planned[0]
+    assert [max(row["h_sent"], row["h_received"]) for row in traced.per_superstep[first : first + len(words)]] == words
+
+
+@settings(max_examples=3000)
+@given(programs())
+def test_random_expressions_give_numpys_values_and_the_plans_words(program: Any) -> None:
+    compared(*program)
+
+
+@settings(max_examples=300)
+@given(programs())
+def test_nothing_changes_where_no_array_is_small_enough_to_be_replicated(program: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "REPLICATED_SIZE", 0)
+        for cache in (layout.automatic, layout.asked):
+            cache.cache_clear()
+        from bsp.arrays import world
+
+        world._plans.clear()
+        try:
+            compared(*program)
+        finally:
+            for cache in (layout.automatic, layout.asked):
+                cache.cache_clear()
+            world._plans.clear()
