@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import elementwise as ew
-from bsp.arrays.aggregates import Aggregate
+from bsp.arrays.aggregates import SUM, Aggregate
 from bsp.arrays.graph import (
     WEAK,
     Access,
@@ -151,29 +151,29 @@ def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -
     return expanded(found, axes) if keepdims else found
 
 
-def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape, dtype: Any = None) -> Node:
+def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape) -> Node:
     """The sum over all labels not in `out` of the product of two nodes."""
-    left, right = strong(left), strong(right)
-    extents = dict(zip((*left_labels, *right_labels), (*left.kind.shape, *right.kind.shape), strict=True))
-    only_left = [k for k, label in enumerate(left_labels) if label not in right_labels and label not in out]
-    only_right = [k for k, label in enumerate(right_labels) if label not in left_labels and label not in out]
-    if only_left or only_right:  # such labels are summed before
-        from bsp.arrays.aggregates import SUM
+    return contracted_all([left, right], [left_labels, right_labels], out)
 
-        for axes, side in ((only_left, 0), (only_right, 1)):
-            if axes and side == 0:
-                left = cast(reduced(left, SUM, tuple(axes), False), left.kind.dtype)
-                left_labels = tuple(label for k, label in enumerate(left_labels) if k not in axes)
-            elif axes:
-                right = cast(reduced(right, SUM, tuple(axes), False), right.kind.dtype)
-                right_labels = tuple(label for k, label in enumerate(right_labels) if k not in axes)
-    used = {label: k for k, label in enumerate(dict.fromkeys((*left_labels, *right_labels)))}
-    found = np.result_type(left.kind.dtype, right.kind.dtype) if dtype is None else np.dtype(dtype)
+
+def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:
+    """The sum over all labels not in `out` of the product of nodes."""
+    nodes, labels = [strong(node) for node in nodes], [tuple(each) for each in labels]
+    extents = {
+        label: length for own, node in zip(labels, nodes, strict=True) for label, length in zip(own, node.kind.shape, strict=True)
+    }  # fmt: skip
+    for k, own in enumerate(labels):  # what one factor alone has is summed before
+        others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
+        alone = tuple(axis for axis, label in enumerate(own) if label not in others)
+        if alone:
+            nodes[k] = cast(reduced(nodes[k], SUM, alone, False), nodes[k].kind.dtype)
+            labels[k] = tuple(label for axis, label in enumerate(own) if axis not in alone)
+    number = {label: k for k, label in enumerate(dict.fromkeys(label for own in labels for label in own))}
     op = interned(
-        Contract, tuple(used[label] for label in left_labels), tuple(used[label] for label in right_labels),
-        tuple(used[label] for label in out),
-    )  # fmt: skip
-    return Node(op, (left, right), kind_of(tuple(extents[label] for label in out), found))
+        Contract, tuple(tuple(number[label] for label in own) for own in labels), tuple(number[label] for label in out)
+    )
+    dtype = np.result_type(*[node.kind.dtype for node in nodes])
+    return Node(op, tuple(nodes), kind_of(tuple(extents[label] for label in out), dtype))
 
 
 def assembled(shape: Shape, dtype: DType, parts: Sequence[tuple[Node, Sequence[int], Sequence[int]]]) -> Node:

@@ -142,9 +142,10 @@ def kron(a: Any, b: Any) -> Array:
 
 
 def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = None) -> Array:
-    """Einstein's sums: `einsum('ij,jk->ik', a, b)`; several operands are contracted pair by pair, cheapest first.
+    """Einstein's sums: `einsum('ij,jk->ik', a, b)`; several operands pair by pair, or all on one process grid.
 
-    The order is NumPy's einsum_path (greedy, by flops).  Cost: that of each pair, as `matmul`.
+    Which of the two is planned by the machine: pairs have fewest flops, one grid keeps partial products where they
+    are made (MTTKRP moves faces of the tensor's blocks and nothing else).  Cost: of each pair as `matmul`.
     """
     from bsp.arrays.ufuncs import stored
 
@@ -158,21 +159,15 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
             extents[label] = max(extents[label], length) if 0 not in (extents[label], length) else 0
     terms = [_diagonal(labels, node) for labels, node in zip(inputs, nodes, strict=True)]
     terms = [_without_ones(labels, node, extents) for labels, node in terms]
-    order = _order(terms, output, extents) if len(terms) > 2 else None
-    while len(terms) > 1:
-        i, j = order.pop(0) if order else (0, 1)
-        (left, a), (right, b) = terms[i], terms[j]
-        rest = [term for k, term in enumerate(terms) if k not in (i, j)]
-        needed = set(output).union(*[labels for labels, _ in rest])
-        kept = [label for label in dict.fromkeys((*left, *right)) if label in needed]
-        if not rest:
-            kept = [label for label in output if label in left or label in right]
-        numbers = {label: k for k, label in enumerate(dict.fromkeys((*left, *right)))}
-        node = build.contracted(
-            a, b, tuple(numbers[label] for label in left), tuple(numbers[label] for label in right),
-            tuple(numbers[label] for label in kept),
+    if len(terms) > 1:
+        every = dict.fromkeys(label for labels, _ in terms for label in labels)
+        number = {label: k for k, label in enumerate(every)}
+        kept = tuple(label for label in output if label in every)
+        node = build.contracted_all(
+            [node for _, node in terms], [tuple(number[label] for label in labels) for labels, _ in terms],
+            tuple(number[label] for label in kept),
         )  # fmt: skip
-        terms = [*rest, (tuple(kept), node)]
+        terms = [(kept, node)]
     ((labels, node),) = terms
     summed = tuple(axis for axis, label in enumerate(labels) if label not in output)
     if summed:
@@ -240,29 +235,6 @@ def _without_ones(labels: tuple[str, ...], node: Node, extents: dict[str, int]) 
     if not ones:
         return labels, node
     return tuple(label for axis, label in enumerate(labels) if axis not in ones), build.squeezed(node, ones)
-
-
-def _order(terms: list[tuple[tuple[str, ...], Node]], output: tuple[str, ...], extents: dict[str, int]) -> list[tuple[int, int]]:
-    """Pairs, as positions in a list whose results go to its end: greedily the pair with the least result and flops."""
-    sets = [set(labels) for labels, _ in terms]
-    order = []
-    while len(sets) > 1:
-        best = None
-        for i in range(len(sets)):
-            for j in range(i + 1, len(sets)):
-                both = sets[i] | sets[j]
-                needed = set(output).union(*[other for k, other in enumerate(sets) if k not in (i, j)])
-                flops = float(np.prod([extents[label] for label in both], dtype=float))
-                size = float(np.prod([extents[label] for label in both & needed], dtype=float))
-                found = (flops, size, i, j)
-                if best is None or found < best:
-                    best = found
-                    kept = both & needed
-        assert best is not None
-        i, j = best[2], best[3]
-        order.append((i, j))
-        sets = [each for k, each in enumerate(sets) if k not in (i, j)] + [kept]
-    return order
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

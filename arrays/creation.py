@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,12 @@ def _like(function: Callable[..., Array]) -> Callable[..., Array]:
                 return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, value, found.dtype))
         return found
 
+    given = [Parameter("x", Parameter.POSITIONAL_ONLY)]
+    if function is full:
+        given.append(Parameter("fill_value", Parameter.POSITIONAL_OR_KEYWORD))
+    named = ("dtype", "shape", "device", "grid", "process_grid")
+    given += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in named]
+    like.__signature__ = Signature(given)  # type: ignore[attr-defined]
     like.__name__ = like.__qualname__ = f"{function.__name__}_like"
     like.__doc__ = f"`{function.__name__}` of the shape, dtype and layout of x."
     return like

@@ -127,7 +127,7 @@ def round_to(decimals: int) -> Elementwise:
     if found is None:
 
         def call(x: Any, out: Any) -> None:
-            if x.dtype == bool:
+            if x.dtype == bool or x.shape != out.shape:  # np.round does not broadcast into `out`
                 np.copyto(out, np.round(x, decimals))
             else:
                 np.round(x, decimals, out)

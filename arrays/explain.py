@@ -37,7 +37,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
     elif isinstance(op, View):
         text = args[0] + _view(op)
     elif isinstance(op, Contract):
-        text = f"{args[0]} @ {args[1]}"
+        text = " @ ".join(args)
     elif isinstance(op, Reduce):
         whole = len(op.axes) == len(node.args[0].kind.shape)
         text = f"{op.how.name}({args[0]}{'' if whole else f', axis={list(op.axes)}'})"
@@ -58,11 +58,13 @@ def table(plan: Plan) -> str:
     """One line for each stage and each exchange."""
     from bsp.cost.units import in_bytes, in_seconds
 
+    from bsp.arrays.plan import stage_flops
+
     lines = []
     for step in plan.supersteps:
         head = f"superstep {step.number + 1}"
         for stage in step.stages:
-            flops = stage.kernel.flops(stage.tasks.held(plan.nprocs)).max(initial=0)
+            flops = stage_flops(stage, plan.nprocs).max(initial=0)
             where = "all" if stage.tasks.replicated else "x".join(map(str, stage.tasks.process_grid)) or "1"
             lines.append(f"{head}  {stage.pattern:<20}  {stage.what:<40}  on {where:<8}  {flops:.2g} flops")
         if step.fetches:

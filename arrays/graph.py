@@ -103,11 +103,12 @@ class Reduce(Operation):
 
 
 class Contract(Operation):
-    """A product of two arrays over named indices, summed over those not in the result: an einsum of two."""
+    """A product of arrays over named indices, summed over those not in the result: an einsum."""
 
-    def __init__(self, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...]) -> None:
-        self.left, self.right, self.out = left, right, out
-        self.name = f"contract{list(left)}{list(right)}->{list(out)}"
+    def __init__(self, labels: tuple[tuple[int, ...], ...], out: tuple[int, ...]) -> None:
+        self.labels = labels  # of each argument's axes
+        self.out = out
+        self.name = f"contract{[list(each) for each in labels]}->{list(out)}"
 
 
 class Placement(NamedTuple):

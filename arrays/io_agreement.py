@@ -7,6 +7,7 @@ old file.  With clones one clone of each process writes.  The files are on a fil
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.build import relaid, strong
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
-from bsp.arrays.graph import DType, Node
+from bsp.arrays.graph import LEAF, DType, Node
 from bsp.arrays.layout import Layout, Shape, dealt
 from bsp.arrays.world import world
 
@@ -50,7 +51,9 @@ def _attempt(work: Callable[[], Any]) -> tuple[Fault | None, Any]:
         elif isinstance(wrong, KeyError):
             kind, text = "format", str(wrong.args[0]) if wrong.args else text
         else:
-            kind = {ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory"}.get(type(wrong), "format")
+            kind = {ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory"}.get(
+                type(wrong), "format"
+            )
         return Fault(kind, text, number), None
 
 
@@ -81,7 +84,9 @@ def same_everywhere(call: str, answers: Sequence[Any]) -> Any:
     """The one answer; raises FormatError if processes see different files under one name."""
     for pid, answer in enumerate(answers):
         if answer != answers[0]:
-            raise FormatError(f"{call}: process {pid} sees another file there than process 0: {answer} and {answers[0]}")
+            raise FormatError(
+                f"{call}: process {pid} sees another file there than process 0: {answer} and {answers[0]}"
+            )
     return answers[0]
 
 
@@ -102,6 +107,8 @@ def replaced(
 
     def begin() -> None:
         if here.pid == 0:
+            if not target.parent.is_dir():
+                raise FileNotFoundError(errno.ENOENT, f"there is no folder {os.fspath(target.parent)!r}")
             _remove(part)
             prepare(part)
 
@@ -173,8 +180,8 @@ def native(dtype: DType) -> DType:
 
 def evaluated(x: Array) -> Node:
     """Its leaf, computed if need be."""
-    found = wrap(strong(x._node)).persist()
-    return found._node
+    node = strong(x._node)
+    return node if node.op is LEAF else wrap(node).persist()._node
 
 
 def slabs(shape: Shape, nprocs: int) -> Layout:

@@ -19,10 +19,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import wrap
-from bsp.arrays.build import relaid
 from bsp.arrays.creation import Grid, layout_for
 from bsp.arrays.graph import leaf
-from bsp.arrays.io_agreement import PathLike, agreed, same_everywhere
+from bsp.arrays.io_agreement import PathLike, agreed, in_layout, same_everywhere
 from bsp.arrays.io_fields import BadLine, Fields, fields_of, is_blank, is_missing, is_number, parsed
 from bsp.arrays.layout import ragged
 from bsp.arrays.world import world
@@ -113,7 +112,7 @@ def read_csv(
     (at,) = fallen.mine(here.pid)
     block = here.empty(values.shape, kind) if here.abstract else np.ascontiguousarray(values)
     node = leaf(shape, kind, fallen, {at: block})
-    array = wrap(relaid(node, layout_for(shape, grid, process_grid))).persist()
+    array = wrap(in_layout(node, layout_for(shape, grid, process_grid)))
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
@@ -146,7 +145,9 @@ def _opening(
     columns = _columns(wanted, len(first), names)
     if header:
         start, lines = start + len(text), lines + 1
-    return Opening(Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype), start, lines)
+    return Opening(
+        Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype), start, lines
+    )
 
 
 def _columns(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:

@@ -174,10 +174,12 @@ def _by_pyarrow(text: bytes, fields: Fields) -> np.ndarray | None:
     try:
         table = csv.read_csv(
             BufferReader(text),
-            csv.ReadOptions(use_threads=False, autogenerate_column_names=True),
+            csv.ReadOptions(use_threads=False, column_names=[f"f{column}" for column in range(fields.width)]),
             csv.ParseOptions(delimiter=fields.delimiter, quote_char=False),
             csv.ConvertOptions(
-                include_columns=wanted, null_values=list(MISSING), column_types=dict.fromkeys(wanted, from_numpy_dtype(kind))
+                include_columns=wanted,
+                null_values=list(MISSING),
+                column_types=dict.fromkeys(wanted, from_numpy_dtype(kind)),
             ),
         )
     except ArrowException:

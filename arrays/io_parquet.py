@@ -87,7 +87,9 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
     here = world()
     array = asarray(x)
     if array.ndim not in (1, 2):
-        raise LayoutError(f"write_parquet of an array of {array.ndim} dimensions: a table has rows, or rows and columns")
+        raise LayoutError(
+            f"write_parquet of an array of {array.ndim} dimensions: a table has rows, or rows and columns"
+        )
     width = 1 if array.ndim == 1 else array.shape[1]
     titles = [f"c{k}" for k in range(width)] if names is None else list(names)
     if len(titles) != width:
@@ -108,7 +110,9 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
         pyarrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
         for (_, block), at in zip(node.value.items(), layout.mine(here.pid), strict=True):
             if block.size or here.pid == 0:
-                table = pyarrow.table([np.ascontiguousarray(each) for each in block.reshape(len(block), width).T], titles)
+                table = pyarrow.table(
+                    [np.ascontiguousarray(each) for each in block.reshape(len(block), width).T], titles
+                )
                 file = part / f"part-{at[0]:06d}.parquet"
                 parquet.write_table(table, file)
                 flushed(file)
@@ -137,7 +141,9 @@ def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
             if name not in schema.names:
                 raise ValueError(f"there is no column {name!r}; there are {', '.join(schema.names)}")
             kind = schema.field(name).type
-            if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)):
+            if not (
+                pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_boolean(kind)
+            ):
                 raise ValueError(f"column {name!r} has {kind}, no numbers")
             dtype = np.dtype(kind.to_pandas_dtype())
             if dtype.kind != "f" and _may_miss(file.metadata, schema.names.index(name)):
@@ -149,7 +155,10 @@ def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
 def _may_miss(metadata: Any, column: int) -> bool:
     """Whether values of a column may be missing."""
     for group in range(metadata.num_row_groups):
-        statistics = metadata.row_group(group).column(column).statistics
+        rows = metadata.row_group(group)
+        statistics = rows.column(column).statistics
+        if not rows.num_rows:
+            continue
         if statistics is None or not statistics.has_null_count or statistics.null_count:
             return True
     return False

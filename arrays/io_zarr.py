@@ -43,7 +43,7 @@ def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -
             raise FileNotFoundError(2, os.strerror(2))
         try:
             data = zarr.open_array(os.fspath(path), mode="r")
-        except Exception as wrong:
+        except Exception as wrong:  # noqa: BLE001 - zarr has an error of its own for each way
             raise ValueError(f"there is no Zarr array: {wrong or type(wrong).__name__}") from None
         kind = native(data.dtype)
         layout = layout_for(data.shape, grid, process_grid)

@@ -8,6 +8,7 @@ afterwards, so a block may be a region itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -280,36 +281,76 @@ class Merge:
         return found
 
 
-class Product:
-    """A contraction: the product of two factors summed over the labels that the result has not."""
+class Crossing(Merge):
+    """One exchange of a butterfly: each process of a group merges the partial results of all in it."""
 
     def __init__(
-        self, left: tuple[int, ...], right: tuple[int, ...], out: tuple[int, ...], slots: Slots,
-        dtype: DType, programs: tuple[Program, Program], expand: Sequence[tuple[Any, ...]],
+        self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType, kept: int
+    ) -> None:
+        super().__init__(how, counts, count, final, partial)
+        self.kept = kept  # axes of the result; then come copies, slots, and the new copies
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block: of the result at the end, else with an axis for each digit that is done, and one of slots."""
+        found: Blocks = {}
+        for task in tasks:
+            *outer, group, new = task.at
+            (region,) = task.regions
+            parts = region.reshape(*region.shape[: self.kept], region.shape[-1])
+            inner = Task((*outer[: self.kept], 0), (*task.box[: self.kept], task.box[-2]), [parts])
+            (merged,) = super().compute(room, [inner]).values()
+            shape = parts.shape[:-1]
+            if self.final is not None:
+                found[tuple(outer[: self.kept])] = merged.reshape(shape)
+            else:
+                found[(*outer, new, group)] = merged.reshape(shape + (1,) * (len(outer) - self.kept + 2))
+        return found
+
+
+class Product:
+    """A contraction: the product of factors summed over the labels that the result has not.
+
+    Two factors are one matmul of stacks of matrices.  More are multiplied pair by pair, the pair with fewest flops
+    first, each result summed over what nothing else needs.
+    """
+
+    def __init__(
+        self, factors: Sequence[tuple[int, ...]], out: tuple[int, ...], slots: Slots, dtype: DType,
+        programs: Sequence[Program], expand: Sequence[tuple[Any, ...]], extents: Shape,
     ) -> None:  # fmt: skip
-        self.left, self.right, self.out = left, right, out  # labels of the factors, ascending, and of the result
-        self.dtype = dtype
-        self.programs = programs
-        self.expand = expand  # makes each region broadcast over the labels of its factor
-        both = [label for label in left if label in right]
-        self.batch = [label for label in both if label in out]
-        self.summed = [label for label in both if label not in out]
-        self.rows = [label for label in left if label not in right]
-        self.columns = [label for label in right if label not in left]
+        self.factors = tuple(factors)  # labels of each, ascending
+        self.out = out
         self.slots = slots
+        self.dtype = dtype
+        self.programs = tuple(programs)
+        self.expand = expand  # makes each region broadcast over the labels of its factor
+        self.path = pairs(self.factors, out, extents)
+        shared = {label for labels in self.factors for label in labels} - set(out)
+        self.summed = sorted(shared)
+
+    adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points: a product and a sum."""
+        """Operations for so many points of two factors: a product and a sum."""
         return 2 * points
+
+    def flops_on(self, tasks: Layout) -> float:
+        """Operations of the fullest process."""
+        def part(label: int) -> int:
+            axis = tasks.axes[label]
+            return int(np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds)).max(initial=0))
+
+        if tasks.table is not None:
+            return float(2 * tasks.held(int(tasks.owner.max(initial=0)) + 1).max(initial=0))
+        computed = sum(len(program.code) * prod(map(part, labels)) for program, labels in zip(self.programs, self.factors, strict=True))
+        return float(sum(2 * prod(map(part, {*a, *b})) for _, _, a, b, _ in self.path) + computed)
 
     def temporary(self, points: int) -> int:
         """Bytes besides regions and results: counted by the plan, which knows the extents."""
         return 4096
 
-    adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
-
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """Blocks, or partial ones with an axis of length 1 for each label that is split."""
+        """Blocks, or partial ones with an axis of slots."""
         params = [[room.params[k] for k in program.params] for program in self.programs]
         totals: Blocks = {}
         for task in tasks:
@@ -331,70 +372,50 @@ class Product:
 
     def _product(self, room: Room, task: Task, params: list[list[Any]]) -> Any:
         shape = task.shape
-        count = self.programs[0].arrays
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
-        sides = (regions[:count], regions[count:])
+        sides = []
+        for program in self.programs:
+            sides.append(regions[: program.arrays])
+            regions = regions[program.arrays :]
         if room.abstract:
             return self._abstract(room, task)
-        if all(program.plain for program in self.programs):
-            factors = [
-                self._factor(room, program, side, values, tuple(shape[label] for label in labels))
-                for program, side, values, labels in zip(
-                    self.programs, sides, params, (self.left, self.right), strict=True
-                )
-            ]
-            return self.multiplied(*factors, shape)
-        return self._in_pieces(room, sides, params, shape)
+        if len(sides) > 2 or not self.summed or all(program.plain for program in self.programs):
+            return self._multiplied([
+                _factor(program, side, values, tuple(shape[label] for label in labels))
+                for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True)
+            ], shape)  # fmt: skip
+        return self._in_pieces(sides, params, shape)
 
     def _abstract(self, room: Room, task: Task) -> Any:
         """The shape of a product, its work charged; what a factor's program makes stays in the cache."""
         shape = task.shape
-        points = [prod(shape[label] for label in labels) for labels in (self.left, self.right)]
-        for program, size in zip(self.programs, points, strict=True):
+        for program, labels in zip(self.programs, self.factors, strict=True):
             if program.code:
-                charge("elementwise", size * len(program.code), [])
-        sizes = [prod(shape[label] for label in group) for group in (self.rows, self.columns)]
-        kernel = "blas3" if min(sizes) > 1 else "blas2" if max(sizes) > 1 else "blas1"
-        if self.dtype.kind not in "fc":
-            kernel = "elementwise"
+                charge("elementwise", prod(shape[label] for label in labels) * len(program.code), [])
         out = room.empty(tuple(shape[label] for label in self.out), self.dtype)
-        charge(kernel, 2 * prod(shape), [*task.regions, out] if kernel != "blas3" else [])
+        for _, _, left, right, _ in self.path:
+            sizes = [prod(shape[label] for label in {*a} - {*b}) for a, b in ((left, right), (right, left))]
+            kernel = "blas3" if min(sizes) > 1 else "blas2" if max(sizes) > 1 else "blas1"
+            kernel = kernel if self.dtype.kind in "fc" else "elementwise"
+            charge(kernel, 2 * prod(shape[label] for label in {*left, *right}),
+                   [*task.regions, out] if kernel != "blas3" else [])  # fmt: skip
         return out
 
-    def _factor(self, room: Room, program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
-        if program.plain:
-            only = side[program.result] if program.result < len(side) else np.asarray(params[0])
-            return only if only.shape == shape else np.broadcast_to(only, shape)
-        out = np.empty(shape, program.code[-1].dtype)
-        for box in pieces_of(shape, PIECE):
-            piece = out[box]
-            program.run([part(x, box) for x in side], params, piece, program.scratch(piece.size))
-        return out
-
-    def _in_pieces(self, room: Room, sides: tuple[list[Any], list[Any]], params: list[list[Any]], shape: Shape) -> Any:
-        """Factors that are computed: a piece of the longest summed label at a time, so that they stay in the cache."""
-        if not self.summed:
-            whole = [
-                self._factor(room, program, side, values, tuple(shape[label] for label in labels))
-                for program, side, values, labels in zip(
-                    self.programs, sides, params, (self.left, self.right), strict=True
-                )
-            ]
-            return self.multiplied(*whole, shape)
+    def _in_pieces(self, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+        """Two factors that are computed: a piece of the longest summed label at a time, so that they stay in the cache."""
         along = max(self.summed, key=lambda label: shape[label])
-        across = max(prod(shape[label] for label in labels if label != along) for labels in (self.left, self.right))
+        across = max(prod(shape[label] for label in labels if label != along) for labels in self.factors)
         step = max(1, 2 * PIECE // max(across, 1))
         total = None
         for start in range(0, max(shape[along], 1), step):
             size = max(0, min(step, shape[along] - start))
             extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
             factors = []
-            for program, side, values, labels in zip(self.programs, sides, params, (self.left, self.right), strict=True):
-                axis = labels.index(along)
-                box = tuple(slice(start, start + size) if k == axis else slice(None) for k in range(len(labels)))
+            for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True):
+                box = tuple(slice(start, start + size) if label == along else slice(None) for label in labels)
                 cut = [part(x, box) for x in side]
-                factors.append(self._factor(room, program, cut, values, tuple(extents[label] for label in labels)))
-            new = self.multiplied(*factors, extents)
+                factors.append(_factor(program, cut, values, tuple(extents[label] for label in labels)))
+            new = self._multiplied(factors, extents)
             if total is None:
                 total = new
             elif self.dtype.kind == "b":
@@ -403,23 +424,80 @@ class Product:
                 total += new
         return total
 
-    def multiplied(self, left: Any, right: Any, shape: Shape) -> Any:
-        """One matmul of stacks of matrices."""
-        a = self._arranged(left, self.left, (self.batch, self.rows, self.summed), shape)
-        b = self._arranged(right, self.right, (self.batch, self.summed, self.columns), shape)
-        found = np.matmul(a, b)
-        order = [*self.batch, *self.rows, *self.columns]
-        found = found.reshape([shape[label] for label in order])
-        if order != list(self.out):
-            found = found.transpose([order.index(label) for label in self.out])
-        return found if found.dtype == self.dtype else found.astype(self.dtype)
+    def _multiplied(self, factors: list[Any], shape: Shape) -> Any:
+        terms = list(factors)
+        for i, j, left, right, kept in self.path:
+            found = _pair(terms[i], terms[j], left, right, kept, shape)
+            terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [found]
+        (only,) = terms
+        return only if only.dtype == self.dtype else only.astype(self.dtype)
 
-    @staticmethod
-    def _arranged(array: Any, labels: tuple[int, ...], groups: tuple[list[int], ...], shape: Shape) -> Any:
-        order = [labels.index(label) for group in groups for label in group]
-        if order != list(range(len(labels))):
-            array = array.transpose(order)
-        lengths = [prod(shape[label] for label in group) for group in groups]
-        if not groups[0]:
-            lengths = lengths[1:]
-        return array if array.shape == tuple(lengths) else array.reshape(lengths)
+
+def _factor(program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
+    """One factor of a product, computed if it is an expression."""
+    if program.plain:
+        only = side[program.result] if program.result < len(side) else np.asarray(params[0])
+        return only if only.shape == shape else np.broadcast_to(only, shape)
+    out = np.empty(shape, program.code[-1].dtype)
+    for box in pieces_of(shape, PIECE):
+        piece = out[box]
+        program.run([part(x, box) for x in side], params, piece, program.scratch(piece.size))
+    return out
+
+
+Labels = tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def pairs(factors: tuple[Labels, ...], out: Labels, extents: Shape) -> list[tuple[int, int, Labels, Labels, Labels]]:
+    """The order in which factors are multiplied: (position, position, labels, labels, labels of the result) each.
+
+    Results go to the end of the list of terms.  Greedy: the pair with fewest operations, then the smallest result.
+    """
+    terms = list(factors)
+    path = []
+    while len(terms) > 1:
+        options = []
+        for i in range(len(terms)):
+            for j in range(i + 1, len(terms)):
+                both = {*terms[i], *terms[j]}
+                needed = {*out}.union(*[term for k, term in enumerate(terms) if k not in (i, j)])
+                kept = both & needed
+                options.append((prod(extents[x] for x in both), prod(extents[x] for x in kept), i, j, tuple(sorted(kept))))
+        _, _, i, j, kept_labels = min(options)
+        if len(terms) == 2:
+            kept_labels = out
+        path.append((i, j, terms[i], terms[j], kept_labels))
+        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [kept_labels]
+    return path
+
+
+@lru_cache(maxsize=1024)
+def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Labels of a pair by what they are: stacks, rows, columns, summed."""
+    both = [label for label in left if label in right]
+    return (
+        [label for label in both if label in out], [label for label in left if label not in right],
+        [label for label in right if label not in left], [label for label in both if label not in out],
+    )  # fmt: skip
+
+
+def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
+    """One matmul of stacks of matrices."""
+    batch, rows, columns, summed = _groups(left, right, out)
+    found = np.matmul(
+        _arranged(a, left, (batch, rows, summed), shape), _arranged(b, right, (batch, summed, columns), shape)
+    )
+    order = [*batch, *rows, *columns]
+    found = found.reshape([shape[label] for label in order])
+    return found if order == list(out) else found.transpose([order.index(label) for label in out])
+
+
+def _arranged(array: Any, labels: Labels, groups: tuple[list[int], ...], shape: Shape) -> Any:
+    order = [labels.index(label) for group in groups for label in group]
+    if order != list(range(len(labels))):
+        array = array.transpose(order)
+    lengths = [prod(shape[label] for label in group) for group in groups]
+    if not groups[0]:
+        lengths = lengths[1:]
+    return array if array.shape == tuple(lengths) else array.reshape(lengths)

@@ -38,7 +38,8 @@ class Loads:
         self._copies: dict[int, _Copies] = {}
 
     def hold(self, value: Value) -> None:
-        """A value that is there from the start."""
+        """A value that is there from the start; its blocks were dealt in turn."""
+        self._next = (self._next + value.layout.blocks) % self.nprocs
         self.loads[0] += value.layout.held(self.nprocs) * value.dtype.itemsize / 8
         self._most[0] = float(self.loads[0].max(initial=0))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.graph import Graph
+from bsp.arrays.kernels import Product
 from bsp.arrays.orders import Orders
 from bsp.arrays.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Machine
@@ -50,6 +51,11 @@ class Plan:
         self.roots = roots
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)
+        for value in values:
+            value.last = value.level
+        for stage, fetch in walk(stages):
+            fetch.level = stage.level if fetch.level < 0 else min(fetch.level, stage.level)
+            fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
         for root in roots:
             root.last = self.last
         self.boundaries = max(1, self.last)  # an evaluation ends at least one superstep: that is where all agree
@@ -77,7 +83,7 @@ class Plan:
             fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
             flops = np.zeros(self.nprocs)
             for stage in stages:
-                flops += stage.kernel.flops(stage.tasks.held(self.nprocs))
+                flops += stage_flops(stage, self.nprocs)
             out, into = np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
             for fetch in fetches:
                 sent, received = fetch.traffic
@@ -168,6 +174,22 @@ class Plan:
     def cost(self) -> Any:
         """The price in figures."""
         return Cost(self.flops, self.words, self.boundaries, self.peak_bytes, self.seconds, self.machine)
+
+
+def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:
+    """Operations of each process in a stage."""
+    held = stage.tasks.held(nprocs)
+    found: np.ndarray = np.asarray(stage.kernel.flops(held), float)
+    if isinstance(stage.kernel, Product):  # more than two factors: not as many operations for every point
+        most, points = stage.kernel.flops_on(stage.tasks), float(held.max(initial=0))
+        found = held * (most / points) if points else found
+    return found
+
+
+def flops_of(stage: Stage) -> float:
+    """Operations of the fullest process in a stage."""
+    nprocs = 1 + int(stage.tasks.owner.max(initial=0))
+    return float(stage_flops(stage, nprocs).max(initial=0))
 
 
 class Cost(NamedTuple):

@@ -16,6 +16,7 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -38,19 +39,21 @@ from bsp.arrays.graph import (
     Reshape,
     Scan,
     View,
+    kind_of,
 )
-from bsp.arrays.kernels import Fold, Map, Merge, Product
+from bsp.arrays.kernels import Crossing, Fold, Map, Merge, Product, pairs
 from bsp.arrays.layout import (
     Axis,
     Layout,
     Shape,
     automatic,
     dealt,
+    factors,
     layout_of,
     replicated,
 )
 from bsp.arrays.lshs import Loads
-from bsp.arrays.plan import Plan
+from bsp.arrays.plan import Plan, flops_of
 from bsp.arrays.programs import Instruction, Program
 from bsp.arrays.stages import Fetch, Ref, Stage, Value, expansion
 from bsp.cost.model import Machine
@@ -104,7 +107,8 @@ class Spec(NamedTuple):
     over: tuple[int, ...]  # labels that are summed
     work: float  # flop-times for each point
     itemsize: int  # of the result
-    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed
+    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed; labels of several
+    flops_on: Callable[[Layout], float] | None = None  # where operations are not work times points
 
 
 class Planner:
@@ -125,9 +129,10 @@ class Planner:
         self._stored: dict[int, Value] = {}
         self._texts: dict[int, str] = {}
         self._fetches: dict[Any, Fetch] = {}
-        self._position = graph.index
+        self._position = dict(graph.index)
         self._params: dict[int, int] = {}
         self._inline: list[bool] = []
+        self._made: list[Value] = []  # of nodes that are none of the graph's
         self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
         for i, node in enumerate(graph.nodes):
             if node.op is PARAM:
@@ -219,6 +224,8 @@ class Planner:
 
         def register(node: Node, view: Access_) -> tuple[str, int]:
             i = self._position[node]
+            if i < 0:
+                return ("ref", refs.setdefault(Ref(self._made[-1 - i], view), len(refs)))
             key = (i, view)
             if key in seen:
                 return seen[key]
@@ -234,7 +241,7 @@ class Planner:
             seen[key] = found
             return found
 
-        if self._inline[self._position[node]] or not isinstance(node.op, (Elementwise, View)):
+        if self._position[node] < 0 or self._inline[self._position[node]] or not isinstance(node.op, (Elementwise, View)):
             last = register(node, view)
         elif isinstance(node.op, View):
             last = register(node.args[0], through(view, node.op.access))
@@ -299,10 +306,10 @@ class Planner:
             operand.program, operand.dtype, [expansion(ref, labels) for ref in operand.refs], op.how, op.axes, tasks,
             slots, final,
         )  # fmt: skip
-        partial = op.how.partial(arg.kind.dtype)
+        held = op.how.partial(arg.kind.dtype)
         text = self.text(i)
         value = self.stage(
-            spec, tasks, kernel, slots.layout, final or partial,
+            spec, tasks, kernel, slots.layout, final or held,
             f"partial {text}" if split else text, pattern,
         )  # fmt: skip
         if not split:
@@ -310,37 +317,70 @@ class Planner:
         return self._combined(value, slots, op.how, op.axes, node.kind.dtype, text)
 
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
-        left, right = node.args
-        extents = [1] * (max((*op.left, *op.right), default=-1) + 1)
-        for labels, arg in ((op.left, left), (op.right, right)):
+        if len(node.args) == 2:
+            return self._joined(self.text(i), node, op, node.args)
+        return self.cheapest(
+            lambda: self._joined(self.text(i), node, op, node.args), lambda: self._pairwise(self.text(i), node, op)
+        )
+
+    def _pairwise(self, text: str, node: Node, op: Contract) -> Value:
+        """A contraction of several factors as contractions of two, each a stage of its own."""
+        terms: list[tuple[tuple[int, ...], Node]] = list(zip(op.labels, node.args, strict=True))
+        value: Value | None = None
+        for first, second, left, right, out in pairs(op.labels, op.out, self._extents(node, op)):
+            args = (terms[first][1], terms[second][1])
+            dtype = np.result_type(*[arg.kind.dtype for arg in args])
+            extents = self._extents(node, op)
+            step = Node(Contract((left, right), out), args, kind_of(tuple(extents[label] for label in out), dtype))
+            value = self._joined(text, step, step.op, args)
+            self._position[step] = -1 - len(self._made)
+            self._made.append(value)
+            terms = [term for k, term in enumerate(terms) if k not in (first, second)] + [(out, step)]
+        assert value is not None
+        return value
+
+    @staticmethod
+    def _extents(node: Node, op: Contract) -> Shape:
+        extents = [1] * (max((label for labels in op.labels for label in labels), default=-1) + 1)
+        for labels, arg in zip(op.labels, node.args, strict=True):
             for label, length in zip(labels, arg.kind.shape, strict=True):
                 extents[label] = length
+        return tuple(extents)
+
+    def _joined(self, text: str, node: Node, op: Any, args: Sequence[Node]) -> Value:
+        """A contraction as one group-by-join."""
+        extents = self._extents(node, op)
         operands = [
-            self.operand(arg, tuple(Access(label) for label in labels))
-            for labels, arg in ((op.left, left), (op.right, right))
+            self.operand(arg, tuple(Access(label) for label in labels)) for labels, arg in zip(op.labels, args, strict=True)
         ]
-        refs = operands[0].refs + operands[1].refs
-        sides = [tuple(sorted(set(labels))) for labels in (op.left, op.right)]
+        refs = tuple(ref for operand in operands for ref in operand.refs)
+        sides = [tuple(sorted(set(labels))) for labels in op.labels]
+        summed = tuple(label for label in range(len(extents)) if label not in op.out)
         both = [label for label in sides[0] if label in sides[1]]
-        summed = tuple(label for label in both if label not in op.out)
-        classes = (
-            tuple(label for label in both if label in op.out),
-            tuple(label for label in sides[0] if label not in both),
-            tuple(label for label in sides[1] if label not in both),
-            summed,
-        )
+        if len(sides) == 2:
+            classes = (
+                tuple(label for label in both if label in op.out),
+                tuple(label for label in sides[0] if label not in both),
+                tuple(label for label in sides[1] if label not in both),
+                summed,
+            )
+        else:  # each of the longest labels for itself
+            longest = sorted(range(len(extents)), key=lambda label: (-extents[label], label))[:4]
+            classes = tuple((label,) for label in longest)
         dtype = node.kind.dtype
-        spec = Spec(tuple(extents), refs, op.out, summed, 2.0, dtype.itemsize, classes)
-        tasks, pattern = self.placed(spec)
+        spec = Spec(extents, refs, op.out, summed, 2.0, dtype.itemsize, classes)
         expand = [expansion(ref, labels) for labels, operand in zip(sides, operands, strict=True) for ref in operand.refs]
-        slots = Slots(tasks, op.out, summed)
 
         def kernel_of(slots: Slots) -> Product:
-            programs = (operands[0].program, operands[1].program)
-            return Product(sides[0], sides[1], op.out, slots, dtype, programs, expand)
+            programs = [operand.program for operand in operands]
+            return Product(sides, op.out, slots, dtype, programs, expand, extents)
 
+        if len(sides) > 2:
+            probe = kernel_of(Slots(replicated(extents), op.out, summed))
+            spec = spec._replace(flops_on=probe.flops_on)
+        tasks, pattern = self.placed(spec)
+        slots = Slots(tasks, op.out, summed)
         kernel = kernel_of(slots)
-        text = self.text(i)
         if self.panels > 1 and summed and not slots.labels and any(self.fetch(ref, tasks).moves for ref in refs):
             return self._in_panels(spec, tasks, kernel_of, dtype, text, pattern)
         value = self.stage(
@@ -350,6 +390,25 @@ class Planner:
             return value
         how = ANY if dtype.kind == "b" else SUM
         return self._combined(value, slots, how, summed, dtype, text)
+
+    def cheapest(self, *ways: Callable[[], Value]) -> Value:
+        """The value made the way whose stages cost least, the first of equals; the others leave no trace."""
+        prices = []
+        for way in ways:
+            stages, values, stored, made = len(self.stages), len(self.values), dict(self._stored), len(self._made)
+            way()
+            prices.append(self._price_of(self.stages[stages:]))
+            del self.stages[stages:], self.values[values:], self._made[made:]
+            self._stored = stored
+            self._fetches = {key: fetch for key, fetch in self._fetches.items() if key[0] < values}
+        return ways[prices.index(min(prices))]()
+
+    def _price_of(self, stages: Sequence[Stage]) -> float:
+        total = 0.0
+        for stage in stages:
+            total += flops_of(stage)
+            total += sum(self.fetch_price(fetch) for fetch in dict.fromkeys(stage.fetches))
+        return total
 
     def _in_panels(
         self, spec: Spec, tasks: Layout, kernel_of: Callable[[Slots], Product], dtype: Any, text: str, pattern: str
@@ -468,7 +527,7 @@ class Planner:
             found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
         found.sort(key=lambda each: each[0])
         return [
-            (tasks, "partial reduce" if grid[3] > 1 and max(grid[:3]) == 1 else f"group-by-join {'x'.join(map(str, grid[1:]))}")
+            (tasks, "partial reduce" if grid[-1] > 1 and max(grid[:-1]) == 1 else f"group-by-join {'x'.join(map(str, grid))}")
             for _, grid, tasks in found[:6]
         ]
 
@@ -492,7 +551,10 @@ class Planner:
             )
             if float(held.max(initial=0)) > self.memory:
                 return float("inf")
-        total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
+        if spec.flops_on is not None:
+            total = spec.flops_on(tasks)
+        else:
+            total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
         out = np.zeros(self.nprocs, np.int64)
         into = np.zeros(self.nprocs, np.int64)
         messages = 0
@@ -531,14 +593,18 @@ class Planner:
         if self.loads is not None:
             return self._in_tree(value, how, counts, count, dtype, text)
         if prod(kept_shape) <= layouts.REPLICATED_SIZE:
-            whole = replicated(kept_shape)
-            spread = automatic(kept_shape, self.nprocs, False)
-            once = self._merge_price(value, whole)
-            twice = self._merge_price(value, spread) + self._copy_price(kept_shape, dtype, spread)
-            if once <= twice:
-                return self._merged(value, whole, how, counts, count, dtype, text)
-            merged = self._merged(value, spread, how, counts, count, dtype, text)
-            return self.copied(Ref(merged, identity(len(kept_shape))), whole, "to all", text)
+            whole, spread = replicated(kept_shape), automatic(kept_shape, self.nprocs, False)
+
+            def twice() -> Value:
+                merged = self._merged(value, spread, how, counts, count, dtype, text)
+                return self.copied(Ref(merged, identity(len(kept_shape))), whole, "to all", text)
+
+            ways = [lambda: self._merged(value, whole, how, counts, count, dtype, text), twice]
+            for most in _ARITIES if self._all_slots(value) else ():
+                digits = tuple(_digits(self.nprocs, most))
+                if len(digits) > 1:
+                    ways.append(partial(self._crossed, value, how, counts, count, dtype, text, digits))
+            return self.cheapest(*ways)
         targets = [automatic(kept_shape, self.nprocs, False)]
         for axis in range(len(kept_shape)):
             grid = [each.deal for each in value.layout.axes[:-1]]
@@ -547,6 +613,43 @@ class Planner:
                 targets.append(dealt(kept_shape, grid, grid))
         target = min(targets, key=lambda layout: self._merge_price(value, layout))
         return self._merged(value, target, how, counts, count, dtype, text)
+
+    def _all_slots(self, value: Value) -> bool:
+        """Whether every process has one slot, in the order of the pids, of a result in one piece."""
+        *kept, slots = value.layout.axes
+        return slots.deal == self.nprocs and slots.stride == 1 and all(axis.parts == 1 for axis in kept)
+
+    def _crossed(
+        self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str,
+        digits: tuple[int, ...],
+    ) -> Value:  # fmt: skip
+        """Everybody's result by an exchange for each digit of the pid, the last one first: a butterfly of these arities.
+
+        Neighbours, who share an element, merge first.  h = sum of (arity - 1)·n words in as many supersteps.
+        """
+        kept = len(value.shape) - 1
+        done = 1  # processes whose results are merged
+        copies: list[Axis] = []  # one for each digit done: the copies that its processes have
+        for arity in digits:
+            last = done * arity == self.nprocs
+            slots = value.shape[-1]
+            ndim = len(value.shape)
+            groups = slots // arity
+            cuts = Axis(slots, groups, groups, done * arity if groups > 1 else 0)
+            new = Axis(arity, arity, arity, done)
+            plain = tuple(Axis(length) for length in value.shape[:kept])
+            tasks = layout_of((*plain, *copies, cuts, new))
+            ref = Ref(value, tuple(Access(axis) for axis in range(ndim)))
+            spec = Spec(tasks.shape, (ref,), tuple(range(kept)), (ndim - 1,), 1.0, value.dtype.itemsize)
+            kernel = Crossing(how, counts, count, np.dtype(dtype) if last else None, value.dtype, kept)
+            copies.append(new)
+            out = replicated(value.shape[:kept]) if last else layout_of(
+                (*plain, *copies, Axis(groups, groups, groups, cuts.stride))
+            )  # fmt: skip
+            value = self.stage(spec, tasks, kernel, out, dtype if last else value.dtype, f"merged {text}", "butterfly")
+            counts = counts.reshape(groups, arity).sum(axis=1)
+            done *= arity
+        return value
 
     def _in_tree(self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str) -> Value:
         """Neighbours merge until one is left: first those whose processes are next to each other (NumS, section 3.4)."""
@@ -579,7 +682,7 @@ class Planner:
 
     def _copy_price(self, shape: Shape, dtype: Any, source: Layout) -> float:
         probe = Value(-1, "", shape, np.dtype(dtype), source)
-        return self.fetch_price(Fetch(Ref(probe, identity(len(shape))), replicated(shape), self.nprocs, 0))
+        return self.fetch_price(Fetch(Ref(probe, identity(len(shape))), replicated(shape), self.nprocs))
 
     def fetch_price(self, fetch: Fetch) -> float:
         out, into = fetch.traffic
@@ -609,7 +712,7 @@ class Planner:
         key = (ref.value.number, ref.access, tasks)
         found = self._fetches.get(key)
         if found is None:
-            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs, -1)
+            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs)
         return found
 
     def stage(
@@ -629,11 +732,7 @@ class Planner:
             fetch = self.fetch(ref, tasks if induced is None else induced[k])
             stage.fetches.append(fetch)
             stage.level = max(stage.level, ref.value.level + (1 if fetch.moves else 0))
-        for fetch in stage.fetches:
-            if fetch.level < 0 or fetch.level > stage.level:
-                fetch.level = max(stage.level, fetch.ref.value.level)
-            fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
-        value.level = value.last = stage.level
+        value.level = stage.level
         self.stages.append(stage)
         return value
 
@@ -730,6 +829,20 @@ class Slots:
             digits = np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds), axis.deal)
             counts = counts[..., None] * digits.astype(np.int64)
         return counts.reshape(-1) * prod(self.tasks.shape[label] for label in over if label not in self.labels)
+
+
+_ARITIES = (2, 4, 8, 16, 32)
+
+
+def _digits(number: int, most: int) -> list[int]:
+    """Factors of a number, each at most `most` if its primes are."""
+    found = [1]
+    for factor in factors(number):
+        if found[-1] * factor <= most:
+            found[-1] *= factor
+        else:
+            found.append(factor)
+    return [digit for digit in found if digit > 1]
 
 
 def _slot_axis(axes: Sequence[Axis]) -> Axis | None:

@@ -20,7 +20,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.creation import Grid, asarray, checked_shape, layout_for, made
-from bsp.arrays.graph import DType, leaf
+from bsp.arrays.graph import LEAF, DType, leaf
 from bsp.arrays.layout import Layout, Shape, dealt, replicated
 from bsp.arrays.random_order import Order
 from bsp.arrays.random_tiles import TILE, Draw, Span, Streams, filled
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(float)
 _GATHERED = 1 << 20  # `choice` from an array of at most so many elements brings it to every process
+_JOB = 0x6A6F62  # keeps the job's seeds apart from a program's own
 _UNSEEDED = "arrays.random"  # how many generators a process has made without a seed
 
 
@@ -81,7 +82,7 @@ class Generator:
         found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
         if size is not None:
             found = checked_shape(size)
-        if any(np.broadcast_shapes(each.shape, found) != found for each in arrays):
+        if not all(_broadcasts(each.shape, found) for each in arrays):
             raise ValueError(
                 f"{name}: parameters of shapes {[each.shape for each in arrays]} do not broadcast to size={found}"
             )
@@ -107,9 +108,8 @@ class Generator:
         self, here: World, key: tuple[int, ...], name: str, given: Sequence[Any], natural: DType, dtype: Any,
         options: dict[str, Any],
     ) -> Any:  # fmt: skip
-        if here._abstraction is not None:
-            found = getattr(here._abstraction.generator(0, 0), name)(*given, **options)
-            return found
+        if here.abstract:
+            return _abstract(here, None, natural if dtype is None else np.dtype(dtype), None, None)
         found = getattr(Streams(self._entropy, key)(0), name)(*given, **options)
         return found if dtype is None else np.dtype(dtype).type(found)
 
@@ -221,7 +221,7 @@ class Generator:
         chances = _chances(p, count)
         here, key = world(), self._next()
         if here.abstract:
-            return layout_and(here, size, _INT, grid, process_grid)
+            return _abstract(here, size, _INT, grid, process_grid)
         cdf = chances.cumsum()
         cdf /= cdf[-1]
         streams = Streams(self._entropy, key)
@@ -244,7 +244,7 @@ class Generator:
         here, key = world(), self._next()
         layout = layout_for(shape, grid, process_grid)
         if here.abstract:
-            return layout_and(here, size, _INT, grid, process_grid)
+            return _abstract(here, size, _INT, grid, process_grid)
         if p is not None:
             whole = Streams(self._entropy, key)(0).choice(
                 count, shape, replace=False, p=_chances(p, count), shuffle=shuffle
@@ -277,18 +277,19 @@ class Generator:
     def permutation(self, x: Any, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
         """range(x) in a random order, or an array with its parts along an axis in one.
 
-        Cost: of a number none; of an array one superstep, h = at most 2 · size/p words, after it is in slabs.
+        Cost: of a number none; of an array one superstep, h at most size/p words, once it is in slabs.
         """
         here = world()
         if not isinstance(x, Array) and np.ndim(x) == 0 and not is_abstract(x):
             shape = checked_shape(x)
             if len(shape) != 1:
                 raise TypeError(f"permutation of {x!r}: a number or an array")
-            order = None if here.abstract else Order(shape[0], Streams(self._entropy, self._next()))
-            return made(
-                shape, _INT, layout_for(shape, grid, process_grid),
-                lambda size, box: order.at(np.arange(*box[0])) if order is not None else None,
-            )  # fmt: skip
+            key = self._next()
+            if here.abstract:
+                return _abstract(here, shape, _INT, grid, process_grid)  # type: ignore[no-any-return]
+            some = Order(shape[0], Streams(self._entropy, key))
+            layout = layout_for(shape, grid, process_grid)
+            return made(shape, _INT, layout, lambda size, box: some.at(np.arange(*box[0])))
         array = asarray(x)
         axis = build.normal_axis(axis, array.ndim)
         key = self._next()
@@ -296,19 +297,29 @@ class Generator:
         return wrap(_reordered(here, array, axis, order))
 
     def shuffle(self, x: Array, axis: int = 0) -> None:
-        """An array of ours brought into a random order along an axis; it gets other values, what was made from it not."""
+        """Brings an array of ours into a random order along an axis; what was made from it before keeps its values."""
         if not isinstance(x, Array):
             raise TypeError("shuffle takes an array of bsp.arrays; permutation(x) gives one of a NumPy array")
         x._node = self.permutation(x, axis)._node
 
 
-def layout_and(here: World, size: Any, dtype: DType, grid: Grid, process_grid: Grid) -> Any:
-    """An abstract array, or number if size is None, of this dtype."""
+def _abstract(here: World, size: Any, dtype: DType, grid: Grid, process_grid: Grid) -> Any:
+    """An abstract array, or number if size is None; the work of drawing it is counted."""
     if size is None:
-        assert here._abstraction is not None
-        return here._abstraction.generator(0, 0).integers(2)
+        return _abstract_generator(here).random(dtype=dtype)
     shape = checked_shape(size)
-    return made(shape, dtype, layout_for(shape, grid, process_grid), lambda size, box: None)
+    return _abstract_array(here, shape, dtype, layout_for(shape, grid, process_grid))
+
+
+def _abstract_array(here: World, shape: Shape, dtype: DType, layout: Layout) -> Array:
+    generator = _abstract_generator(here)
+    blocks = {at: generator.random(layout.block_shape(at), dtype=dtype) for at in layout.mine(here.pid)}
+    return wrap(leaf(shape, dtype, layout, blocks))
+
+
+def _abstract_generator(here: World) -> Any:
+    assert here._abstraction is not None
+    return here._abstraction.generator(0, here.pid)
 
 
 def _parameter(value: Any) -> Any:
@@ -319,6 +330,11 @@ def _parameter(value: Any) -> Any:
         return value
     found = np.asarray(value)
     return found[()] if found.ndim == 0 else found
+
+
+def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
+    last = shape[len(shape) - len(own) :]
+    return len(own) <= len(shape) and all(mine in (1, given) for mine, given in zip(own, last, strict=True))
 
 
 def _check(method: Callable[..., Any], given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool) -> None:
@@ -337,17 +353,17 @@ def _dealt(
 ) -> Array:
     """A new array of a draw."""
     if streams is None:
-        return made(shape, dtype, layout, lambda size, box: None)
+        return _abstract_array(here, shape, dtype, layout)
     blocks = filled(shape, dtype, layout, here.pid, streams, draw, core)
     return made(shape, dtype, layout, lambda size, box: blocks[box])
 
 
 def _chances(p: Any, count: int) -> np.ndarray:
     """Probabilities, checked as NumPy checks them."""
-    found = np.asarray(p.compute() if isinstance(p, Array) else p)
+    found = p.compute() if isinstance(p, Array) else p
     if is_abstract(found):
         return found
-    chances = found.astype(float)
+    chances = np.asarray(found, float)
     if chances.shape != (count,):
         raise ValueError("a and p must have same size")
     if not np.all(np.isfinite(chances)) or np.any(chances < 0):
@@ -370,24 +386,26 @@ def _reordered(here: World, array: Array, axis: int, order: Order | None) -> Any
 
     Both sides know the order, so no index travels: who has part i knows where it goes, who gets it knows whence.
     """
-    array = wrap(build.strong(array._node)).persist()
+    node = build.strong(array._node)
+    node = node if node.op is LEAF else wrap(node).persist()._node
     shape, dtype = array.shape, array.dtype
     length = shape[axis]
     index: Any = (slice(None),) * axis
-    own = array._node.layout
+    own = node.layout
     assert own is not None
     if own.replicated:
-        (whole,) = array._node.value.values()
+        (whole,) = node.value.values()
         taken = whole if order is None else whole.take(order.at(np.arange(length)), axis)
         return leaf(shape, dtype, replicated(shape), {(0,) * len(shape): taken})
     grid = [1] * len(shape)
     grid[axis] = here.nprocs
     slabs = dealt(shape, grid, grid)
-    array = wrap(build.relaid(array._node, slabs)).persist()
+    if node.layout is not slabs:
+        node = wrap(build.relaid(node, slabs)).persist()._node
     bounds = slabs.axes[axis].bounds
     low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
     (at,) = slabs.mine(here.pid)
-    block = array._node.value[at]
+    block = node.value[at]
     if order is None:
         here.exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
         return leaf(shape, dtype, slabs, {at: here.empty(slabs.block_shape(at), dtype)})
@@ -479,12 +497,12 @@ def default_rng(seed: Any = None) -> Generator:
     """
     if isinstance(seed, Generator):
         return seed
-    if isinstance(seed, np.random.SeedSequence):
+    if hasattr(seed, "spawn_key"):  # a SeedSequence
         return Generator(_entropy(seed.entropy), seed.spawn_key)
     if seed is None:
         task = world().task
         number = task.libraries[_UNSEEDED] = task.libraries.get(_UNSEEDED, 0) + 1
-        return Generator([task.element.seed, number, 3])
+        return Generator([task.element.seed, number, _JOB])
     return Generator(_entropy(seed))
 
 
@@ -493,7 +511,9 @@ def _entropy(seed: Any) -> int | list[int]:
     try:
         found = [int(each.__index__()) for each in seed] if np.ndim(seed) else int(seed.__index__())
     except (AttributeError, TypeError):
-        raise TypeError(f"default_rng({seed!r:.40}): a seed is an integer of 0 or more, or a sequence of them") from None
+        raise TypeError(
+            f"default_rng({seed!r:.40}): a seed is an integer of 0 or more, or a sequence of them"
+        ) from None
     if min(found if isinstance(found, list) else [found], default=0) < 0:
         raise ValueError(f"default_rng({seed!r:.40}): a seed is an integer of 0 or more, or a sequence of them")
     return found

@@ -70,10 +70,10 @@ class Region(NamedTuple):
 class Fetch:
     """A reference as tasks of a layout read it: who sends which pieces to whom, at the end of which superstep."""
 
-    def __init__(self, ref: Ref, tasks: Layout, nprocs: int, level: int) -> None:
+    def __init__(self, ref: Ref, tasks: Layout, nprocs: int) -> None:
         self.ref = ref
         self.tasks = tasks
-        self.level = level  # of the stage that reads it
+        self.level = -1  # of the first stage that reads it; told by the plan
         self.nprocs = nprocs
         self.local = stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}

@@ -1,0 +1,529 @@
+"""Files: what NumPy writes we read and the other way round, on any number of processes; one clear error for all."""
+
+from __future__ import annotations
+
+import builtins
+import bz2
+import errno
+import gzip
+import lzma
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays import io_fields, io_npy
+from bsp.arrays.errors import FileError, FormatError, NoSuchFile
+from bsp.arrays.io_fields import BadLine, Fields, exact, parsed
+
+PROCESSES = [1, 2, 3, 5, 8]
+
+_made = np.random.default_rng(0)
+ARRAYS: dict[str, np.ndarray] = {
+    "matrix": _made.normal(size=(301, 97)),
+    "vector": _made.integers(-9, 9, size=20_001),
+    "cube": _made.normal(size=(40, 31, 20)) + 1j,
+    "bools": _made.random((300, 90)) > 0.5,
+    "float32": _made.random((30_000, 1)).astype(np.float32),
+    "number": np.array(3.5),
+    "one": np.array([7], np.uint16),
+    "empty": np.zeros((0, 4)),
+    "small": np.arange(12).reshape(3, 4),
+}
+
+
+def alike(call: Callable[..., Any], nprocs: int, *args: Any) -> Any:
+    """What call() gives, as NumPy's array; the same on every process."""
+
+    def main(proc: bsp.Process) -> Any:
+        found = call(*args)
+        return np.array(found.compute()) if isinstance(found, ba.Array) else found
+
+    results = bsp.run(main, nprocs=nprocs)
+    for each in results:
+        np.testing.assert_equal(each, results[0])
+        assert getattr(each, "dtype", None) == getattr(results[0], "dtype", None)
+    return results[0]
+
+
+def told(kind: type[Exception], call: Callable[..., Any], nprocs: int, *args: Any) -> str:
+    """The error of call(), the same on every process, none of which is left behind."""
+
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises(kind) as wrong:
+            call(*args)
+        proc.sync()
+        return str(wrong.value)
+
+    results = bsp.run(main, nprocs=nprocs)
+    assert len(set(results)) == 1
+    return str(results[0])
+
+
+def grid_of(x: np.ndarray) -> Any:
+    return tuple(3 for _ in x.shape) if x.ndim else None
+
+
+# --------------------------------------------------------------------------------------- .npy
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_load_reads_what_numpy_saved_in_either_order(tmp_path: Path, name: str, nprocs: int) -> None:
+    x = ARRAYS[name]
+    for order in "CF":
+        np.save(tmp_path / "x.npy", np.array(x, order=order))
+        for grid in (None, grid_of(x)):
+            found = alike(lambda grid=grid: ba.load(tmp_path / "x.npy", grid=grid), nprocs)
+            assert found.dtype == x.dtype and np.array_equal(found, x)
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_save_writes_the_bytes_that_numpy_does(tmp_path: Path, name: str, nprocs: int) -> None:
+    x = ARRAYS[name]
+    np.save(tmp_path / "theirs.npy", x)
+    for grid in (None, grid_of(x), (1,) * (x.ndim - 1) + (7,) if x.ndim else None):
+        alike(lambda grid=grid: ba.save(tmp_path / "ours", ba.asarray(x, grid=grid)), nprocs)
+        assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "theirs.npy").read_bytes()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["ours.npy", "theirs.npy"]
+
+
+@settings(max_examples=30)
+@given(
+    shape=st.lists(st.integers(1, 60), min_size=1, max_size=4), nprocs=st.sampled_from([2, 3, 5]), data=st.data()
+)  # fmt: skip
+def test_blocks_of_any_grid_find_their_places(
+    tmp_path_factory: pytest.TempPathFactory, shape: list[int], nprocs: int, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.mktemp("npy") / "x.npy"
+    grid = tuple(data.draw(st.integers(1, 5)) for _ in shape)
+    x = np.arange(np.prod(shape)).reshape(shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(io_npy, "_RUN", data.draw(st.sampled_from([0, 64])))
+        alike(lambda: ba.save(path, ba.asarray(x, grid=grid)), nprocs)
+    assert np.array_equal(np.load(path), x)
+
+
+def test_expressions_and_numpy_arrays_can_be_saved(tmp_path: Path) -> None:
+    alike(lambda: ba.save(tmp_path / "a.npy", ba.arange(40_000) * 2.0 + 1), 3)
+    assert np.array_equal(np.load(tmp_path / "a.npy"), np.arange(40_000) * 2.0 + 1)
+    alike(lambda: ba.save(tmp_path / "b.npy", [[1, 2], [3, 4]]), 3)
+    assert np.load(tmp_path / "b.npy").tolist() == [[1, 2], [3, 4]]
+
+
+def test_another_byte_order_becomes_ours(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(30_000, dtype=">f8"))
+    found = alike(ba.load, 3, tmp_path / "x.npy")
+    assert found.dtype.isnative and np.array_equal(found, np.arange(30_000.0))
+
+
+def test_load_takes_one_superstep_and_save_three(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", ARRAYS["matrix"])
+
+    def main(proc: bsp.Process) -> list[int]:
+        steps = [proc.superstep]
+        x = ba.load(tmp_path / "x.npy")
+        steps.append(proc.superstep)
+        ba.save(tmp_path / "y.npy", x)
+        steps.append(proc.superstep)
+        return np.diff(steps).tolist()
+
+    assert bsp.run(main, nprocs=2)[0] == [1, 3]
+
+
+def _npy_of(damage: str) -> bytes:
+    import io
+
+    file = io.BytesIO()
+    np.save(file, np.arange(20_000.0))
+    whole = file.getvalue()
+    strings = io.BytesIO()
+    np.save(strings, np.array(["a", "b"]))
+    return {
+        "no magic": b"hello world, this is no array",
+        "empty": b"",
+        "no header": whole[:9],
+        "header ends": whole[:40],
+        "data end": whole[:-1],
+        "data far too short": whole[:1000],
+        "strings": strings.getvalue(),
+        "header is no dict": whole.replace(b"'descr'", b"!descr!"),
+    }[damage]
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("damage, text", [
+    ("no magic", "no .npy file"), ("empty", "no .npy file"), ("no header", "damaged"), ("header ends", "damaged"),
+    ("data end", "ends early: float64[20000] takes 160000 bytes after its header, there are 159999"),
+    ("data far too short", "ends early"), ("strings", "arrays hold numbers; the file has <U1"),
+    ("header is no dict", "damaged"),
+])  # fmt: skip
+def test_a_damaged_npy_is_told_to_all(tmp_path: Path, damage: str, text: str, nprocs: int) -> None:
+    path = tmp_path / "x.npy"
+    path.write_bytes(_npy_of(damage))
+    message = told(FormatError, ba.load, nprocs, path)
+    assert text in message and message.startswith(f"load({str(path)!r}): ")
+
+
+@pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr", ".parquet", ".csv", ".csv.gz"])
+def test_a_missing_file_is_file_not_found_on_all(tmp_path: Path, ending: str) -> None:
+    call = ba.read_csv if ending == ".csv.gz" else ba.load
+    assert "No such file" in told(FileNotFoundError, call, 3, tmp_path / f"x{ending}")
+    assert issubclass(NoSuchFile, bsp.BspError)
+
+
+@pytest.mark.parametrize("culprit", [0, 1, 2])
+def test_a_write_that_fails_on_one_process_fails_on_all_and_leaves_the_old_file(
+    tmp_path: Path, culprit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save(tmp_path / "x.npy", np.arange(3))
+    plain = os.pwrite
+
+    def full(file: int, data: Any, place: int) -> int:
+        if bsp.process().pid == culprit:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return plain(file, data, place)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    message = told(FileError, lambda: ba.save(tmp_path / "x.npy", ba.ones(50_000)), 3)
+    assert message == f"save({str(tmp_path / 'x.npy')!r}): No space left on device (process {culprit})"
+    assert np.load(tmp_path / "x.npy").tolist() == [0, 1, 2]
+    assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".h5", ".zarr", ".parquet"])
+def test_a_folder_that_is_not_there_is_told_to_all(tmp_path: Path, ending: str) -> None:
+    told(OSError, lambda: ba.save(tmp_path / "no" / f"x{ending}", ba.ones(50_000)), 3)
+    assert not list(tmp_path.iterdir())
+
+
+def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, place: plain(file, data[:1001], place))
+    alike(lambda: ba.save(tmp_path / "x.npy", ba.arange(20_000)), 3)
+    assert np.array_equal(np.load(tmp_path / "x.npy"), np.arange(20_000))
+
+
+def test_what_an_interrupted_write_left_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".x.npy.part").write_bytes(b"half")
+    alike(lambda: ba.save(tmp_path / "x.npy", ba.arange(20_000)), 2)
+    assert [each.name for each in tmp_path.iterdir()] == ["x.npy"]
+
+
+@pytest.mark.jobs
+def test_elements_write_and_read_one_file(tmp_path: Path) -> None:
+    def main(proc: bsp.Process, folder: str) -> Any:
+        import bsp.arrays as ba
+
+        x = ba.random.default_rng(0).normal(size=(300, 200), grid=(3, 2))
+        ba.save(f"{folder}/x.npy", x)
+        ba.save(f"{folder}/x.h5", x)
+        return [ba.load(f"{folder}/x{ending}").compute() for ending in (".npy", ".h5")]
+
+    for npy, hdf5 in bsp.run(main, str(tmp_path), nprocs=3, elements=2):
+        assert np.array_equal(npy, np.load(tmp_path / "x.npy")) and np.array_equal(npy, hdf5)
+
+
+# ---------------------------------------------------------------------------------------- text
+
+TABLE = ARRAYS["matrix"]
+
+
+def text_of(x: np.ndarray, header: str = "", end: str = "\n") -> bytes:
+    lines = [header] * bool(header) + [",".join(f"{each:.17g}" for each in row) for row in x]
+    return "".join(line + end for line in lines).encode()
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("ending", ["", ".gz", ".bz2", ".xz"])
+def test_read_csv_reads_every_line_once(tmp_path: Path, ending: str, nprocs: int) -> None:
+    path = tmp_path / f"x.csv{ending}"
+    pack = {"": lambda text: text, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}[ending]
+    for end in ("\n", "\r\n"):
+        for text in (text_of(TABLE[:50], end=end), text_of(TABLE[:50], end=end).rstrip()):
+            path.write_bytes(pack(text))
+            assert np.array_equal(alike(ba.read_csv, nprocs, path), TABLE[:50])
+
+
+@settings(max_examples=40)
+@given(
+    rows=st.lists(st.lists(st.floats(width=64), min_size=2, max_size=2), max_size=20),
+    blanks=st.lists(st.integers(0, 20), max_size=4), nprocs=st.sampled_from([1, 2, 5, 8]),
+    end=st.sampled_from(["\n", "\r\n"]),
+)  # fmt: skip
+def test_floats_come_back_to_the_last_bit(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[float]], blanks: list[int], nprocs: int, end: str
+) -> None:
+    path = tmp_path_factory.mktemp("csv") / "x.csv"
+    lines = ["a,b", *[f"{one!r}, {other!r}" for one, other in rows]]
+    for blank in blanks:
+        lines.insert(min(blank, len(lines)), " ")
+    path.write_bytes(end.join(lines).encode())
+    expected = np.array(rows, float).reshape(-1, 2)
+    found = alike(ba.read_csv, nprocs, path)
+    np.testing.assert_array_equal(found, expected)
+    assert np.array_equal(np.signbit(found[found == 0]), np.signbit(expected[expected == 0]))
+
+
+def test_the_layout_does_not_depend_on_the_text(tmp_path: Path) -> None:
+    """Long lines first: processes get other numbers of lines, but not of rows."""
+    path = tmp_path / "x.csv"
+    x = np.arange(60_000.0).reshape(-1, 2)
+    path.write_text("".join(f"{a:{60 if k < 15_000 else 1}},{b}\n" for k, (a, b) in enumerate(x)))
+
+    def main(proc: bsp.Process) -> Any:
+        found = ba.read_csv(path)
+        assert found.layout is ba.ones(x.shape).layout
+        assert ba.read_csv(path, grid=(2, 2)).grid == (2, 2)
+        return found.compute()
+
+    assert np.array_equal(bsp.run(main, nprocs=4)[3], x)
+
+
+@pytest.mark.parametrize("text, header, names, rows", [
+    ("a,b\n1,2\n", "auto", ["a", "b"], 1),
+    ("1,2\n3,4\n", "auto", ["c0", "c1"], 2),
+    ("1,2\n3,4\n", True, ["1", "2"], 1),
+    ('"a, really",\' b\n1,2\n', "auto", ["a, really", "' b"], 1),
+    ('"say ""x""",b\n1,2\n', "auto", ['say "x"', "b"], 1),
+    ("\n \n a , b\n\n1,2\n\n\n3,4\n", "auto", ["a", "b"], 2),
+    ("\ufeffa,é\n1,2\n", "auto", ["a", "é"], 1),
+    ("\ufeff1,2\n", "auto", ["c0", "c1"], 1),
+    (",NA\n1,2\n", "auto", ["c0", "c1"], 2),
+    ("a,b\n", "auto", ["a", "b"], 0),
+    ("a,b", "auto", ["a", "b"], 0),
+    ("a,b\r\n1,2\r\n", "auto", ["a", "b"], 1),
+])  # fmt: skip
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_headers_are_found(tmp_path: Path, text: str, header: Any, names: list[str], rows: int, nprocs: int) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(text.encode())
+
+    def call() -> Any:
+        found, titles = ba.read_csv(path, header=header, names=True)
+        return found.shape, titles
+
+    assert alike(call, nprocs) == ((rows, 2), names)
+
+
+@pytest.mark.parametrize("nprocs", [1, 4])
+def test_columns_are_chosen_by_number_and_name_and_others_may_be_text(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('name,x,y\n"Ann, of ""T""",1,2\nBéa,3,4\n,5,6\n')
+    call = lambda **options: alike(lambda: ba.read_csv(path, **options), nprocs).tolist()  # noqa: E731
+    assert call(usecols=["y", "x"]) == [[2, 1], [4, 3], [6, 5]]
+    assert call(usecols=[2, -2, 2]) == [[2, 1, 2], [4, 3, 4], [6, 5, 6]]
+    assert call(usecols="x") == call(usecols=1) == [1, 3, 5]
+    assert call(usecols=[1], skiprows=2, header=False) == [[3], [5]]
+    assert "no column 'z'; there are name, x, y" in told(FormatError, lambda: ba.read_csv(path, usecols="z"), nprocs)
+    assert "no column 7; there are 3" in told(FormatError, lambda: ba.read_csv(path, usecols=7), nprocs)
+
+
+@pytest.mark.parametrize("delimiter, text", [
+    ("\t", "1\t2\n\t4\n"), (";", "1;2\nNA; 4\n"), (" ", "1 2\nnan 4\n"), (None, " 1   2\n\nNULL\t4 \n"),
+    ("|", "1|2\n|4"),
+])  # fmt: skip
+def test_delimiters_and_missing_values(tmp_path: Path, delimiter: str | None, text: str) -> None:
+    path = tmp_path / "x.txt"
+    path.write_text(text)
+    found = alike(lambda: ba.read_csv(path, delimiter=delimiter), 2)
+    np.testing.assert_array_equal(found, [[1, 2], [np.nan, 4]])
+
+
+def test_integers_are_exact(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"{2**63 - 1},{-(2**63)}\n007,+5\n")
+    assert alike(lambda: ba.read_csv(path, dtype=int), 2).tolist() == [[2**63 - 1, -(2**63)], [7, 5]]
+
+
+ERRORS = [
+    ("a,b\n1,2\n3,x\n", {}, "line 3: column 2 ('b'): 'x' is no number"),
+    ("1,2\n3,x\n", {}, "line 2: column 2 ('c1'): 'x' is no number"),
+    ("a,2019\n1,2\n", {}, "line 1: column 1 ('c0'): 'a' is no number; header=True if this line has names"),
+    ("a,b\n1,2\n\n\n3\n4,5\n", {}, "line 5: it has 1 field, the first line has 2"),
+    ("a,b\n1,2\n3,4,\n", {}, "line 3: it has 3 fields, the first line has 2"),
+    ("1,2\n3,4\n5", {}, "line 3: it has 1 field, the first line has 2"),
+    ("1,2\n3,1_000\n", {}, "line 2: column 2 ('c1'): '1_000' is no number"),
+    ("1,2\n3,0x10\n", {"dtype": int}, "line 2: column 2 ('c1'): '0x10' is no integer"),
+    ("1,2\n3,4.0\n", {"dtype": int}, "line 2: column 2 ('c1'): '4.0' is no integer"),
+    ("1,2\n3,\n", {"dtype": int}, "a value is missing, and int64 has none for that"),
+    ("1,2\n3,300\n", {"dtype": np.int8}, "line 2: column 2 ('c1'): 300 does not fit int8"),
+    ('1,2\n3,"4\n5",6\n', {}, "line 2: its quotes do not match"),
+    ("", {}, "it has no data: it is empty"),
+    ("\n\n", {}, "it has no data: 2 lines"),
+    ("1,2\n", {"skiprows": 5}, "it has no data: 1 lines"),
+    ("1,2\n3,4\n" * 50 + "5,6\n7,oops\n" + "1,2\n" * 99 + "x\n", {}, "line 102: column 2 ('c1'): 'oops' is no number"),
+]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+@pytest.mark.parametrize("text, options, message", ERRORS)
+def test_wrong_lines_are_told_with_their_place_in_the_file(
+    tmp_path: Path, text: str, options: dict[str, Any], message: str, ending: str
+) -> None:
+    path = tmp_path / f"x.csv{ending}"
+    path.write_bytes(gzip.compress(text.encode()) if ending else text.encode())
+    found = {told(FormatError, lambda: ba.read_csv(path, **options), nprocs) for nprocs in (1, 2, 5)}
+    assert len(found) == 1 and message in found.pop()
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_compressed_text_that_ends_early_is_told_to_all(tmp_path: Path, nprocs: int) -> None:
+    path = tmp_path / "x.csv.gz"
+    whole = gzip.compress(text_of(TABLE))
+    for damaged in (whole[:-20], whole[: len(whole) // 2], b"plain,text\n1,2\n", b"\x1f\x8b" + b"\xff" * 50, b""):
+        path.write_bytes(damaged)
+        assert told(FormatError, ba.read_csv, nprocs, path).startswith(f"read_csv({str(path)!r}): ")
+
+
+def test_arguments_of_read_csv_are_checked(tmp_path: Path) -> None:
+    for options in ({"dtype": complex}, {"delimiter": ",,"}, {"delimiter": '"'}, {"header": "yes"}):
+        with pytest.raises((TypeError, ValueError), match="read_csv"):
+            ba.read_csv(tmp_path / "x.csv", **options)
+
+
+_fields = st.one_of(
+    st.floats().map(repr), st.integers(-(10**25), 10**25).map(str), st.sampled_from(io_fields.MISSING),
+    st.sampled_from([" 1", "2 ", "+3", ".5", "5.", "1e400", "-1e-400", "inf", "-Infinity", "-nan", "1_0", "0x1p3",
+                     "0x1A", "nan(1)", "1d5", "١", '"7"', "a", "''", "1 2", "--1", "1e", "\r", "\t8", "4\0", "True", " NA "]),
+)  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(
+    rows=st.lists(st.lists(_fields, min_size=3, max_size=3), max_size=6),
+    kind=st.sampled_from([float, np.int64, np.uint8]),
+    columns=st.sampled_from([(0, 1, 2), (2, 0), (1, 1)]), end=st.sampled_from(["\n", "\r\n"]),
+)  # fmt: skip
+def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tuple[int, ...], end: str) -> None:
+    pytest.importorskip("pyarrow")
+    text = "".join(",".join(row) + end for row in rows).encode()
+    fields = Fields(",", 3, columns, ("a", "b", "c"), np.dtype(kind))
+
+    def outcome(read: Any) -> Any:
+        try:
+            found = read(text, fields)
+            return found.shape, found.dtype, np.where(found != found, np.nan, found).tobytes()
+        except BadLine as wrong:
+            return wrong.index, wrong.text
+
+    assert outcome(parsed) == outcome(exact)
+
+
+def test_pyarrow_is_used_for_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    fields = Fields(",", 97, tuple(range(97)), tuple(map(str, range(97))), np.dtype(float))
+    text = text_of(TABLE)
+    expected = exact(text, fields)
+    monkeypatch.setattr(io_fields, "exact", None)
+    assert np.array_equal(parsed(text, fields), expected)
+
+
+def test_without_pyarrow_text_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.csv").write_bytes(text_of(TABLE))
+    _without(monkeypatch, "pyarrow")
+    assert np.array_equal(alike(ba.read_csv, 2, tmp_path / "x.csv"), TABLE)
+
+
+# ------------------------------------------------------------------------ HDF5, Zarr, Parquet
+
+
+def _without(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    plain = builtins.__import__
+
+    def importing(module: str, *args: Any, **kwargs: Any) -> Any:
+        if module.partition(".")[0] == name:
+            raise ImportError(f"no {module}")
+        return plain(module, *args, **kwargs)
+
+    for module in [each for each in sys.modules if each.partition(".")[0] == name]:
+        monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setattr(builtins, "__import__", importing)
+
+
+FORMATS = [(".h5", "h5py"), (".zarr", "zarr"), (".parquet", "pyarrow")]
+
+
+@pytest.mark.parametrize("ending, library", FORMATS)
+@pytest.mark.parametrize("name", ARRAYS)
+def test_what_one_number_of_processes_wrote_another_reads(tmp_path: Path, name: str, ending: str, library: str) -> None:
+    pytest.importorskip(library)
+    x = ARRAYS[name]
+    if ending == ".parquet" and (x.ndim not in (1, 2) or x.dtype.kind == "c"):
+        return
+    path = tmp_path / f"x{ending}"
+    for wrote, read, grid in ((1, 3, grid_of(x)), (3, 1, None), (5, 2, grid_of(x))):
+        alike(lambda grid=grid: ba.save(path, ba.asarray(x, grid=grid)), wrote)
+        for other in (None, grid_of(x)):
+            if ending == ".parquet" and x.ndim == 1:
+                found = alike(lambda: ba.read_parquet(path, "c0"), read)
+            else:
+                found = alike(lambda other=other: ba.load(path, grid=other), read)
+            assert found.dtype == x.dtype and np.array_equal(found, x)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("ending, library", FORMATS)
+def test_a_missing_library_is_told_with_its_extra(
+    tmp_path: Path, ending: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(library)
+    path = tmp_path / f"x{ending}"
+    alike(lambda: ba.save(path, ba.ones((3, 3))), 1)
+    _without(monkeypatch, library)
+    for call in (lambda: ba.load(path), lambda: ba.save(path, ba.ones((3, 3)))):
+        assert f"needs {library}, which is not there: pip install nonstop-bsp[io]" in told(ImportError, call, 2)
+
+
+@pytest.mark.parametrize("ending, library", FORMATS)
+def test_a_file_of_another_kind_is_told_to_all(tmp_path: Path, ending: str, library: str) -> None:
+    pytest.importorskip(library)
+    path = tmp_path / f"x{ending}"
+    path.write_bytes(b"what is this" * 99)
+    assert str(path) in told(FormatError, ba.load, 3, path)
+
+
+def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5"
+    alike(lambda: ba.write_hdf5(path, {"x": ba.ones((200, 100)), "group/y": ba.arange(5)}, compression="gzip"), 3)
+    assert alike(lambda: ba.load(path, dataset="group/y"), 3).tolist() == [0, 1, 2, 3, 4]
+    assert "dataset= says which; the file has 'group/y', 'x'" in told(FormatError, ba.load, 3, path)
+    assert "there is no dataset 'z'" in told(FormatError, lambda: ba.read_hdf5(path, "z"), 3)
+    with h5py.File(path, "a") as file:
+        assert file["x"].compression == "gzip"
+        file["s"] = "text"
+    assert "arrays hold numbers" in told(FormatError, lambda: ba.read_hdf5(path, "s"), 2)
+
+
+def test_zarr_chunks_are_the_blocks(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    alike(lambda: ba.write_zarr(tmp_path / "x.zarr", ba.ones((203, 110), grid=(4, 2))), 8)
+    assert zarr.open_array(str(tmp_path / "x.zarr"), mode="r").chunks == (51, 55)
+
+
+def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    table = pandas.DataFrame(
+        {"a": [1, 2, 3], "b": [0.5, None, 2.5], "t": ["x", "y", "z"], "m": pandas.array([1, None, 3])}
+    )
+    path = tmp_path / "x.parquet"
+    table.to_parquet(path, row_group_size=2)
+    for nprocs in (1, 2, 5):
+        found = alike(lambda: ba.read_parquet(path, ["m", "a", "b"], grid=(3, 2)), nprocs)
+        np.testing.assert_array_equal(found, [[1, 1, 0.5], [np.nan, 2, np.nan], [3, 3, 2.5]])
+        assert alike(lambda: ba.read_parquet(path, "a"), nprocs).dtype == np.int64
+    assert "column 't' has" in told(FormatError, ba.load, 2, path)
+    assert "there is no column 'q'; there are a, b, t, m" in told(FormatError, lambda: ba.read_parquet(path, "q"), 2)
+    alike(lambda: ba.write_parquet(tmp_path / "y.parquet", ba.asarray(TABLE[:, :2]), ["u", "v"]), 3)
+    assert alike(lambda: ba.read_parquet(tmp_path / "y.parquet", names=True)[1], 3) == ["u", "v"]
+    assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])

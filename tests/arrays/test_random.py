@@ -1,0 +1,383 @@
+"""Random arrays: the same numbers whatever the processes and the grid, of the right distributions, always fresh."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays.layout import automatic
+from bsp.arrays.random_order import SMALL, Order
+from bsp.arrays.random_tiles import TILE, Streams, tile_shape
+
+SEVERAL = [2, 3, 5, 8]
+
+# a large array of each distribution: the call, its mean and its variance
+CALLS: dict[str, tuple[Any, float, float]] = {
+    "random": (lambda r, n: r.random(n), 1 / 2, 1 / 12),
+    "random float32": (lambda r, n: r.random(n, dtype=np.float32), 1 / 2, 1 / 12),
+    "standard_normal": (lambda r, n: r.standard_normal(n), 0, 1),
+    "normal": (lambda r, n: r.normal(3, 2, n), 3, 4),
+    "uniform": (lambda r, n: r.uniform(-1, 3, n), 1, 16 / 12),
+    "integers": (lambda r, n: r.integers(10, size=n), 4.5, 99 / 12),
+    "integers with endpoint": (lambda r, n: r.integers(1, 6, n, np.int8, True), 3.5, 35 / 12),
+    "exponential": (lambda r, n: r.exponential(2.0, size=n), 2, 4),
+    "poisson": (lambda r, n: r.poisson(4.0, n), 4, 4),
+    "binomial": (lambda r, n: r.binomial(10, 0.3, n), 3, 2.1),
+    "gamma": (lambda r, n: r.gamma(2.0, 3.0, n), 6, 18),
+    "standard_gamma": (lambda r, n: r.standard_gamma(2.0, n), 2, 2),
+    "beta": (lambda r, n: r.beta(2, 3, size=n), 0.4, 0.04),
+    "lognormal": (lambda r, n: r.lognormal(0, 0.5, n), np.exp(0.125), (np.exp(0.25) - 1) * np.exp(0.25)),
+    "choice": (lambda r, n: r.choice(10, n), 4.5, 99 / 12),
+    "choice with p": (lambda r, n: r.choice([1.0, 5.0], n, p=[0.25, 0.75]), 4, 3),
+    "triangular": (lambda r, n: r.triangular(0, 1, 2, n), 1, 1 / 6),
+    "laplace": (lambda r, n: r.laplace(size=n), 0, 2),
+    "chisquare": (lambda r, n: r.chisquare(3, n), 3, 6),
+    "standard_exponential": (lambda r, n: r.standard_exponential(n, method="inv"), 1, 1),
+}
+
+
+def whole(x: Any) -> np.ndarray:
+    return np.array(x.compute()) if isinstance(x, ba.Array) else np.asarray(x)
+
+
+def drawn(call: Any, nprocs: int = 1, seed: Any = 7) -> np.ndarray:
+    """What call(generator) gives, after asserting that every process sees the same."""
+    found = bsp.run(lambda proc: whole(call(ba.random.default_rng(seed))), nprocs=nprocs)
+    assert all(each.dtype == found[0].dtype and np.array_equal(each, found[0]) for each in found)
+    return found[0]
+
+
+# ------------------------------------------------------------------------------ the same for all
+
+
+@pytest.mark.parametrize("nprocs", SEVERAL)
+@pytest.mark.parametrize("name", CALLS)
+def test_numbers_do_not_depend_on_the_processes(name: str, nprocs: int) -> None:
+    call = CALLS[name][0]
+    assert np.array_equal(drawn(lambda r: call(r, (301, 157)), nprocs), drawn(lambda r: call(r, (301, 157))))
+
+
+@settings(max_examples=25)
+@given(data=st.data())
+def test_numbers_do_not_depend_on_the_grid(data: st.DataObject) -> None:
+    shape = data.draw(
+        st.sampled_from([(100_003,), (401, 199), (3, 40_000), (70_000, 2), (37, 41, 43), (5,), (0, 4), ()])
+    )
+    grid = tuple(data.draw(st.integers(1, 7)) for _ in shape)
+    nprocs = data.draw(st.sampled_from([1, 2, 3, 5, 8]))
+    expected = drawn(lambda r: r.normal(size=shape))
+    assert expected.shape == shape
+    assert np.array_equal(drawn(lambda r: r.normal(size=shape, grid=grid), nprocs), expected)
+
+
+def test_numbers_do_not_depend_on_the_process_grid() -> None:
+    expected = drawn(lambda r: r.random((500, 300)))
+    for grid in [(1, 6), (6, 1), (2, 3), (3, 2)]:
+        found = drawn(lambda r, grid=grid: r.random((500, 300), grid=(7, 11), process_grid=grid), 6)
+        assert np.array_equal(found, expected)
+
+
+@pytest.mark.jobs
+def test_numbers_do_not_depend_on_the_elements() -> None:
+    def main(proc: bsp.Process) -> Any:
+        import bsp.arrays as ba
+
+        rng = ba.random.default_rng()
+        return rng.normal(size=(300, 300)).compute(), rng.permutation(100_000).compute()
+
+    for each in bsp.run(main, nprocs=3, elements=2):
+        for found, expected in zip(each, bsp.run(main, nprocs=1)[0], strict=True):
+            assert np.array_equal(found, expected)
+
+
+def test_creation_takes_no_superstep() -> None:
+    def main(proc: bsp.Process) -> int:
+        rng = ba.random.default_rng(1)
+        rng.normal(size=(400, 400))
+        rng.integers(9, size=100_000)
+        rng.choice(10**6, 50_000, replace=False)
+        rng.permutation(10**5)
+        return proc.superstep
+
+    assert bsp.run(main, nprocs=3) == [0, 0, 0]
+
+
+# ------------------------------------------------------------------------------------- tiles
+
+
+@given(st.lists(st.integers(0, 5000), max_size=4), st.integers(0, 2))
+def test_tiles_cover_their_shape_and_are_small(shape: list[int], core: int) -> None:
+    core = min(core, len(shape))
+    tile = tile_shape(tuple(shape), core)
+    assert tile[len(tile) - core :] == tuple(shape[len(shape) - core :])
+    if core == 0 or np.prod(shape[len(shape) - core :]) <= TILE:
+        assert np.prod(tile) <= TILE
+
+
+@pytest.mark.parametrize("columns", [1, 2, 20, 100])
+def test_narrow_arrays_have_tiles_of_whole_rows(columns: int) -> None:
+    rows, width = tile_shape((10**6, columns))
+    assert width == columns and TILE / 4 < rows * width <= TILE
+
+
+def test_square_arrays_have_tiles_as_square_as_can_be() -> None:
+    assert tile_shape((4096, 4096)) == (128, 256)
+
+
+def test_the_first_tile_is_numpys_philox() -> None:
+    bits = np.random.Philox(np.random.SeedSequence(7, spawn_key=(0,)))
+    assert np.array_equal(drawn(lambda r: r.normal(size=100)), np.random.Generator(bits).normal(size=100))
+
+
+def test_every_tile_is_alike_and_none_is_another() -> None:
+    """Moments by tile, and correlations between neighbouring tiles."""
+    x = drawn(lambda r: r.random(40 * TILE), 4).reshape(40, TILE)
+    assert_allclose(x.mean(axis=1), 0.5, rtol=0, atol=5 / np.sqrt(12 * TILE))
+    assert_allclose(x.var(axis=1), 1 / 12, rtol=0, atol=5 * np.sqrt(1 / 180 / TILE))
+    correlated = np.corrcoef(x) - np.eye(40)
+    assert np.abs(correlated).max() < 6 / np.sqrt(TILE)
+    assert len(np.unique(x)) > x.size * (1 - 1e-9)
+
+
+def test_numbers_on_both_sides_of_a_tiles_edge_are_independent() -> None:
+    tile = tile_shape((20 * TILE,))[0]
+    pairs = np.array([drawn(lambda r: r.normal(size=20 * TILE), seed=s)[tile - 1 : tile + 1] for s in range(60)])
+    assert abs(np.corrcoef(pairs.T)[0, 1]) < 0.5
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_moments_are_those_of_the_distribution(name: str) -> None:
+    call, mean, variance = CALLS[name]
+    x = drawn(lambda r: call(r, 200_000), 3).astype(float)
+    assert_allclose(x.mean(), mean, rtol=0, atol=5 * np.sqrt(variance / x.size))
+    assert_allclose(x.var(), variance, rtol=0.05)
+
+
+# --------------------------------------------------------------------------- seeds and draws
+
+
+def test_draws_and_seeds_and_children_differ() -> None:
+    def main(proc: bsp.Process) -> list[np.ndarray]:
+        rng = ba.random.default_rng(0)
+        children = [*rng.spawn(2), *rng.spawn(1)]
+        grandchild = children[0].spawn(1)[0]
+        others = [ba.random.default_rng(seed) for seed in (1, [0, 1], [0, 0, 1], 2**80, None, None)]
+        return [whole(each.random(20_000)) for each in [rng, rng, *children, grandchild, *others]]
+
+    found = bsp.run(main, nprocs=2)[0]
+    for one, other in itertools.combinations(found, 2):
+        assert not np.intersect1d(one, other).size
+
+
+def test_the_same_shape_in_another_order_of_draws_is_another_draw() -> None:
+    def main(proc: bsp.Process) -> Any:
+        a, b = ba.random.default_rng(5), ba.random.default_rng(5)
+        b.poisson(3.0, 10)
+        return whole(a.normal(size=50)), whole(b.normal(size=50))
+
+    first, second = bsp.run(main, nprocs=1)[0]
+    assert not np.intersect1d(first, second).size
+
+
+def test_without_a_seed_it_is_the_jobs_seed() -> None:
+    def main(proc: bsp.Process) -> Any:
+        return [whole(ba.random.default_rng().normal(size=(200, 100))) for _ in range(2)]
+
+    again, three, other = (bsp.run(main, nprocs=p, seed=s)[0] for p, s in ((1, 0), (3, 0), (1, 1)))
+    assert np.array_equal(again, three)
+    assert not np.array_equal(again[0], again[1])
+    assert not np.array_equal(again[0], other[0])
+
+
+def test_seeds_are_checked() -> None:
+    for seed, kind in ((-1, ValueError), ("x", TypeError), (1.5, TypeError)):
+        with pytest.raises(kind, match="seed is an integer"):
+            ba.random.default_rng(seed)
+    rng = ba.random.default_rng(np.random.SeedSequence(3, spawn_key=(1,)))
+    assert ba.random.default_rng(rng) is rng
+
+
+def test_a_pickled_generator_goes_on_where_it_stood() -> None:
+    def main(proc: bsp.Process) -> Any:
+        rng = ba.random.default_rng(9).spawn(3)[2]
+        rng.normal(size=5)
+        rng.spawn(1)
+        twins = [pickle.loads(pickle.dumps(rng)), copy.deepcopy(rng)]
+        return [(whole(each.normal(size=30_000)), whole(each.spawn(1)[0].random(3))) for each in (rng, *twins)]
+
+    one, *others = bsp.run(main, nprocs=2)[0]
+    for other in others:
+        assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# --------------------------------------------------------------------------- arguments as NumPy's
+
+
+def test_without_a_size_a_number_comes_on_every_process() -> None:
+    def main(proc: bsp.Process) -> Any:
+        rng = ba.random.default_rng(2)
+        return rng.normal(), rng.integers(10), rng.random(dtype=np.float32), rng.choice(5), rng.choice(3, p=[0, 1, 0])
+
+    found = bsp.run(main, nprocs=3)
+    assert found[0] == found[1] == found[2] and found[0][4] == 1
+    assert type(found[0][0]) is float and isinstance(found[0][1], np.integer)
+
+
+def test_parameters_broadcast() -> None:
+    loc = np.arange(300.0)[:, None] * 1000
+    scale = np.linspace(0.1, 1, 200)
+    expected = drawn(lambda r: r.normal(loc, scale))
+    assert expected.shape == (300, 200)
+    assert np.abs((expected - loc) / scale).max() < 6
+    assert np.array_equal(drawn(lambda r: r.normal(ba.asarray(loc), ba.asarray(scale)), 3), expected)
+    assert np.array_equal(drawn(lambda r: r.normal(loc, scale, (300, 200), grid=(3, 2)), 4), expected)
+    with pytest.raises(ValueError, match="do not broadcast"):
+        drawn(lambda r: r.normal(loc, size=(5, 200)))
+
+
+def test_dtype_casts() -> None:
+    assert drawn(lambda r: r.normal(size=10, dtype=np.float32)).dtype == np.float32
+    assert drawn(lambda r: r.integers(3, size=10, dtype=np.uint8)).dtype == np.uint8
+    assert drawn(lambda r: r.poisson(size=10, dtype=np.int32)).dtype == np.int32
+    with pytest.raises(TypeError, match="Unsupported dtype"):
+        drawn(lambda r: r.random(3, dtype=int))
+
+
+@pytest.mark.parametrize("call", [
+    lambda r: r.normal(0, -1, 100_000), lambda r: r.poisson(-1.0, 100_000), lambda r: r.binomial(5, 2.0, 100_000),
+    lambda r: r.integers(5, 5, 100_000), lambda r: r.normal(0, [1.0, -1.0], (100_000, 2)),
+    lambda r: r.choice(5, 9, replace=False), lambda r: r.choice(2, 9, p=[0.5, 0.6]), lambda r: r.choice(0, 9),
+])  # fmt: skip
+def test_wrong_parameters_are_told_to_all_processes(call: Any) -> None:
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises(ValueError) as wrong:
+            call(ba.random.default_rng(0))
+        proc.sync()
+        return str(wrong.value)
+
+    assert len(set(bsp.run(main, nprocs=3))) == 1
+
+
+def test_unknown_arguments_are_type_errors() -> None:
+    with pytest.raises(TypeError, match=r"normal\(\): got an unexpected keyword"):
+        ba.random.default_rng(0).normal(siz=3)
+    with pytest.raises(TypeError, match=r"binomial\(\): missing a required argument"):
+        ba.random.default_rng(0).binomial(3)
+
+
+def test_every_distribution_of_numpy_is_there() -> None:
+    theirs = {name for name in dir(np.random.Generator) if not name.startswith("_")}
+    missing = theirs - set(dir(ba.random.Generator))
+    assert missing == {"bit_generator", "bytes", "permuted", "multivariate_hypergeometric"}
+
+
+@pytest.mark.parametrize("nprocs", SEVERAL)
+def test_vectors_are_whole_and_the_same(nprocs: int) -> None:
+    cov = np.array([[2.0, 0.5], [0.5, 1.0]])
+    x = drawn(lambda r: r.multivariate_normal([1, -1], cov, 40_000), nprocs)
+    assert np.array_equal(x, drawn(lambda r: r.multivariate_normal([1, -1], cov, 40_000)))
+    assert_allclose(np.cov(x.T), cov, rtol=0, atol=0.06)
+    counts = drawn(lambda r: r.multinomial(12, [0.2, 0.3, 0.5], (100, 90), grid=(2, 3, 2)), nprocs)
+    assert counts.shape == (100, 90, 3) and (counts.sum(axis=-1) == 12).all()
+    assert_allclose(drawn(lambda r: r.dirichlet([1, 2, 3.0], 9000), nprocs).sum(axis=1), 1, rtol=0, atol=1e-14)
+
+
+# ---------------------------------------------------------------------------- orders and choices
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000, SMALL, SMALL + 1, 2**17 - 1, 300_007])
+def test_an_order_is_a_permutation_and_knows_its_inverse(n: int) -> None:
+    order = Order(n, Streams(1, (0,)))
+    every = np.arange(n)
+    found = order.at(every)
+    assert np.array_equal(np.sort(found), every)
+    assert np.array_equal(order.where(found), every)
+    assert np.array_equal(order.at(every[n // 3 : n // 2]), found[n // 3 : n // 2])
+
+
+def test_a_large_order_looks_random() -> None:
+    """Displacements, neighbours and the parity of what follows what are those of a shuffle."""
+    n = 400_000
+    orders = [Order(n, Streams(seed, (0,))).at(np.arange(n)) for seed in range(2)]
+    for found in orders:
+        assert abs(np.corrcoef(found, np.arange(n))[0, 1]) < 5 / np.sqrt(n)
+        assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 5 / np.sqrt(n)
+        table = np.histogram2d(found, np.arange(n), bins=20)[0]
+        chi2 = ((table - n / 400) ** 2 / (n / 400)).sum()
+        assert abs(chi2 - 361) < 6 * np.sqrt(2 * 361)
+        assert (found == np.arange(n)).sum() < 12  # fixed points are Poisson of mean 1
+        steps = np.diff(found)
+        assert (np.abs(steps) == 1).sum() < 20
+    assert (orders[0] == orders[1]).sum() < 12
+
+
+@pytest.mark.parametrize("nprocs", [1, *SEVERAL])
+@pytest.mark.parametrize("shape, axis", [((200, 150), 0), ((200, 150), 1), ((70_001,), 0), ((5, 4), 0), ((0, 3), 0)])
+def test_permutation_moves_whole_parts(shape: tuple[int, ...], axis: int, nprocs: int) -> None:
+    values = np.arange(np.prod(shape)).reshape(shape)
+    found = drawn(lambda r: r.permutation(ba.asarray(values), axis), nprocs)
+    order = drawn(lambda r: r.permutation(shape[axis]))
+    assert np.array_equal(found, values.take(order, axis))
+
+
+def test_permutation_of_slabs_takes_one_superstep() -> None:
+    def main(proc: bsp.Process) -> int:
+        x = ba.random.default_rng(0).normal(size=(50_000, 3), grid=(4, 1))
+        before = proc.superstep
+        ba.random.default_rng(1).permutation(x)
+        return proc.superstep - before
+
+    assert bsp.run(main, nprocs=4) == [1] * 4
+
+
+def test_shuffle_changes_the_array_and_nothing_made_from_it() -> None:
+    def main(proc: bsp.Process) -> Any:
+        x = ba.arange(30_000)
+        doubled = 2 * x
+        assert ba.random.default_rng(0).shuffle(x) is None
+        return whole(x), whole(doubled)
+
+    x, doubled = bsp.run(main, nprocs=3)[0]
+    assert np.array_equal(np.sort(x), np.arange(30_000)) and not np.array_equal(x, np.arange(30_000))
+    assert np.array_equal(doubled, 2 * np.arange(30_000))
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("count, size", [(50, 50), (10**6, 30_000), (10**12, 20_000), (100_000, (100, 200)), (7, 0)])
+def test_choice_without_replacement_takes_none_twice(count: int, size: Any, nprocs: int) -> None:
+    found = drawn(lambda r: r.choice(count, size, replace=False), nprocs)
+    assert len(np.unique(found)) == found.size == np.prod(size)
+    assert not found.size or set(found // count) == {0}
+
+
+def test_choice_from_arrays() -> None:
+    rows = np.arange(40.0).reshape(10, 4)
+    where = drawn(lambda r: r.choice(10, 9000))
+    assert np.array_equal(drawn(lambda r: r.choice(rows, 9000), 3), rows[where])
+    assert np.array_equal(drawn(lambda r: r.choice(ba.asarray(rows), 9000), 3), rows[where])
+    assert np.array_equal(drawn(lambda r: r.choice(rows.T, 9000, axis=1), 3), rows.T[:, where])
+    assert drawn(lambda r: r.choice(rows), 3).shape == (4,)
+    some = drawn(lambda r: r.choice(5, 3, replace=False, p=[0, 0.2, 0.3, 0, 0.5]), 3)
+    assert sorted(some) == [1, 2, 4]
+
+
+def test_a_block_generates_no_more_than_the_tiles_it_meets(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    plain = Streams.__call__
+    monkeypatch.setattr(Streams, "__call__", lambda self, tile: made.append(tile) or plain(self, tile))
+    shape = (2**10, 2**10)
+    layout = automatic(shape, 4)
+    tiles = 2**20 // TILE
+    bsp.run(lambda proc: ba.random.default_rng(0).random(shape).shape, nprocs=4)
+    assert layout.grid == (2, 2)
+    assert len(made) - 4 == tiles  # and one look at the parameters on each process
