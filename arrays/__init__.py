@@ -17,10 +17,12 @@ import numpy as _np
 
 from bsp.arrays import fft, linalg, random
 from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their methods
-from bsp.arrays.array import Array
+from bsp.arrays.array import Array, compute, explain, persist
 from bsp.arrays.comprehension import comprehension
+from bsp.arrays.errors import ArrayError, ComprehensionError, GatherRefused, LayoutError, PlanTooLarge
 from bsp.arrays.io_formats import FUNCTIONS as _FILES
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
+from bsp.arrays.world import options
 from bsp.source import also_ours as _also_ours
 
 _also_ours(__file__)
@@ -35,7 +37,11 @@ float32, float64, complex64, complex128 = _np.float32, _np.float64, _np.complex6
 globals().update(_FUNCTIONS | _FILES)
 
 __array_api_version__ = "2024.12"
-__all__ = [*_FUNCTIONS, *_FILES, "Array", "comprehension", "fft", "linalg", "e", "inf", "nan", "newaxis", "pi", "random"]
+__all__ = [
+    *_FUNCTIONS, *_FILES, "Array", "ArrayError", "ComprehensionError", "GatherRefused", "LayoutError", "PlanTooLarge",
+    "comprehension", "compute", "e", "explain", "fft", "inf", "linalg", "nan", "newaxis", "options", "persist", "pi",
+    "random",
+]  # fmt: skip
 
 
 def __dir__() -> Any:

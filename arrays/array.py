@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -184,6 +184,29 @@ class Array:
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
+    if TYPE_CHECKING:  # what _install and `methods` give
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Array: ...
+        def __radd__(self, other: Any) -> Array: ...
+        def __sub__(self, other: Any) -> Array: ...
+        def __rsub__(self, other: Any) -> Array: ...
+        def __mul__(self, other: Any) -> Array: ...
+        def __rmul__(self, other: Any) -> Array: ...
+        def __truediv__(self, other: Any) -> Array: ...
+        def __rtruediv__(self, other: Any) -> Array: ...
+        def __pow__(self, other: Any) -> Array: ...
+        def __and__(self, other: Any) -> Array: ...
+        def __or__(self, other: Any) -> Array: ...
+        def __invert__(self) -> Array: ...
+        def __neg__(self) -> Array: ...
+        def __lt__(self, other: Any) -> Array: ...
+        def __le__(self, other: Any) -> Array: ...
+        def __gt__(self, other: Any) -> Array: ...
+        def __ge__(self, other: Any) -> Array: ...
+        def __eq__(self, other: Any) -> Array: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> Array: ...  # type: ignore[override]
+
     def __repr__(self) -> str:
         """Local: shape, dtype, and where the blocks are; no values."""
         node = self._node
@@ -236,7 +259,27 @@ def _joined(parts: list[Array], axis: int) -> Array:
 def whole(node: Node) -> Any:
     """A node's values on this process."""
     (blocks,) = world().evaluate([node], True)
-    (found,) = blocks.values()
+    return _own_view(*blocks.values())
+
+
+def compute(*arrays: Array) -> tuple[Any, ...]:
+    """Several arrays brought to every process by one plan: what they have in common is computed once."""
+    found = world().evaluate([array._node for array in arrays], True)
+    return tuple(_own_view(*blocks.values()) for blocks in found)
+
+
+def persist(*arrays: Array) -> tuple[Array, ...]:
+    """Several arrays computed by one plan, and left where their blocks are."""
+    world().evaluate([array._node for array in arrays], False)
+    return arrays
+
+
+def explain(*arrays: Array) -> str:
+    """The plan of several arrays together, as text."""
+    return world().planned([array._node for array in arrays], False)[0].explain()
+
+
+def _own_view(found: Any) -> Any:
     if isinstance(found, np.ndarray):
         found = found.view()
         found.flags.writeable = False

@@ -12,6 +12,7 @@ nodes still without data, that each call fills with its operands.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -37,6 +38,11 @@ _BINARY: dict[type, np.ufunc] = {
     ast.NotEq: np.not_equal, ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal,
 }  # fmt: skip
 _UNARY: dict[type, np.ufunc] = {ast.USub: np.negative, ast.UAdd: np.positive, ast.Invert: np.invert}
+_EXACT: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow,
+    np.left_shift: operator.lshift, np.right_shift: operator.rshift, np.negative: operator.neg,
+}  # fmt: skip
 _COMPILED = 1024
 _TABLE = 1 << 20  # positions of an index that every process makes for itself; of more, each makes its part
 _compiled: dict[Any, Template] = {}
@@ -191,7 +197,7 @@ class Compiler:
             return self._build(node)
         except ComprehensionError:
             raise
-        except (TypeError, ValueError, OverflowError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise self.read.mistake(node, str(error)) from error
 
     def _build(self, node: ast.expr) -> Term | Number:
@@ -307,8 +313,7 @@ class Compiler:
             makes = [number.make for number in numbers]
 
             def make(values: Values) -> Any:
-                with np.errstate(all="ignore"):
-                    return np.asarray(ufunc(*[each(values) for each in makes])).item()
+                return _calculated(ufunc, [each(values) for each in makes])
 
             return Number(make(self.values), make, all(number.known for number in numbers))
         indices, nodes = self._aligned(parts)
@@ -423,6 +428,16 @@ class Compiler:
 
 def _known(value: Any) -> Number:
     return Number(value, lambda values: value, True)
+
+
+def _calculated(ufunc: np.ufunc, numbers: list[Any]) -> Any:
+    """A Python number from others: integers as Python has them, exact; else as NumPy has them."""
+    if ufunc in _EXACT and all(type(number) is int for number in numbers):
+        if ufunc in (np.power, np.left_shift) and abs(numbers[1]) > 1024:
+            raise OverflowError(f"{ufunc.__name__}: {numbers[1]} is too much for an exact integer")
+        return _EXACT[ufunc](*numbers)
+    with np.errstate(all="ignore"):
+        return np.asarray(ufunc(*numbers)).item()
 
 
 def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc, ast.expr | None]]:

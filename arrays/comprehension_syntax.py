@@ -157,7 +157,12 @@ def _tree(text: str, source: str, offset: int) -> ast.expr:
 def _expression(text: str, line: str, start: int, stop: int) -> ast.expr:
     if not line[start:stop].strip():
         raise mistake(text, start, start + 1, "an expression is missing here")
-    return _tree(text, f"({line[start:stop]})", start - 1)
+    tree = _tree(text, f"({line[start:stop]})", start - 1)
+    if isinstance(tree, ast.Tuple):  # the parentheses are ours
+        raise mistake(
+            text, start + len(line[start:stop]) - len(line[start:stop].lstrip()), stop, "a comma outside brackets"
+        )
+    return tree
 
 
 def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...]]:

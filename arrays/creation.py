@@ -96,7 +96,7 @@ def _like(function: Callable[..., Array]) -> Callable[..., Array]:
         found = function(array.shape if shape is None else shape, *args, dtype=kind, **kwargs)
         layout = array.layout
         if shape is None and not {"grid", "process_grid"} & set(kwargs) and found.layout is not layout:
-            value = args[0] if args else 1 if function is ones else 0
+            value = args[0] if args else kwargs.get("fill_value", 1 if function is ones else 0)
             if np.ndim(value) == 0 and not isinstance(value, Array):
                 return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, value, found.dtype))
         return found

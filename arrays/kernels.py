@@ -77,7 +77,7 @@ class Map:
         """Operations for so many points."""
         return points * len(self.program.code)
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes besides regions and results, at most."""
         return sum(dtype.itemsize for dtype in self.program.buffers) * min(points, PIECE) + 4096
 
@@ -135,7 +135,7 @@ class Fold:
         """Operations for so many points."""
         return points * (len(self.program.code) + 1)
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes besides regions and results, at most: buffers, and what a fold makes of a piece."""
         sizes = sum(dtype.itemsize for dtype in self.program.buffers)
         return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, PIECE) + (1 << 14)
@@ -254,7 +254,7 @@ class Merge:
         """Operations for so many points."""
         return points
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes at most."""
         return points * self.partial.itemsize * 3 + 4096
 
@@ -345,9 +345,20 @@ class Product:
         computed = sum(len(program.code) * prod(map(part, labels)) for program, labels in zip(self.programs, self.factors, strict=True))
         return float(sum(2 * prod(map(part, {*a, *b})) for _, _, a, b, _ in self.path) + computed)
 
-    def temporary(self, points: int) -> int:
-        """Bytes besides regions and results: counted by the plan, which knows the extents."""
-        return 4096
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results: factors that are computed, products on the way, factors put in order."""
+        def size(labels: Iterable[int]) -> int:
+            return prod(int(np.diff(tasks.axes[label].bounds).max(initial=0)) for label in labels) * self.dtype.itemsize
+
+        in_pieces = len(self.factors) == 2 and self.summed
+        total = 8192
+        for program, labels in zip(self.programs, self.factors, strict=True):
+            if program.code:
+                total += min(size(labels), 3 * PIECE * self.dtype.itemsize) if in_pieces else size(labels)
+                total += sum(dtype.itemsize for dtype in program.buffers) * PIECE
+        for _, _, left, right, kept in self.path:
+            total += sum(size(labels) for labels in (left, right) if len(labels) > 2) + size(kept)
+        return total
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """Blocks, or partial ones with an axis of slots."""

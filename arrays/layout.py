@@ -199,7 +199,7 @@ def automatic(shape: Shape, nprocs: int, small: bool = True) -> Layout:
             axis = max(range(len(shape)), key=lambda axis: (shape[axis] / grid[axis], -axis))
             if shape[axis] > grid[axis] or not prod(shape):
                 grid[axis] *= factor
-    return dealt(shape, grid, grid)
+    return replicated(shape) if nprocs == 1 else dealt(shape, grid, grid)
 
 
 @lru_cache(maxsize=8192)
@@ -220,6 +220,8 @@ def asked(shape: Shape, nprocs: int, grid: Shape | None, process_grid: Shape | N
         process_grid = _fitting(shape, grid, nprocs)
     elif prod(process_grid) > nprocs:
         raise LayoutError(f"process_grid={process_grid} takes {prod(process_grid)} processes; there are {nprocs}")
+    if nprocs == 1 and set(grid or process_grid) <= {1}:
+        return replicated(shape)
     return dealt(shape, grid or process_grid, process_grid)
 
 

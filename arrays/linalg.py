@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from bsp.arrays import build, panels, tall
+from bsp.arrays import build, panels, reductions, tall, ufuncs
 from bsp.arrays import layout as layouts
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.contraction import matmul, tensordot, vecdot
@@ -37,15 +37,17 @@ from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
-from bsp.arrays.reductions import max as largest
-from bsp.arrays.reductions import min as least
-from bsp.arrays.reductions import sum as total
 from bsp.arrays.tall import Rows
-from bsp.arrays.ufuncs import FUNCTIONS as _UFUNCS
 from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
 from bsp.source import here as user_line
+
+largest: Callable[..., Array] = reductions.max
+least: Callable[..., Array] = reductions.min
+total: Callable[..., Array] = reductions.sum
+_UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
+absolute = _UFUNCS["absolute"]
 
 GATHER_SIZE = 4096 * 4096  # elements of a matrix that is brought to every process where nothing else is possible
 SILENT_BYTES = 16 << 20  # of these, bytes that are brought without a warning
@@ -95,7 +97,7 @@ def _matrix(x: Any, name: str, square: bool = False) -> Array:
 
 def _inexact(array: Array, name: str) -> Array:
     if array.dtype.kind in "iub":
-        return array.astype(np.float64)
+        return wrap(build.cast(array._node, np.dtype(np.float64)))
     if array.dtype.char not in "fdFD":
         raise TypeError(f"{name}: array type {array.dtype} is unsupported in linalg")
     return array
@@ -131,10 +133,10 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
             f"{name} of shape {array.shape} has no distributed form; in one piece it takes "
             f"{size * array.itemsize / 1e9:.3g} GB on each of {p} processes; {advice}"
         )
-    if array.nbytes > SILENT_BYTES and world().pid == 0:
+    if size * array.itemsize > SILENT_BYTES and world().pid == 0:
         line = user_line()
         text = (
-            f"{name} of shape {array.shape} brings {array.nbytes / 1e6:.3g} MB to each of {p} processes, which all do "
+            f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, which all do "
             f"the same work; {advice}"
         )
         warnings.warn_explicit(text, GatherWarning, *(line if line else ("<program>", 0)))
@@ -354,7 +356,7 @@ def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
     """How many singular values exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given)."""
     array = asarray(x)
     if array.ndim < 2:
-        return wrap(build.cast(build.strong((~(array == 0).all())._node), np.dtype(np.intp)))
+        return wrap(build.cast(build.strong(reductions.any(array)._node), np.dtype(np.intp)))
     if tol is not None and rtol is not None:
         raise ValueError("matrix_rank: `tol` and `rtol` can't be both set.")
     s = svdvals(array)
@@ -409,7 +411,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, int, Array]:
     """NumPy's least squares: the x of least norm among those that make ‖b - a·x‖ least; residuals, rank, s.
 
     a : (m, n).  b : (m,) or (m, k).  rcond : singular values up to rcond times the largest count as 0; None:
-        max(m, n)·eps.  residuals : squared norms by column; empty if the rank is below n or m <= n.
+        max(m, n)·eps; negative: eps.  residuals : squared norms by column; empty if the rank is below n or m <= n.
     Cost: tall: TSQR of (a, b) side by side, without Q: 4(m/p)(n+k)² flops, one superstep of h = (p-1)(n+k)² words
         (or log2 p of (n+k)²), and R's SVD on every process; k > n: Q is made, and Qᴴb summed over the rows.  Wide:
         the transpose's QR.
@@ -426,7 +428,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, int, Array]:
     flat = right.ndim == 1
     if flat:
         right = right[:, None]
-    cut = max(m, n) * np.finfo(dtype).eps if rcond is None else rcond
+    cut = max(m, n) * np.finfo(dtype).eps if rcond is None else rcond if rcond >= 0 else np.finfo(dtype).eps
     if _is_whole(matrix) and (_is_whole(right) or not m * n):
         x, rest, rank, s = np.linalg.lstsq(_values(matrix), _values(right), rcond=cut)
         found = (_given(x), _given(rest), rank, _given(s))
@@ -471,7 +473,7 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
     if a.shape[0] > n and (is_abstract(rank) or rank == n):
         if spare is None:
             away = b - matmul(a, x)
-            rest = total(_UFUNCS["absolute"](away) ** 2, axis=0).persist()
+            rest = total(absolute(away) ** 2, axis=0).persist()
         else:
             rest = _given(spare)
     return x, rest, rank, _given(s)
@@ -637,19 +639,19 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     if ord == np.inf:
-        return largest(abs(array), axis=axis, keepdims=keepdims)
+        return largest(absolute(array), axis=axis, keepdims=keepdims)
     if ord == -np.inf:
-        return least(abs(array), axis=axis, keepdims=keepdims)
+        return least(absolute(array), axis=axis, keepdims=keepdims)
     if ord == 0:
         return total((array != 0).astype(_real(array.dtype)), axis=axis, keepdims=keepdims)
     if ord == 1:
-        return total(abs(array), axis=axis, keepdims=keepdims)
+        return total(absolute(array), axis=axis, keepdims=keepdims)
     if ord == 2:
         squares = array.real**2 + array.imag**2 if array.dtype.kind == "c" else array * array
         return _UFUNCS["sqrt"](total(squares, axis=axis, keepdims=keepdims))
     if not isinstance(ord, (int, float, np.number)):
         raise ValueError(f"Invalid norm order {ord!r} for vectors")
-    return total(abs(array) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    return total(absolute(array) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
@@ -664,7 +666,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
         s = svdvals(array)
         found = total(s, axis=-1) if ord == "nuc" else largest(s, axis=-1) if ord == 2 else least(s, axis=-1)
     elif ord in (1, -1, np.inf, -np.inf):
-        sums = total(abs(array), axis=-2 if abs(ord) == 1 else -1)
+        sums = total(absolute(array), axis=-2 if abs(ord) == 1 else -1)
         found = largest(sums, axis=-1) if ord > 0 else least(sums, axis=-1)
     else:
         raise ValueError(f"Invalid norm order {ord!r} for matrices.")
@@ -701,7 +703,8 @@ def cond(x: Any, /, p: Any = None) -> Array:
         raise LinAlgError("cond is not defined on empty arrays")
     if p in (None, 2, -2):
         s = svdvals(a)
-        return s[..., -1] / s[..., 0] if p == -2 else s[..., 0] / s[..., -1]
+        ends: tuple[Array, Array] = (s[..., 0], s[..., -1])
+        return ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
     try:
         other = inv(a)
     except LinAlgError:
@@ -763,7 +766,8 @@ def outer(x1: Any, x2: Any, /) -> Array:
     a, b = asarray(x1), asarray(x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(f"outer: input arrays must be one-dimensional, not {a.ndim} and {b.ndim}-dimensional")
-    return a[:, None] * b[None, :]
+    columns: Array = a[:, None]
+    return columns * b[None, :]
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:

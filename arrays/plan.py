@@ -42,13 +42,14 @@ class Plan:
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
-        roots: list[Value], texts: list[str],
+        roots: list[Value], texts: list[str], small: list[tuple[int, Value]],
     ) -> None:  # fmt: skip
         self.nprocs = nprocs
         self.machine = machine
         self.stages = stages
         self.values = values
         self.roots = roots
+        self.small = small  # results on the way, by node, that are kept because they take next to no memory
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)
         for value in values:
@@ -56,8 +57,8 @@ class Plan:
         for stage, fetch in walk(stages):
             fetch.level = stage.level if fetch.level < 0 else min(fetch.level, stage.level)
             fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
-        for root in roots:
-            root.last = self.last
+        for kept in (*roots, *[value for _, value in small]):
+            kept.last = self.last
         self.boundaries = max(1, self.last)  # an evaluation ends at least one superstep: that is where all agree
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
         self._orders: dict[int, Orders] = {}
@@ -127,7 +128,7 @@ class Plan:
         for stage in self.stages:
             if stage.level == level:
                 points = int(stage.tasks.held(self.nprocs).max(initial=0))
-                here = np.full(self.nprocs, stage.kernel.temporary(points), np.int64)
+                here = np.full(self.nprocs, stage.kernel.temporary(points, stage.tasks), np.int64)
                 for fetch in stage.fetches:
                     if not fetch.direct:
                         here += fetch.regions_held()

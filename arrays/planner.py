@@ -161,7 +161,12 @@ class Planner:
                 value = self.copied(Ref(value, identity(len(value.shape))), replicated(value.shape), "gather", f"whole {self.text(i)}")
             roots.append(value)
         texts = [self.text(i) for i in self.graph.roots[: self.graph.asked]]
-        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts)
+        small = [
+            (i, value)
+            for i, value in sorted(self._stored.items())
+            if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
+        ]
+        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small)
 
     def _value(self, name: str, shape: Shape, dtype: Any, layout: Layout) -> Value:
         value = Value(len(self.values), name, shape, np.dtype(dtype), layout)
@@ -451,6 +456,12 @@ class Planner:
         """The layout of a stage's tasks, and the name of the pattern."""
         if self.loads is not None and any(not ref.value.layout.replicated for ref in spec.refs):
             return self.loads.place(spec), self.schedule
+        tasks, pattern = self._chosen(spec)
+        if self.nprocs == 1 and tasks.blocks == 1:
+            tasks = replicated(spec.labels)
+        return tasks, pattern
+
+    def _chosen(self, spec: Spec) -> tuple[Layout, str]:
         real = [ref for ref in spec.refs if not ref.value.layout.replicated]
         points = prod(spec.labels)
         size = prod(spec.labels[label] for label in spec.out)

@@ -358,7 +358,7 @@ def _dealt(
     return made(shape, dtype, layout, lambda size, box: blocks[box])
 
 
-def _chances(p: Any, count: int) -> np.ndarray:
+def _chances(p: Any, count: int) -> Any:
     """Probabilities, checked as NumPy checks them."""
     found = p.compute() if isinstance(p, Array) else p
     if is_abstract(found):

@@ -12,7 +12,7 @@ from bsp.arrays.kernels import Task
 from bsp.arrays.layout import Shape
 from bsp.arrays.orders import Direct, Orders, Pieced, TaskOrder
 from bsp.arrays.plan import Plan
-from bsp.arrays.stages import Stage
+from bsp.arrays.stages import Stage, Value
 from bsp.effects import Send
 from bsp.task import Call
 
@@ -52,8 +52,13 @@ class Run:
             if level < plan.boundaries:
                 self._meet(level)
             self._release(level)
-        found = [self.values[root.number] for root in plan.roots]
-        return [blocks for blocks in found if blocks is not None]
+        return [self.blocks(root) for root in plan.roots]
+
+    def blocks(self, value: Value) -> Blocks:
+        """Of a value that is there."""
+        found = self.values[value.number]
+        assert found is not None
+        return found
 
     def _tasks(self, stage: Stage, orders: list[TaskOrder]) -> Iterator[Task]:
         for at, box, reads in orders:
@@ -61,9 +66,7 @@ class Run:
 
     def _region(self, read: Direct | Pieced) -> Any:
         if isinstance(read, Direct):
-            blocks = self.values[read.value]
-            assert blocks is not None
-            block = blocks[read.block]
+            block = self.blocks(read.fetch.ref.value)[read.block]
             return block if read.index is None else read.fetch.piece(block, read.index)
         fetch, number, region = read
         if fetch.tasks.replicated and self._alone is None:
@@ -98,9 +101,7 @@ class Run:
 
     def _piece(self, fetch: Any, number: int, row: Any) -> Any:
         if row.source in (self.world.pid, -1):
-            blocks = self.values[fetch.ref.value.number]
-            assert blocks is not None
-            return fetch.piece(blocks[row.block], row.index)
+            return fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
         return self._arrived[number][row.number]
 
     def _meet(self, level: int) -> None:
@@ -111,9 +112,7 @@ class Run:
         if not last:
             effects = context.outbox.effects
             for fetch, row, dests in self.orders.sends[level]:
-                blocks = self.values[fetch.ref.value.number]
-                assert blocks is not None
-                piece = fetch.piece(blocks[row.block], row.index)
+                piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
                 effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
         world.task.label = plan.text
         world.task.boundary(Call(plan.text, plan.digests[level], (context,)))

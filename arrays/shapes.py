@@ -63,7 +63,7 @@ class Overlay:
         """None: bytes are moved."""
         return points * 0
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes at most."""
         return 4096
 
@@ -164,7 +164,7 @@ class Relabel:
         """None."""
         return points * 0
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes: a block that is no vector in memory is copied."""
         return 4096
 
@@ -276,7 +276,7 @@ class Lines:
         """Operations for so many points, by the function's own count."""
         return points * self.how.work
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes: as much again as goes in, three times."""
         return points * 8 * 3 + 4096
 
@@ -352,7 +352,7 @@ class Prefix:
         """Two a point."""
         return 2 * points
 
-    def temporary(self, points: int) -> int:
+    def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes at most."""
         return 4096
 

@@ -100,7 +100,10 @@ class World:
         """
         plan, graph = self.planned(nodes, gather)
         self.runs += 1
-        blocks = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params).results()
+        run = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
+        blocks = run.results()
+        for i, value in plan.small:
+            graph.nodes[i].become(value.layout, run.blocks(value))
         for k, i in enumerate(graph.roots):
             node, value = graph.nodes[i], plan.roots[k]
             if node.op.name != "leaf" and (not gather or k >= graph.asked or node.kind.size <= 1):

@@ -89,6 +89,7 @@ CASES: list[tuple[str, dict[str, Any], Any]] = [
     ("E[i,j] = 1.0 if i <= j else 0.0 for i in 0:4, j in 2:9:3", {},
      (np.arange(4)[:, None] <= [2, 5, 8]).astype(float)),
     ("K[i,j] = 3 for i in 0:2, j in 0:3", {}, np.full((2, 3), 3)),
+    ("b[i] = x[i] * 2**70 / 2**69", {"x": x}, 2 * x),
     ("s = 2 * alpha + 1", {"alpha": 1.5}, np.float64(4.0)),
     ("m = sum(i * x[i]) / sum(x[i])", {"x": x}, (np.arange(7) * x).sum() / x.sum()),
     ("c[i] = cos(2*pi*i/n) for i in 0:n", {"n": 8}, np.cos(2 * np.pi * np.arange(8) / 8)),
@@ -410,6 +411,18 @@ as in B[i] = A[i+1] for i in 0:9
      """unmatched ')'
     E[i] = x[i]) + (x[i]
                ^"""),
+    ("E[i] = x[i], 1", {"x": x},
+     """a comma outside brackets
+    E[i] = x[i], 1
+           ^^^^^^^"""),
+    ("E[i] = int64(x[i]) * 2**63", {"x": x},
+     """multiply: Python integer 9223372036854775808 out of bounds for int64
+    E[i] = int64(x[i]) * 2**63
+           ^^^^^^^^^^^^^^^^^^^"""),
+    ("E[i] = x[i] + 1 // n", {"x": x, "n": 0},
+     """integer division or modulo by zero
+    E[i] = x[i] + 1 // n
+                  ^^^^^^"""),
     ("E[i] = ", {"x": x},
      """an expression is missing here
     E[i] =

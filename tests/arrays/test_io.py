@@ -394,7 +394,8 @@ def test_arguments_of_read_csv_are_checked(tmp_path: Path) -> None:
 _fields = st.one_of(
     st.floats().map(repr), st.integers(-(10**25), 10**25).map(str), st.sampled_from(io_fields.MISSING),
     st.sampled_from([" 1", "2 ", "+3", ".5", "5.", "1e400", "-1e-400", "inf", "-Infinity", "-nan", "1_0", "0x1p3",
-                     "0x1A", "nan(1)", "1d5", "١", '"7"', "a", "''", "1 2", "--1", "1e", "\r", "\t8", "4\0", "True", " NA "]),
+                     "0x1A", "nan(1)", "1d5", "١", '"7"', "a", "''", "1 2", "--1", "1e", "\r", "\t8", "4\0", "True",
+                     " NA "]),
 )  # fmt: skip
 
 

@@ -17,7 +17,6 @@ from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.cost.model import Machine
 
 PROCESSES = (1, 2, 3, 5, 8)
-ALL = tuple(ba.linalg.FUNCTIONS)
 
 
 def forget() -> None:
@@ -382,8 +381,8 @@ def test_a_small_matrix_solves_many_columns_where_they_are() -> None:
     def main(proc: Any) -> Any:
         x, y = ba.asarray(a), ba.asarray(b, grid=(1, 4))
         before = proc.superstep
-        monkey = linalg._solve_columns(x, y)
-        return proc.superstep - before, monkey.layout.grid, monkey.compute()
+        solved = linalg._solve_columns(x, y)
+        return proc.superstep - before, solved.layout.grid, solved.compute()
 
     steps, grid, found = same_everywhere(main, 4)
     assert (steps, grid) == (0, (1, 4))
@@ -491,7 +490,7 @@ def test_what_has_no_distributed_form_is_refused_or_names_its_price(
             ba.linalg.eigh(ba.eye(8))
             return
         with pytest.warns(
-            GatherWarning, match=r"eigh of shape \(8, 8\) brings 0.000512 MB to each of 2 processes"
+            GatherWarning, match=r"eigh of shape \(8, 8\) takes 0.000512 MB on each of 2 processes"
         ) as told:
             ba.linalg.eigh(ba.eye(8))
         assert told[0].filename == __file__

@@ -476,13 +476,13 @@ def reductions() -> list[Case]:
 def manipulations() -> list[Case]:
     x, y, line, one = (values(np.int64, shape, k) for k, shape in enumerate([(2, 3), (4, 3), (5,), ()]))
     empty, cube = np.zeros((0, 3)), np.arange(24.0).reshape(2, 3, 4)
-    small = values(np.float32, (2, 3))
+    small, narrow = values(np.float32, (2, 3)), values(np.int8, (2, 3), 1)
     found: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = [
         ("broadcast_arrays", lambda xp, a, b: xp.broadcast_arrays(a, b), (x, np.arange(3))),
         ("broadcast_to", lambda xp, a: xp.broadcast_to(a, (4, 2, 3)), (x,)),
         ("broadcast_to number", lambda xp, a: xp.broadcast_to(a, (2, 3)), (one,)),
         ("concat", lambda xp, a, b: xp.concat([a, b]), (x, y)),
-        ("concat axis", lambda xp, a, b: xp.concat([a, b], axis=1), (x, small)),
+        ("concat axis", lambda xp, a, b: xp.concat([a, b], axis=1), (x, narrow)),
         ("concat flat", lambda xp, a, b: xp.concat((a, b), axis=None), (x, line)),
         ("concat empty", lambda xp, a, b: xp.concat([a, b]), (empty, np.ones((1, 3)))),
         ("expand_dims", lambda xp, a: xp.expand_dims(a, axis=-2), (x,)),
@@ -503,7 +503,7 @@ def manipulations() -> list[Case]:
         ("roll", lambda xp, a: xp.roll(a, 2), (x,)),
         ("roll axis", lambda xp, a: xp.roll(a, (1, -4), axis=(0, 1)), (x,)),
         ("squeeze", lambda xp, a: xp.squeeze(a, axis=(0, 2)), (np.ones((1, 4, 1, 2)),)),
-        ("stack", lambda xp, a, b: xp.stack([a, b], axis=-1), (x, small)),
+        ("stack", lambda xp, a, b: xp.stack([a, b], axis=-1), (x, narrow)),
         ("tile", lambda xp, a: xp.tile(a, (2, 1, 3)), (x,)),
         ("tile few", lambda xp, a: xp.tile(a, (2,)), (x,)),
         ("unstack", lambda xp, a: xp.unstack(a, axis=1), (cube,)),
@@ -511,7 +511,7 @@ def manipulations() -> list[Case]:
         ("triu", lambda xp, a: xp.triu(a, k=1), (cube,)),
         ("meshgrid", lambda xp, a, b: xp.meshgrid(a, b), (line, np.arange(3))),
         ("meshgrid ij", lambda xp, a, b: xp.meshgrid(a, b, indexing="ij"), (line, np.arange(3))),
-        ("where", lambda xp, a, b: xp.where(a > 0, a, b), (x, small)),
+        ("where", lambda xp, a, b: xp.where(a > 0, a, b), (x, narrow)),
         ("where number", lambda xp, a: xp.where(a > 0, a, xp.asarray(7, dtype=xp.int8)), (x,)),
         ("clip", lambda xp, a: xp.clip(a, -1, 2), (x,)),
         ("clip below", lambda xp, a: xp.clip(a, min=0.5), (small,)),
@@ -539,7 +539,7 @@ def manipulations() -> list[Case]:
         ("tensordot", lambda xp, a, b: xp.tensordot(a, b, axes=((1,), (1,))), (x, y)),
         ("tensordot 0", lambda xp, a, b: xp.tensordot(a, b, axes=0), (line, x)),
         ("vecdot", lambda xp, a, b: xp.vecdot(a, b), (x, np.arange(3))),
-        ("vecdot complex", lambda xp, a, b: xp.vecdot(a, b, axis=0),
+        ("vecdot complex", lambda xp, a, b: xp.vecdot(a, b, axis=-2),
          (values(np.complex128, (2, 3), special=False), values(np.complex128, (2, 3), 1, special=False))),
         ("getitem", lambda xp, a: (a[1, ...], a[::-1, 1:, ...], a[:, None, ..., 0], a[-1, -1, -1]), (cube,)),
         ("getitem none", lambda xp, a: (a[...], a[None]), (one,)),

@@ -1,0 +1,249 @@
+"""Plans are data, made from coordinates alone, and say beforehand what running them takes."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays import study
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.graph import leaf
+from bsp.arrays.layout import asked
+from bsp.arrays.planner import Planner
+
+
+class Untouchable(dict):  # type: ignore[type-arg]
+    """Blocks that must not be looked at."""
+
+    def __getitem__(self, key: Any) -> Any:
+        raise AssertionError(f"block {key} was touched")
+
+
+def dealt(shape: tuple[int, ...], p: int, grid: tuple[int, ...]) -> Array:
+    return wrap(leaf(shape, np.dtype(float), asked(shape, p, grid, None), Untouchable()))
+
+
+def expressions(p: int) -> dict[str, Array]:
+    x, y = dealt((1 << 20, 64), p, (p, 1)), dealt((1 << 20, 64), p, (p, 1))
+    a, b = dealt((4096, 4096), p, (2, p)), dealt((4096, 4096), p, (p, 2))
+    return {
+        "map": ba.sqrt(x * x + y * y),
+        "gram": x.T @ y,
+        "square": a @ b,
+        "slices": a[1:, ::-2] - a[:-1, 1::2],
+        "reshape": ba.reshape(a, (1 << 12, 64, 64)),
+        "concat": ba.concat([a, b], axis=1),
+        "scan": ba.cumsum(a, axis=0),
+        "moments": ba.std(x, axis=0),
+        "three": ba.einsum("ij,jk,kl->il", a, b, a),
+    }
+
+
+@pytest.mark.parametrize("name", list(expressions(1)))
+@pytest.mark.parametrize("schedule", study.SCHEDULES)
+def test_planning_touches_no_block(name: str, schedule: str) -> None:
+    plan = study.planned([expressions(12)[name]], 12, schedule)
+    assert plan.boundaries >= 1
+    assert "superstep" in plan.explain()
+
+
+@pytest.mark.parametrize("p", [2, 3, 5, 7, 8, 12])
+def test_a_product_keeps_all_processes_busy(p: int) -> None:
+    for a, b in (((600, 500), (500, 400)), ((100_000, 8), (8, 8)), ((50, 90_000), (90_000, 60))):
+        x, y = dealt(a, p, (1, 1)), dealt(b, p, (1, 1))
+        (stage,) = [each for each in study.planned([x @ y], p, "patterns").stages if hasattr(each.kernel, "factors")]
+        held = stage.tasks.held(p)
+        assert held.min() > 0
+        assert held.max() <= 1.5 * held.mean()
+
+
+def test_a_square_product_on_a_square_grid_moves_what_summa_moves() -> None:
+    n, p, side = 256, 16, 4
+    machine = bsp.Machine(p=p, g=100.0, o=0.0, L=1e3)
+    a, b = dealt((n, n), p, (side, side)), dealt((n, n), p, (side, side))
+    plan = study.planned([a @ b], p, "patterns", machine)
+    assert plan.words == 2 * n * n // side - 2 * n * n // p
+    assert plan.boundaries == 1
+
+
+def test_a_tall_product_sums_where_the_large_operand_lives() -> None:
+    p, d = 8, 16
+    x = dealt((1 << 18, d), p, (p, 1))
+    plan = study.planned([x.T @ x], p, "patterns")
+    assert [stage.pattern for stage in plan.stages][0] == "partial reduce"
+    assert plan.supersteps[0].h <= (p - 1) * d * d
+    assert not any(fetch.ref.value.leaf >= 0 and fetch.moves for fetch in plan.fetches)
+
+
+def test_transposes_slices_and_chains_disappear_into_one_stage() -> None:
+    x = dealt((1000, 30), 4, (4, 1))
+    plan = study.planned([((x.T * 2 + 1)[3:5] ** 2).sum(axis=0)], 4, "patterns")
+    assert len(plan.stages) == 1
+    assert plan.words == 0
+
+
+def test_what_two_stages_need_is_computed_once() -> None:
+    x = dealt((1000, 30), 4, (4, 1))
+    mu = 1 / (1 + ba.exp(x @ dealt((30,), 4, (1,))))
+    plan = study.planned([x.T @ (mu - 1), x.T @ ((mu * (1 - mu))[:, None] * x)], 4, "patterns")
+    exponentials = [
+        stage for stage in plan.stages for step in getattr(getattr(stage.kernel, "program", None), "code", ())
+        if step.op.name == "exp"
+    ]  # fmt: skip
+    assert len(exponentials) == 1
+
+
+@pytest.mark.parametrize("name", ["X @ Y.T", "Newton step", "MTTKRP ijk,if,jf->kf"])
+def test_patterns_move_and_hold_no_more_than_the_other_schedules(name: str) -> None:
+    (case,) = [case for case in study._cases() if case.name == name]
+    counts = {schedule: study.counted(study.planned(case.build(64), 64, schedule)) for schedule in study.SCHEDULES}
+    for other in ("round-robin", "lshs"):
+        assert counts["patterns"].into <= counts[other].into
+        assert counts["patterns"].memory <= counts[other].memory
+
+
+def test_a_newton_step_beats_what_nums_reports() -> None:
+    (case,) = [case for case in study._cases() if case.name == "Newton step"]
+    robin, ours = (study.counted(study.planned(case.build(512), 512, way)) for way in ("round-robin", "patterns"))
+    assert robin.into >= 2 * ours.into  # NumS, section 5: two times less network,
+    assert robin.memory >= 4 * ours.memory  # and four times less memory
+
+
+def test_the_document_of_the_study_is_what_the_study_gives() -> None:
+    import pathlib
+
+    document = pathlib.Path(__file__).parents[2] / "docs" / "arrays-study.md"
+    assert document.read_text() == study.HEAD + study.table() + "\n"
+
+
+def test_the_second_round_of_a_loop_plans_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[int] = []
+    plan = Planner.plan
+    monkeypatch.setattr(Planner, "plan", lambda self, gather: plans.append(1) or plan(self, gather))
+
+    def main(proc: bsp.Process) -> int:
+        x = ba.from_function(lambda i, j: i + j, (40_000, 3), dtype=float)
+        w = ba.zeros(3)
+        before = 0
+        for k in range(5):
+            if k == 2:
+                before = len(plans)
+            gradient = x.T @ (x @ w - 1.0 * k) * 1e-9
+            w = w - (0.5 / (k + 1)) * gradient
+            float(ba.sum(w * w))
+        return len(plans) - before
+
+    assert bsp.run(main, nprocs=1) == [0]
+    assert bsp.run(main, nprocs=3) == [0, 0, 0]
+
+
+def test_what_a_loop_carries_on_is_computed_at_most_twice() -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        x, depth = ba.ones(5), []
+        total = x
+        for _ in range(6):
+            total = total * 1.5 + x
+            depth.append(len((total + 0).plan().stages[0].kernel.program.code))
+            float(total[0])
+        return depth
+
+    (depth,) = bsp.run(main, nprocs=1)
+    assert max(depth) <= 2 * 2 + 1
+
+
+def test_panels_trade_supersteps_for_memory_and_move_the_same_words() -> None:
+    data = np.random.default_rng(0).normal(size=(96, 96))
+
+    def main(proc: bsp.Process) -> None:
+        a = ba.asarray(data, grid=(2, 2))
+        free = (a @ a).plan()
+        with ba.options(memory=0.6 * free.peak_bytes):
+            plan = (a @ a).plan()
+            product = (a @ a).persist()
+        assert plan.boundaries > free.boundaries
+        assert plan.peak_bytes <= 0.6 * free.peak_bytes
+        assert plan.words == free.words
+        np.testing.assert_allclose(product.compute(), data @ data, rtol=0, atol=1e-12 * 96)
+
+    bsp.run(main, nprocs=4)
+
+
+def test_a_plan_that_is_too_large_is_refused_before_anything_runs() -> None:
+    def main(proc: bsp.Process) -> tuple[str, int]:
+        a = ba.ones((300, 300), grid=(2, 2))
+        before = proc.superstep
+        with ba.options(memory=3e5), pytest.raises(ba.PlanTooLarge) as refused:
+            a.compute()
+        return str(refused.value), proc.superstep - before
+
+    found = bsp.run(main, nprocs=4)
+    assert len(set(found)) == 1
+    text, supersteps = found[0]
+    assert supersteps == 0
+    assert text.startswith("x0 needs ")
+    assert "on process " in text
+    assert "limit 300 KB; largest term: " in text
+    assert text.endswith("persist() leaves it dealt")
+
+
+def test_explain_says_what_who_and_how_much() -> None:
+    def main(proc: bsp.Process) -> str:
+        x = ba.ones((30_000, 8))
+        return (x.T @ x).explain()
+
+    (text, *rest) = bsp.run(main, nprocs=3)
+    assert all(other == text for other in rest)
+    assert text.splitlines() == [
+        "superstep 1  partial reduce        partial x0.T @ x0                         on 1x3x1     1.3e+06 flops",
+        "superstep 1  total exchange        v0                                        h = 128 words, 2 pieces",
+        "superstep 2  merge                 merged x0.T @ x0                          on all       1.9e+02 flops",
+        text.splitlines()[-1],
+    ]
+    assert text.splitlines()[-1].startswith("1 supersteps, 128 words, 1.28e+06 flops, peak ")
+
+
+OPERATIONS = {
+    "chain": lambda x: ba.sqrt(x * x + 1) * 3 - x,
+    "sum": lambda x: ba.sum(ba.exp(x) * x),
+    "columns": lambda x: ba.std(x, axis=0),
+    "rows": lambda x: ba.max(x, axis=1),
+    "gram": lambda x: x.T @ x,
+    "transposed": lambda x: (x.T + 1) * 2,
+    "slices": lambda x: x[1:] - x[:-1],
+    "reshape": lambda x: ba.reshape(x, (50, -1)),
+    "concat": lambda x: ba.concat([x, x], axis=1),
+    "rechunk": lambda x: ba.rechunk(x, grid=(1, 4)),
+    "scan": lambda x: ba.cumsum(x, axis=0),
+    "argmax": lambda x: ba.argmax(x, axis=0),
+    "weighted gram": lambda x: x.T @ (x * x[:, :1]),
+}
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("name", list(OPERATIONS))
+def test_peak_bytes_are_not_below_what_is_used(name: str, p: int) -> None:
+    planned: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(lambda i, j: np.sin(i * 7.0 + j), (20_000, 16))
+        found = OPERATIONS[name](x)
+        planned.append(int(found.plan().peaks.sum()))
+        proc.sync()
+        if proc.pid == 0 and tracemalloc.is_tracing():
+            tracemalloc.reset_peak()  # what making x took is no part of the plan
+        proc.sync()
+        found.persist()
+
+    bsp.run(main, nprocs=p)  # once, so that modules are there and code is warm
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=p)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert planned[-1] >= most - (256 << 10)  # Python's own objects
