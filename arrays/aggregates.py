@@ -14,12 +14,16 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.graph import DType
+from bsp.arrays.programs import PIECE
 
 Axes = tuple[int, ...]
 
 
 class Aggregate:
     """A reduction by a ufunc: what `fold`, `merge` and `finish` do is its reduce."""
+
+    piece = PIECE  # elements that are folded at once
+    plain = True  # whether a fold is the ufunc's reduce and no more
 
     def __init__(self, name: str, ufunc: np.ufunc, identity: Any, result: Callable[[DType], DType]) -> None:
         self.name = name
@@ -77,6 +81,8 @@ def _boolean(dtype: DType) -> DType:
 class Extreme(Aggregate):
     """argmin and argmax: the extreme value and the position, in C order of the axes, of its first occurrence."""
 
+    plain = False
+
     def __init__(self, name: str, find: Callable[..., Any], better: np.ufunc) -> None:
         super().__init__(name, better, None, lambda dtype: np.dtype(np.intp))
         self._find = find
@@ -130,6 +136,10 @@ class Extreme(Aggregate):
 
 class Moments(Aggregate):
     """Variance in one pass: means and sums of squared deviations, merged as Chan, Golub and LeVeque do (1979)."""
+
+    plain = False
+
+    piece = 4 * PIECE  # merging takes a dozen calls, so there are fewer and longer pieces
 
     def __init__(self, correction: float, root: bool) -> None:
         super().__init__(f"{'std' if root else 'var'}({correction:g})", np.add, None, self._result)
@@ -198,6 +208,20 @@ class Moments(Aggregate):
             return np.sqrt(found) if self._root else found
 
 
+class Unfinished(Aggregate):
+    """An aggregate whose partial result is the result: several are finished from one, each in its way."""
+
+    plain = False
+
+    def __init__(self, of: Aggregate) -> None:
+        super().__init__("moments", of.ufunc, of.identity, of.partial)
+        self.piece = of.piece
+        self.partial = of.partial  # type: ignore[method-assign]
+        self.fold = of.fold  # type: ignore[method-assign]
+        self.into = of.into  # type: ignore[method-assign]
+        self.merge = of.merge  # type: ignore[method-assign]
+
+
 class Mean(Aggregate):
     """A sum, divided at the end."""
 
@@ -224,6 +248,12 @@ ANY = Aggregate("any", np.logical_or, False, _boolean)
 ARGMIN = Extreme("argmin", np.argmin, np.less)
 ARGMAX = Extreme("argmax", np.argmax, np.greater)
 MEAN = Mean()
+MOMENTS = Unfinished(Moments(0.0, False))
+
+
+def finished(how: Aggregate, partial: np.ndarray, count: int) -> np.ndarray:
+    """A mean, a variance or its root from moments."""
+    return partial["mean"] if how is MEAN else how.finish(partial, count)
 
 _moments: dict[tuple[float, bool], Moments] = {}
 

@@ -55,7 +55,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     here = world()
     array = asarray(x)
     if array.ndim != 1:
-        raise ValueError("object too deep for desired array" if array.ndim else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array" if array.ndim else "object of too small depth for desired array"
+        )
     if not np.can_cast(array.dtype, np.int64, "safe"):
         raise TypeError(f"Cannot cast array data from {array.dtype!r} to dtype('int64') according to the rule 'safe'")
     if minlength < 0:
@@ -74,7 +76,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     if min(low for low, _ in told) < 0:
         raise ValueError("'list' argument must have no negative elements")
     length = max(int(minlength), 1 + max(high for _, high in told))
-    counts = np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
+    counts = (
+        np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
+    )
     return _added(here, counts)
 
 
@@ -86,7 +90,11 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
                 own = own.astype(np.uint8)
             told = here.private.allgather((own.min(), own.max()) if own.size else None)
             found = [each for each in told if each is not None]
-            ends = [np.minimum.reduce([low for low, _ in found]), np.maximum.reduce([high for _, high in found])] if found else []
+            ends = (
+                [np.minimum.reduce([low for low, _ in found]), np.maximum.reduce([high for _, high in found])]
+                if found
+                else []
+            )
             sample = np.array(ends, own.dtype)
             edges = np.histogram_bin_edges(sample, bins)
             return edges, (bins, (sample[0], sample[1]) if found else (0, 1))

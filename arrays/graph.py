@@ -229,8 +229,9 @@ class Graph(NamedTuple):
     """What an evaluation is of: nodes, arguments before users, and the key that equal structures share."""
 
     nodes: list[Node]
-    index: dict[Node, int]
+    index: dict[Node, int]  # of every node below the roots; equal ones have one position
     roots: tuple[int, ...]  # what is asked for, and what is kept besides
+    given: tuple[Node, ...]  # the roots themselves
     asked: int  # how many of the roots were asked for
     leaves: list[Node]
     params: list[Any]
@@ -238,7 +239,7 @@ class Graph(NamedTuple):
 
 
 def capture(roots: Sequence[Node]) -> Graph:
-    """The graph below some nodes.
+    """The graph below some nodes; what is computed twice alike is one node.
 
     A node that was computed before, on the way to something else, and is needed again for something new becomes
     a root too: what a loop carries on from round to round is computed at most twice.
@@ -248,6 +249,7 @@ def capture(roots: Sequence[Node]) -> Graph:
     leaves: list[Node] = []
     params: list[Any] = []
     key: list[Any] = []
+    known: dict[Any, int] = {}
     kept: dict[Node, None] = {}
     stack: list[Any] = list(reversed(roots))
     while stack:
@@ -272,9 +274,15 @@ def capture(roots: Sequence[Node]) -> Graph:
                 for arg in args:
                     if arg.computed and arg.op is not LEAF:
                         kept[arg] = None
-            key.append((op, node.kind, *[index[arg] for arg in args]))
+            own = (op, node.kind, *[index[arg] for arg in args])
+            position = known.setdefault(own, len(nodes))
+            if position < len(nodes):
+                index[node] = position
+                continue
+            key.append(own)
         index[node] = len(nodes)
         nodes.append(node)
     asked = tuple(index[root] for root in roots)
-    extra = tuple(index[node] for node in kept if index[node] not in asked)
-    return Graph(nodes, index, asked + extra, len(asked), leaves, params, (asked, extra, *key))
+    extra = {index[node]: node for node in kept if index[node] not in asked}
+    every = asked + tuple(extra)
+    return Graph(nodes, index, every, (*roots, *extra.values()), len(asked), leaves, params, (every, len(asked), *key))

@@ -15,6 +15,7 @@ from bsp.arrays import elementwise as ew
 from bsp.arrays.graph import Access, Node
 from bsp.arrays.layout import Shape
 from bsp.errors import ShapeError
+from bsp.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
@@ -45,7 +46,7 @@ def is_advanced(parts: tuple[Any, ...]) -> bool:
     for each in parts:
         if isinstance(each, (list, np.ndarray)) or isinstance(each, (bool, np.bool_)):
             return not (isinstance(each, np.ndarray) and each.ndim == 0 and each.dtype.kind in "iu")
-        if isinstance(each, Array):
+        if isinstance(each, Array) or is_abstract(each):
             return True
     return False
 

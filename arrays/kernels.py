@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from bsp.arrays.aggregates import Aggregate
+from bsp.arrays.aggregates import Aggregate, finished
 from bsp.arrays.graph import Blocks, DType
 from bsp.arrays.layout import Layout, Shape
 from bsp.arrays.programs import PIECE, Program, flattened, part, pieces_of
@@ -96,7 +96,7 @@ class Map:
             out = room.empty(shape, self.dtype)
             charge("elementwise", out.size * len(program.code), [*task.regions, out])
             return out
-        out = np.empty(shape, self.dtype)
+        out = room.empty(shape, self.dtype)
         if out.size <= PIECE:
             program.run(arrays, params, out, program.scratch(out.size))
             return out
@@ -138,7 +138,7 @@ class Fold:
     def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes besides regions and results, at most: buffers, and what a fold makes of a piece."""
         sizes = sum(dtype.itemsize for dtype in self.program.buffers)
-        return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, PIECE) + (1 << 14)
+        return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, self.how.piece) + (1 << 14)
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """Partial results of all tasks, those for one block merged."""
@@ -185,17 +185,18 @@ class Fold:
             return room.empty(kept_shape, partial)
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            if type(self.how).fold is Aggregate.fold or prod(shape) <= PIECE:
+            if self.how.plain or prod(shape) <= self.how.piece:
                 return self.how.fold(np.broadcast_to(values, shape), over, place).reshape(kept_shape)
             arrays = [np.broadcast_to(values, shape)]
-        flat = flattened(arrays, shape) if len(over) == len(shape) and type(self.how).fold is Aggregate.fold else None
+        flat = flattened(arrays, shape) if len(over) == len(shape) and self.how.plain else None
         if flat is not None:
             return self._folded_flat(flat, params, prod(shape)).reshape(kept_shape)
         total = np.empty(kept_shape, partial)
         done: dict[Any, int] = {}
-        scratch = program.scratch(PIECE)
-        buffer = np.empty(PIECE if not program.plain else 0, self.dtype)
-        for box in pieces_of(shape, PIECE):
+        most = self.how.piece
+        scratch = program.scratch(most)
+        buffer = np.empty(most if not program.plain else 0, self.dtype)
+        for box in pieces_of(shape, most):
             inputs = [part(x, box) for x in arrays]
             lengths = tuple(len(range(*at.indices(length))) for at, length in zip(box, shape, strict=True))
             if program.plain:
@@ -278,6 +279,32 @@ class Merge:
                     total = self.how.finish(total, self.count).astype(self.final, copy=False)
                 total = np.asarray(total).reshape(shape)
             found[where] = total if self.final is not None else total[..., None]
+        return found
+
+
+class Finish:
+    """Results from moments that several have in common."""
+
+    def __init__(self, how: Aggregate, count: int, dtype: DType) -> None:
+        self.how, self.count, self.dtype = how, count, dtype
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Two a point."""
+        return 2 * points
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes at most."""
+        return 32 * points + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        for task in tasks:
+            (partial,) = task.regions
+            if room.abstract:
+                found[task.at] = room.empty(task.shape, self.dtype)
+            else:
+                found[task.at] = np.asarray(finished(self.how, partial, self.count)).astype(self.dtype, copy=False)
         return found
 
 

@@ -136,8 +136,8 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
     if size * array.itemsize > SILENT_BYTES and world().pid == 0:
         line = user_line()
         text = (
-            f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, which all do "
-            f"the same work; {advice}"
+            f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, "
+            f"which all do the same work; {advice}"
         )
         warnings.warn_explicit(text, GatherWarning, *(line if line else ("<program>", 0)))
     return _values(array)
@@ -766,8 +766,8 @@ def outer(x1: Any, x2: Any, /) -> Array:
     a, b = asarray(x1), asarray(x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(f"outer: input arrays must be one-dimensional, not {a.ndim} and {b.ndim}-dimensional")
-    columns: Array = a[:, None]
-    return columns * b[None, :]
+    found: Array = a[:, None] * b[None, :]
+    return found
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:

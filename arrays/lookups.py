@@ -7,6 +7,7 @@ request: owners compute who wants what, one superstep.  Positions that are dealt
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -23,11 +24,11 @@ from bsp.arrays.world import World, world
 
 
 class Slice(NamedTuple):
-    """An axis that is sliced: position start + step·k for k < count; step is positive."""
+    """An axis that is sliced: position start + step·k for k < size; step is positive."""
 
     start: int
     step: int
-    count: int
+    size: int
 
 
 class Lookup(NamedTuple):
@@ -40,7 +41,7 @@ class Lookup(NamedTuple):
     @property
     def rest(self) -> Shape:
         """Lengths of the sliced axes."""
-        return tuple(each.count for _, each in self.slices)
+        return tuple(each.size for _, each in self.slices)
 
 
 class BadPosition(NamedTuple):
@@ -98,7 +99,8 @@ class Owners:
     def inside(self, at: Shape, positions: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Positions counted from the start of a block."""
         return [
-            each - int(axis.bounds[at[place]]) for axis, place, each in zip(self.axes, self.places, positions, strict=True)
+            each - int(axis.bounds[at[place]])
+            for axis, place, each in zip(self.axes, self.places, positions, strict=True)
         ]
 
 
@@ -107,7 +109,7 @@ def _sliced(axis: Axis, part: int, each: Slice) -> tuple[int, int]:
     low, high = int(axis.bounds[part]), int(axis.bounds[part + 1])
     first = -((each.start - low) // each.step)
     last = -((each.start - high) // each.step)
-    return min(max(first, 0), each.count), min(max(last, 0), each.count)
+    return min(max(first, 0), each.size), min(max(last, 0), each.size)
 
 
 def _local(axis: Axis, part: int, each: Slice, low: int, high: int) -> slice:
@@ -155,7 +157,8 @@ def _taken(block: Any, what: Lookup, inside: Sequence[np.ndarray], local: tuple[
 def _outer_axes(shape: Shape, deal: int, stride: int) -> tuple[Axis, ...]:
     """Axes cut into C-order ranges, dealt to `deal` processes `stride` apart."""
     return tuple(
-        Axis(axis.length, axis.parts, axis.deal, axis.stride * stride, axis.cuts) for axis in contiguous(shape, deal).axes
+        Axis(axis.length, axis.parts, axis.deal, axis.stride * stride, axis.cuts)
+        for axis in contiguous(shape, deal).axes
     )
 
 
@@ -167,12 +170,12 @@ def _target(source: Layout, what: Lookup, nprocs: int) -> tuple[Layout, bool]:
     kept = source.table is None and all(
         axis.deal == 1 or each == Slice(0, 1, axis.length) for axis, (_, each) in zip(rest, what.slices, strict=True)
     )
-    rest = [axis if axis.deal > 1 else Axis(each.count) for axis, (_, each) in zip(rest, what.slices, strict=True)]
+    rest = [axis if axis.deal > 1 else Axis(each.size) for axis, (_, each) in zip(rest, what.slices, strict=True)]
     if kept and not dealt and any(axis.deal > 1 for axis in rest):
         return layout_of(tuple(Axis(length) for length in what.outer) + tuple(rest)), True
     if prod(shape) <= REPLICATED_SIZE:
         return replicated(shape), False
-    nested = all(a.stride == b.stride * b.deal for a, b in zip(dealt[:-1], dealt[1:], strict=True))
+    nested = all(a.stride == b.stride * b.deal for a, b in itertools.pairwise(dealt))
     if kept and dealt and nested and len(dealt) == sum(source.axes[axis].deal > 1 for axis in what.places):
         deal = prod(axis.deal for axis in dealt)
         if deal * prod(axis.deal for axis in rest) * 2 > nprocs and prod(what.outer) >= deal:
@@ -192,7 +195,9 @@ class _Wanted(NamedTuple):
     box: tuple[tuple[int, int], ...]
 
 
-def _wanted(target: Layout, what: Lookup, positions: Sequence[np.ndarray], codes: np.ndarray, nprocs: int) -> list[_Wanted]:
+def _wanted(
+    target: Layout, what: Lookup, positions: Sequence[np.ndarray], codes: np.ndarray, nprocs: int
+) -> list[_Wanted]:
     free = len(what.outer)
     found = []
     for at in np.ndindex(*target.grid):
@@ -246,7 +251,9 @@ def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array
             rows = np.flatnonzero(each.codes == owners.code(at))
             if piece.empty or not rows.size:
                 continue
-            values = _taken(node.value[at], what, owners.inside(at, [chosen[rows] for chosen in each.chosen]), piece.local)
+            values = _taken(
+                node.value[at], what, owners.inside(at, [chosen[rows] for chosen in each.chosen]), piece.local
+            )
             for pid in each.pids:
                 if pid != here.pid:
                     out.append((pid, values))
@@ -296,9 +303,9 @@ def dealt_positions(nodes: Sequence[Node], what: Lookup, lengths: Sequence[int])
     """Arrays of positions, broadcast to one shape and laid alike; checked here, told to nobody yet."""
     here = world()
     nodes = computed(*nodes)
-    first = max((node for node in nodes if not layout_at(node).replicated), key=lambda node: node.kind.size)
-    layout = layout_at(first)
-    if first.kind.shape != what.outer or layout.table is not None:
+    dealt = [node for node in nodes if not layout_at(node).replicated and node.kind.shape == what.outer]
+    layout = layout_at(dealt[0]) if dealt else automatic(what.outer, here.nprocs, False)
+    if layout.table is not None:
         layout = automatic(what.outer, here.nprocs, False)
     laid = computed(*[
         node if layout_at(node) is layout else build.relaid(build.broadcast(node, what.outer), layout) for node in nodes
@@ -356,8 +363,10 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
         told = here.private.allgather(asked.bad)
         refused([each for each in told if each is not None], what, lengths)
         (block,) = node.value.values()
-        local = tuple(slice(each.start, each.start + each.step * (each.count - 1) + 1, each.step) if each.count else slice(0, 0)
-                      for _, each in what.slices)  # fmt: skip
+        local = tuple(
+            slice(each.start, each.start + each.step * (each.size - 1) + 1, each.step) if each.size else slice(0, 0)
+            for _, each in what.slices
+        )
         blocks = {(*at, *[0] * len(what.rest)): _whole(block, what, chosen, local) for at, chosen in asked.blocks}
         return made_of(shape, dtype, target, blocks)
     if here.abstract:
@@ -379,7 +388,7 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
                 for pid, at in by_code[code]:
                     if _meeting(source, at, what, whole).empty:
                         continue
-                    inside = owners.inside(at, [each[rows] for each in flat])
+                    inside: Any = owners.inside(at, [each[rows] for each in flat])
                     dims = [source.block_shape(at)[place] for place in what.places]
                     sent[pid].append((number, rows, at))
                     here_first = source.mine(pid).index(at)
@@ -465,7 +474,7 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
 
     if layout_at(value).replicated:
         (block,) = value.value.values()
-        own = _rows(block, len(what.outer)) if block.shape == shape else np.broadcast_to(block, shape)
+        own: Any = _rows(block, len(what.outer)) if block.shape == shape else np.broadcast_to(block, shape)
         for at in layout.mine(here.pid):
             rows = np.flatnonzero(codes == owners.code(at))
             piece = _meeting(layout, at, what, whole)
@@ -564,8 +573,8 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node) -> N
                     if piece.empty:
                         continue
                     dims = [layout.block_shape(at)[place] for place in what.places]
-                    inside = np.ravel_multi_index(owners.inside(at, [each[rows] for each in chosen]), dims)
-                    out.append((pid, np.concatenate([[layout.mine(pid).index(at)], inside])))
+                    packed = np.ravel_multi_index(owners.inside(at, [each[rows] for each in chosen]), dims)
+                    out.append((pid, np.concatenate([[layout.mine(pid).index(at)], packed])))
                     if values is not None:
                         out.append((pid, np.ascontiguousarray(values[(rows, *piece.into)]).reshape(-1)))
     arrived = here.exchange("values to positions", out)

@@ -8,6 +8,7 @@ place.  Where fragments would be so many that their counts outweigh the data, th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from math import prod
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ from bsp.arrays.graph import Access, Blocks, DType, Node
 from bsp.arrays.layout import Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.procedures import (
     computed,
-    counts_told,
     evened,
     flattened,
     known,
@@ -43,9 +43,7 @@ def mask_node(mask: Any) -> Node:
 def checked_mask(shape: Shape, mask: Shape) -> None:
     """NumPy's refusals of a mask that does not fit."""
     if len(mask) > len(shape):
-        raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {len(mask)} were indexed"
-        )
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(mask)} were indexed")
     for axis, (length, other) in enumerate(zip(shape, mask, strict=False)):
         if length != other:
             raise IndexError(
@@ -74,7 +72,7 @@ def _with_mask(node: Node, mask: Node) -> Located:
         if whole is None:
             (mask,) = computed(build.everywhere(mask))
             whole = known(mask)
-        return Located(layout, node.value, {at: whole for at in node.value}, whole)
+        return Located(layout, node.value, dict.fromkeys(node.value, whole), whole)
     if whole is not None:
         masks = {at: whole[tuple(slice(*span) for span in layout.box(at)[:ndim])] for at in layout.mine(here.pid)}
         return Located(layout, node.value, masks, whole)
@@ -144,7 +142,7 @@ def _fitted(node: Node, mask: Node) -> tuple[Node, Node]:
 
 
 def _fragments(layout: Layout, ndim: int) -> Shape:
-    """How many lines of each axis, and parts of the last cut one: a fragment's elements follow each other in C order."""
+    """How many lines of each axis, and parts of the last cut one: its elements follow each other in C order."""
     cut = [axis for axis in range(ndim) if layout.axes[axis].parts > 1]
     last = cut[-1] if cut else 0
     return (*layout.shape[:last], layout.axes[last].parts) if ndim else (1,)
@@ -176,7 +174,7 @@ def _counts_in_place(here: World, found: Located, ndim: int) -> list[int]:
     axis = found.layout.axes[0]
     bounds = axis.bounds
     if found.known is not None:
-        return [_count(found.known[int(low) : int(high)]) for low, high in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [_count(found.known[int(low) : int(high)]) for low, high in itertools.pairwise(bounds)]
     own = next((_count(mask) for mask in found.masks.values()), 0)
     told = here.private.allgather(own)
     first = found.layout.owner.reshape(axis.parts, -1)[:, 0]
@@ -199,7 +197,7 @@ def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload
     messages = here.private.allgather([own[at] for at in layout.mine(here.pid) if not any(at[ndim:])])
     for pid, sent in enumerate(messages):
         for at, block in zip([at for at in layout.mine(pid) if not any(at[ndim:])], sent, strict=True):
-            where = tuple(slice(*span) for span in layout.box(at)[:last])
+            where: Any = tuple(slice(*span) for span in layout.box(at)[:last])
             counts[(*where, at[last])] = block
     ends = np.cumsum(counts.reshape(-1)).reshape(shape)
     starts = ends - counts
@@ -210,7 +208,7 @@ def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload
 
     def ranks(at: Shape) -> tuple[np.ndarray, np.ndarray]:
         """Of the fragments of a block: the rank of the first element, and how many."""
-        where = (*[slice(*span) for span in layout.box(at)[:last]], at[last])
+        where: Any = (*[slice(*span) for span in layout.box(at)[:last]], at[last])
         return starts[where].reshape(-1), counts[where].reshape(-1)
 
     def shares(at: Shape) -> list[tuple[int, int, int]]:
@@ -222,7 +220,7 @@ def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload
             k = int(np.searchsorted(first, bound, side="right")) - 1
             cuts.append(0 if k < 0 else int(before[k] + min(int(bound) - int(first[k]), int(many[k]))))
         cuts[-1] = int(before[-1])
-        return [(dest, low, high) for dest, (low, high) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)) if high > low]
+        return [(dest, low, high) for dest, (low, high) in enumerate(itertools.pairwise(cuts)) if high > low]
 
     out = []
     for at in layout.mine(here.pid):
@@ -357,21 +355,15 @@ def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -
     length, given = array.shape[place], mask.kind.shape[0]
     if given > length:
         (mask,) = computed(mask)
-        late = positions(wrap(mask))[-1:].compute() if _count_all(mask) else np.zeros(0, int)
-        if late.size and late[-1] >= length:
-            raise IndexError(f"index {int(late[-1])} is out of bounds for axis {place} with size {length}")
+        beyond = positions(wrap(mask)[length:])
+        if beyond.size and not world().abstract:
+            raise IndexError(f"index {length + int(beyond[0])} is out of bounds for axis {place} with size {length}")
         mask = wrap(mask)[:length]._node
     moved = moveaxis(array, place, 0) if place else array
     if given < length:
         moved = moved[:given]
     found = compress_node(build.strong(moved._node), mask)
     return stored(moveaxis(found, 0, place) if place else found, out)
-
-
-def _count_all(mask: Node) -> int:
-    from bsp.arrays.reductions import count_nonzero
-
-    return int(count_nonzero(wrap(mask)))
 
 
 # ------------------------------------------------------------------------------ assignment
@@ -386,6 +378,11 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     shape, ndim, dtype = node.kind.shape, len(mask.kind.shape), node.kind.dtype
     checked_mask(shape, mask.kind.shape)
     trailing = shape[ndim:]
+    if not trailing and len(value.kind.shape) > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+            f"{len(value.kind.shape)} dimensions"
+        )
     if value.kind.weak is int:
         ew.fits(value.value, dtype, "assignment")
     value = build.strong(build.cast(value, dtype))
@@ -406,7 +403,7 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     if not layout.replicated and not _stays(layout, ndim):
         rows = contiguous(shape[:ndim], here.nprocs).axes
         if any(axis.parts > 1 for axis in rows[1:]):
-            rows = (Axis(shape[0], *([max(1, min(here.nprocs, shape[0]))] * 2), 1), *[Axis(each) for each in shape[1:ndim]])
+            rows = (_dealt_to(shape[0], here.nprocs), *[Axis(each) for each in shape[1:ndim]])
         (node,) = computed(build.relaid(node, layout_of(rows + tuple(Axis(length) for length in trailing))))
         layout = layout_at(node)
     found = _with_mask(node, mask)
@@ -417,7 +414,9 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     elif own[0] != cuts[-1]:
         raise ValueError(
             f"NumPy boolean array indexing assignment cannot assign {own[0]} input values to the {cuts[-1]} output "
-            "values where the mask is true" if ndim == len(shape) else _mismatch(own, (cuts[-1], *trailing))
+            "values where the mask is true"
+            if ndim == len(shape)
+            else _mismatch(own, (cuts[-1], *trailing))
         )
     if any(mine not in (1, wanted) for mine, wanted in zip(own[1:], trailing, strict=True)):
         raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
@@ -442,7 +441,10 @@ def _mismatch(value: tuple[Any, ...], wanted: tuple[Any, ...]) -> str:
     def text(shape: tuple[Any, ...]) -> str:
         return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
-    return f"shape mismatch: value array of shape {text(value)} could not be broadcast to indexing result of shape {text(wanted)}"
+    return (
+        f"shape mismatch: value array of shape {text(value)} could not be broadcast to indexing result of shape "
+        f"{text(wanted)}"
+    )
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import contraction, creation, dtypes, fft, interchange, linalg, manipulation, reductions, ufuncs
+from bsp.arrays import counting, quantiles, searching, selecting, sets, sorting
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ufuncs.FUNCTIONS,
@@ -16,6 +17,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **reductions.FUNCTIONS,
     **contraction.FUNCTIONS,
     **dtypes.FUNCTIONS,
+    **selecting.FUNCTIONS,
+    **sorting.FUNCTIONS,
+    **searching.FUNCTIONS,
+    **sets.FUNCTIONS,
+    **counting.FUNCTIONS,
+    **quantiles.FUNCTIONS,
     **interchange.FUNCTIONS,
 }
 

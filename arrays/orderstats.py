@@ -24,7 +24,7 @@ PASSES = 8  # brackets in a pass over unsorted data; with more, sorting first is
 
 
 def _is_nan(value: Any) -> bool:
-    return bool(value != value)  # noqa: PLR0124
+    return bool(value != value)
 
 
 def _same(a: Any, b: Any) -> bool:
@@ -49,11 +49,11 @@ class Counts(NamedTuple):
     upto_high: int
 
 
-def _below(x: np.ndarray, value: Any, out: np.ndarray) -> np.ndarray:
+def _below(x: Any, value: Any, out: Any) -> Any:
     return np.equal(x, x, out=out) if _is_nan(value) else np.less(x, value, out=out)
 
 
-def _upto(x: np.ndarray, value: Any, out: np.ndarray) -> np.ndarray:
+def _upto(x: Any, value: Any, out: Any) -> Any:
     if _is_nan(value):
         out[...] = True
         return out
@@ -71,7 +71,7 @@ class Unsorted:
         """Elements."""
         return self.values.size
 
-    def sample(self, count: int, seed: int) -> np.ndarray:
+    def sample(self, count: int, seed: int) -> Any:
         """One element of each of `count` stretches; the same ones every time."""
         size = self.values.size
         if count >= size:
@@ -147,7 +147,7 @@ class Sorted:
         """Elements."""
         return self.values.size
 
-    def sample(self, count: int, seed: int) -> np.ndarray:
+    def sample(self, count: int, seed: int) -> Any:
         """Elements at regular distances."""
         size = self.values.size
         return self.values if count >= size else self.values[(2 * np.arange(count) + 1) * size // (2 * count)]
@@ -200,7 +200,9 @@ def sample_size(total: int) -> int:
     return max(ALL, int((4.0 * total) ** (2 / 3)))
 
 
-def _told(here: World, text: str, integers: np.ndarray, values: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _told(
+    here: World, text: str, integers: np.ndarray, values: np.ndarray
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Integers and values of each process, to all."""
     out: list[tuple[int, Any]] = []
     for dest in range(here.nprocs):
@@ -237,13 +239,15 @@ def order_statistics(
             taken = [[sample] for sample in samples]
             group_sizes = sizes[:, None]
         else:
-            mine = [group.data.sample(_share(group.data.size, group.data.size * p), here.pid + seed) for group in groups]
-            message = np.array([[group.data.size, len(each)] for group, each in zip(groups, mine, strict=True)], np.int64)
+            mine = [
+                group.data.sample(_share(group.data.size, group.data.size * p), here.pid + seed) for group in groups
+            ]
+            message = np.array(
+                [[group.data.size, len(each)] for group, each in zip(groups, mine, strict=True)], np.int64
+            )
             told, samples = _told(here, "sample", message, np.concatenate(mine))
             group_sizes = np.array([each[:, 0] for each in told])
-            taken = [
-                np.split(sample, np.cumsum(each[:, 1])[:-1]) for each, sample in zip(told, samples, strict=True)
-            ]
+            taken = [np.split(sample, np.cumsum(each[:, 1])[:-1]) for each, sample in zip(told, samples, strict=True)]
         seed += p
         brackets: list[tuple[int, Bracket, list[int], int]] = []  # group, bracket, ranks, limit
         for number, group in enumerate(groups):
@@ -328,7 +332,8 @@ def _round(
         for k, result in zip(of_group, groups[number].data.divided([brackets[k][1] for k in of_group]), strict=True):
             divided[k] = result
     caught = [
-        inside if len(inside) <= limit else empty for (_, inside), (_, _, _, limit) in zip(divided, brackets, strict=True)
+        inside if len(inside) <= limit else empty
+        for (_, inside), (_, _, _, limit) in zip(divided, brackets, strict=True)
     ]
     message = np.array([[*counts, len(inside)] for counts, inside in divided], np.int64)
     told, values = _told(here, "counts and candidates", message, np.concatenate(caught))
@@ -383,4 +388,9 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int) -> 
         np.count_nonzero(np.less(values, values))
         np.count_nonzero(np.less(values, values))
     caught = min(values.shape[0], int(DEVIATIONS * total / np.sqrt(sample_size(total)) / p) * brackets)
-    _told(here, "counts and candidates", here.empty((5 * brackets,), np.dtype(np.int64)), here.empty((caught,), values.dtype))
+    _told(
+        here,
+        "counts and candidates",
+        here.empty((5 * brackets,), np.dtype(np.int64)),
+        here.empty((caught,), values.dtype),
+    )

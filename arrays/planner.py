@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays import layout as layouts
-from bsp.arrays.aggregates import ANY, SUM, Aggregate
+from bsp.arrays.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.elementwise import Elementwise
 from bsp.arrays.graph import (
     LEAF,
@@ -41,7 +41,7 @@ from bsp.arrays.graph import (
     View,
     kind_of,
 )
-from bsp.arrays.kernels import Crossing, Fold, Map, Merge, Product, pairs
+from bsp.arrays.kernels import Crossing, Finish, Fold, Map, Merge, Product, pairs
 from bsp.arrays.layout import (
     Axis,
     Layout,
@@ -131,6 +131,12 @@ class Planner:
         self._fetches: dict[Any, Fetch] = {}
         self._position = dict(graph.index)
         self._params: dict[int, int] = {}
+        self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
+        self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # means and variances of the same
+        for node in graph.nodes:
+            if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
+                key = (graph.index[node.args[0]], node.op.axes)
+                self._of_moments[key] = self._of_moments.get(key, 0) + 1
         self._inline: list[bool] = []
         self._made: list[Value] = []  # of nodes that are none of the graph's
         self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
@@ -294,32 +300,38 @@ class Planner:
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
         (arg,) = node.args
+        text = self.text(i)
+        if op.how is not MEAN and not isinstance(op.how, Moments):
+            return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
+        key = (self.position(arg), op.axes)
+        if self._of_moments.get(key, 0) < 2:
+            return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
+        moments = self._moments.get(key)  # a mean and a deviation of the same: one pass for both
+        if moments is None:
+            moments = self._folded(arg, MOMENTS, op.axes, MOMENTS.partial(arg.kind.dtype), "moments" + text[text.find("(") :])
+            self._moments[key] = moments
+        ref = Ref(moments, identity(len(moments.shape)))
+        spec = Spec(moments.shape, (ref,), tuple(range(len(moments.shape))), (), 2.0, node.kind.dtype.itemsize)
+        count = prod(arg.kind.shape[axis] for axis in op.axes)
+        kernel = Finish(op.how, count, node.kind.dtype)
+        return self.stage(spec, moments.layout, kernel, moments.layout, node.kind.dtype, text, "in place")
+
+    def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: Any, text: str) -> Value:
         extents = arg.kind.shape
         operand = self.operand(arg, identity(len(extents)))
         labels = tuple(range(len(extents)))
-        out = tuple(label for label in labels if label not in op.axes)
+        out = tuple(label for label in labels if label not in over)
         work = self._elementwise * (len(operand.program.code) + 1)
-        spec = Spec(
-            extents, operand.refs, out, op.axes, work, op.how.partial(arg.kind.dtype).itemsize,
-            _joined(operand.refs, out, op.axes),
-        )  # fmt: skip
+        held = how.partial(arg.kind.dtype)
+        spec = Spec(extents, operand.refs, out, over, work, held.itemsize, _sides(operand.refs, out, over))
         tasks, pattern = self.placed(spec)
-        slots = Slots(tasks, out, op.axes)
-        split = slots.labels
-        final = None if split else node.kind.dtype
-        kernel = Fold(
-            operand.program, operand.dtype, [expansion(ref, labels) for ref in operand.refs], op.how, op.axes, tasks,
-            slots, final,
-        )  # fmt: skip
-        held = op.how.partial(arg.kind.dtype)
-        text = self.text(i)
-        value = self.stage(
-            spec, tasks, kernel, slots.layout, final or held,
-            f"partial {text}" if split else text, pattern,
-        )  # fmt: skip
-        if not split:
-            return value
-        return self._combined(value, slots, op.how, op.axes, node.kind.dtype, text)
+        slots = Slots(tasks, out, over)
+        final = None if slots.labels else dtype
+        expand = [expansion(ref, labels) for ref in operand.refs]
+        kernel = Fold(operand.program, operand.dtype, expand, how, over, tasks, slots, final)
+        what = f"partial {text}" if slots.labels else text
+        value = self.stage(spec, tasks, kernel, slots.layout, final or held, what, pattern)
+        return self._combined(value, slots, how, over, dtype, text) if slots.labels else value
 
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
         if len(node.args) == 2:
@@ -869,7 +881,7 @@ def _slot_axis(axes: Sequence[Axis]) -> Axis | None:
     return Axis(slots, slots, slots, axes[-1].stride)
 
 
-def _joined(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _sides(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     """The classes of a reduction that joins as a contraction does, as min(A[i,k] + B[k,j]); () of any other."""
     sides = [set(ref.labels) for ref in refs if ref.labels]
     both = tuple(label for label in out if all(label in side for side in sides))

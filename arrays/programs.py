@@ -16,7 +16,7 @@ import numpy as np
 from bsp.arrays.elementwise import Elementwise
 from bsp.arrays.graph import DType
 
-PIECE = 1 << 14  # elements
+PIECE = 1 << 15  # elements
 Slices = tuple[Any, ...]
 
 

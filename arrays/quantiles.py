@@ -20,7 +20,7 @@ from bsp.arrays.creation import asarray
 from bsp.arrays.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.layout import REPLICATED_SIZE, replicated
 from bsp.arrays.orderstats import CHUNK, PASSES, Sorted, Unsorted, abstract_statistics, order_statistics
-from bsp.arrays.procedures import computed, in_line, known, layout_at, made_of, mine, one_vector, told
+from bsp.arrays.procedures import computed, in_line, known, made_of, mine, one_vector, told
 from bsp.arrays.sorting import INT64, argsort, sorting_positions
 from bsp.arrays.ufuncs import stored
 from bsp.arrays.world import world
@@ -34,7 +34,7 @@ DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
 METHODS = (*CONTINUOUS, *DISCRETE, "averaged_inverted_cdf", "linear", "midpoint")
 
 
-def _discrete(n: int, q: Any, method: str) -> Any:
+def _discrete(n: int, q: Any, method: Any) -> Any:
     """The rank that a method picks."""
     if method == "lower":
         return np.floor((n - 1) * q).astype(np.intp)
@@ -50,7 +50,7 @@ def _discrete(n: int, q: Any, method: str) -> Any:
     return np.maximum(np.where(exact, below, below + 1).astype(np.intp), 0)
 
 
-def _position(n: int, q: Any, method: str) -> Any:
+def _position(n: int, q: Any, method: Any) -> Any:
     """Where a quantile lies among sorted elements, as a fraction."""
     if method == "linear":
         return (n - 1) * q
@@ -65,7 +65,7 @@ def _position(n: int, q: Any, method: str) -> Any:
 class Rule:
     """Which order statistics of n elements quantiles are made of, and how."""
 
-    def __init__(self, q: np.ndarray, weak: bool, method: str) -> None:
+    def __init__(self, q: np.ndarray, weak: bool, method: Any) -> None:
         self.q, self.weak, self.method = q, weak, method
 
     def ranks(self, n: int) -> tuple[np.ndarray, np.ndarray, Any]:
@@ -118,7 +118,9 @@ class _AlongQuantiles:
 
 
 @lru_cache(maxsize=256)
-def _along(what: str, core: int, q: bytes, dtype: DType, shape: tuple[int, ...], weak: bool, method: str) -> _AlongQuantiles:
+def _along(
+    what: str, core: int, q: bytes, dtype: DType, shape: tuple[int, ...], weak: bool, method: str
+) -> _AlongQuantiles:
     axes = tuple(range(-core, 0))
     if what in ("median", "nanmedian"):
         return _AlongQuantiles(what, lambda x: getattr(np, what)(x, axis=axes), 0)
@@ -143,21 +145,25 @@ def _spread(node: Node, axes: Sequence[int], keepdims: bool, leading: int, found
     return build.expanded(found, [leading + axis for axis in axes]) if keepdims and axes else found
 
 
-def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, weak: bool, method: str) -> Array:
+def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, weak: bool, method: Any) -> Array:
     node = build.strong(asarray(x)._node)
     shape, dtype = node.kind.shape, node.kind.dtype
     axes = build.normal_axes(axis, len(shape))
     q = np.asarray(q)
     sample = np.ones(1, dtype)
     medians = what in ("median", "nanmedian")
-    kind = np.asarray(np.median(sample) if medians else np.quantile(sample, q.item() if weak else q, method=method)).dtype
+    kind = np.asarray(
+        np.median(sample) if medians else np.quantile(sample, q.item() if weak else q, method=method)
+    ).dtype
     if len(axes) == len(shape):
         found = _of_all(node, what, q, weak, method, kind)
     else:
         order = [axis for axis in range(len(shape)) if axis not in axes]
         lines = build.permuted(node, (*order, *axes))
         leading = () if medians else q.shape
-        op = interned(Along, _along(what, len(axes), q.tobytes(), q.dtype, q.shape, weak, method), (len(axes),), leading)
+        op = interned(
+            Along, _along(what, len(axes), q.tobytes(), q.dtype, q.shape, weak, method), (len(axes),), leading
+        )
         found = Node(op, (lines,), kind_of((*[shape[axis] for axis in order], *leading), kind))
         kept = len(order)
         found = build.permuted(found, (*range(kept, kept + len(leading)), *range(kept)))
@@ -193,7 +199,6 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
             function = getattr(np, what)
             given = () if shape == () and "median" in what else (q.item() if weak else q,)
             return _result(function(values, *given, **({} if "median" in what else {"method": method})), shape, kind)
-        parts, total = [values.reshape(-1)] if here.pid == 0 else [values.reshape(-1)[:0]], node.kind.size
         kept = values[~np.isnan(values)] if values.dtype.kind == "f" else values
         if not kept.size:
             return _result(np.full(shape, np.nan), shape, kind)
@@ -202,7 +207,6 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
         return _result(function(kept, *given, **({} if "median" in what else {"method": method})), shape, kind)
     values = one_vector(here, mine(node), node.kind.dtype)
     nans = _nan_count(values)
-    parts = []
 
     def ranks(sizes: np.ndarray, extras: np.ndarray) -> list[int]:
         missing = int(extras.sum())
@@ -255,8 +259,8 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = text
     function.__doc__ = (
         f"{text} over `axis` (an integer, several, or all), exactly, by NumPy's `method`s.\n\n"
-        "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about as\n"
-        "    many candidates for each quantile (Floyd and Rivest 1975).  Over some axes: whole lines are brought together."
+        "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
+        "    as many candidates for each quantile (Floyd and Rivest 1975).  Over some axes: whole lines come together."
     )
     return function
 
@@ -272,7 +276,9 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return _reduced(a, axis, keepdims, out, "median", 0.5, True, "linear")
 
 
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
     """The median of what is not NaN.  Cost: as `quantile`."""
     return _reduced(a, axis, keepdims, out, "nanmedian", 0.5, True, "linear")
 
@@ -307,7 +313,7 @@ def _best(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
     if x.dtype.kind == "c":
         return np.sort(sorting_positions(x, largest, True)[:k])
     edge = np.partition(x, x.size - k if largest else k - 1)[x.size - k if largest else k - 1]
-    if edge != edge:  # noqa: PLR0124 - NaN: the greatest
+    if edge != edge:  # NaN: the greatest
         tied = np.flatnonzero(np.isnan(x))
         chosen = np.empty(0, np.intp) if largest else np.flatnonzero(~np.isnan(x))
     else:
@@ -367,11 +373,13 @@ def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Ar
     else:
         values, places = whole, np.arange(shape[0])
     order = sorting_positions(values, largest, True)[:k]
-    made = [made_of((k,), part.dtype, replicated((k,)), {(0,): part}) for part in (values[order], places[order].astype(np.int64))]
+    made = [
+        made_of((k,), part.dtype, replicated((k,)), {(0,): part})
+        for part in (values[order], places[order].astype(np.int64))
+    ]
     return made[0], made[1]
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (quantile, percentile, nanquantile, nanpercentile, median, nanmedian, topk)
+    each.__name__: each for each in (quantile, percentile, nanquantile, nanpercentile, median, nanmedian, topk)
 }

@@ -22,7 +22,7 @@ from bsp.arrays.sorting import INT64
 from bsp.arrays.world import World, world
 
 
-def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) -> Array:
+def searchsorted(x1: Any, x2: Any, /, side: Any = "left", sorter: Any = None) -> Array:
     """For each element of x2, where it would go into the sorted vector x1.
 
     Cost: nothing if every process has x1.  Else with n of x1 and m of x2: one superstep, h = 2m, if every process has
@@ -32,7 +32,9 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     line, values = asarray(x1), asarray(x2)
     if line.ndim != 1:
-        raise ValueError("object too deep for desired array" if line.ndim else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array" if line.ndim else "object of too small depth for desired array"
+        )
     if sorter is not None:
         line = line[asarray(sorter)]
     kind = np.result_type(line.dtype, values.dtype)
@@ -54,13 +56,13 @@ def searchsorted(x1: Any, x2: Any, /, side: str = "left", sorter: Any = None) ->
     return _routed(here, a, b, side)
 
 
-def _found(line: Any, values: Any, side: str) -> Any:
+def _found(line: Any, values: Any, side: Any) -> Any:
     """NumPy's, as an array of the values' shape."""
     found = np.searchsorted(line, values.reshape(-1), side)
     return found.reshape(values.shape)
 
 
-def _routed(here: World, a: Node, b: Node, side: str) -> Array:
+def _routed(here: World, a: Node, b: Node, side: Any) -> Array:
     """Values to the processes whose pieces they fall into: edges of pieces, values, positions."""
     bounds, block = in_line(a)
     layout = layout_at(b)
@@ -100,7 +102,9 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """The bin of each element: searchsorted in rising bins, or from the end of falling ones.  `bins` is small."""
     edges = bins.compute() if isinstance(bins, Array) else np.asarray(bins)
     if edges.ndim != 1:
-        raise ValueError("object too deep for desired array" if edges.ndim else "object of too small depth for desired array")
+        raise ValueError(
+            "object too deep for desired array" if edges.ndim else "object of too small depth for desired array"
+        )
     steps = np.diff(edges)
     if (steps >= 0).all():
         return searchsorted(edges, x, "left" if right else "right")

@@ -75,9 +75,7 @@ def _items(shape: Shape, parts: tuple[Any, ...]) -> list[Item]:
     if sum(each is Ellipsis for each in found) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if used > len(shape):
-        raise IndexError(
-            f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"
-        )
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
     if not any(each is Ellipsis for each in found):
         found.append(Ellipsis)
     items: list[Item] = []
@@ -140,7 +138,8 @@ class _General(NamedTuple):
 
 def _general(node: Node, items: list[Item]) -> _General:
     shape = node.kind.shape
-    axis, flags = 0, []
+    axis = 0
+    flags: list[int] = []
     for item in items:
         if item.kind == "flag":
             flags.append(axis + len(flags))
@@ -196,9 +195,7 @@ def _general(node: Node, items: list[Item]) -> _General:
     if all(isinstance(array, np.ndarray) for array in arrays):
         lengths = [shape[place] for place in places]
         refused(list(bad_positions(arrays, lengths))[:1], what, lengths)
-        arrays = [
-            np.broadcast_to(wrapped(array, length), outer) for array, length in zip(arrays, lengths, strict=True)
-        ]
+        arrays = [np.broadcast_to(wrapped(array, length), outer) for array, length in zip(arrays, lengths, strict=True)]
     else:
         arrays = [build.strong(build.operand(array)) for array in arrays]
     return _General(node, what, arrays, order, tuple(flipped))
@@ -228,17 +225,17 @@ def get(array: Array, parts: tuple[Any, ...]) -> Array:
     items = _items(array.shape, parts)
     k = _only_mask(items)
     if k is not None:
-        index = _masked(array.shape, items, k)
+        masked = _masked(array.shape, items, k)
         ndim = items[k].axes
         base = array
         if any(item.kind != "slice" or item.value != slice(None) for j, item in enumerate(items) if j != k):
-            base = array[index.key]
-        order = [*range(index.first, index.first + ndim)]
+            base = array[masked.key]
+        order = [*range(masked.first, masked.first + ndim)]
         rest = [axis for axis in range(base.ndim) if axis not in order]
         node = build.permuted(build.strong(base._node), (*order, *rest))
-        found = masks.compress_node(node, index.mask)
+        found = masks.compress_node(node, masked.mask)
         back = [*range(1, 1 + len(rest))]
-        back.insert(index.place, 0)
+        back.insert(masked.place, 0)
         return wrap(build.permuted(found._node, back))
     index = _general(build.strong(array._node), items)
     taken = _looked_up(index)
@@ -297,16 +294,22 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
     items = _items(array.shape, parts)
     given = build.operand(value)
     k = _only_mask(items)
-    if k is not None and all(item.kind == "slice" and item.value == slice(None) for j, item in enumerate(items) if j != k):
+    if k is not None and all(
+        item.kind == "slice" and item.value == slice(None) for j, item in enumerate(items) if j != k
+    ):
         ndim = items[k].axes
-        index = _masked(array.shape, items, k)
-        first = index.first
+        masked = _masked(array.shape, items, k)
+        first = masked.first
         if not first:
-            array._node = masks.assigned(build.strong(array._node), index.mask, given)
+            array._node = masks.assigned(build.strong(array._node), masked.mask, given)
             return
         if len(given.kind.shape) <= array.ndim - ndim - first:
-            mask = build.expanded(index.mask, range(ndim, array.ndim - first)) if array.ndim - first > ndim else index.mask
-            masks.checked_mask(array.shape[first:], index.mask.kind.shape)
+            mask = (
+                build.expanded(masked.mask, range(ndim, array.ndim - first))
+                if array.ndim - first > ndim
+                else masked.mask
+            )
+            masks.checked_mask(array.shape[first:], masked.mask.kind.shape)
             array._node = build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node))
             return
     index = _general(build.strong(array._node), items)
@@ -332,6 +335,8 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
 def _valued(given: Node, array: Array) -> Node:
     if given.kind.weak is int:
         ew.fits(given.value, array.dtype, "assignment")
+    if given.kind.weak is not None and not world().abstract:
+        return build.from_whole(np.asarray(given.value).astype(array.dtype))
     return build.strong(build.cast(given, array.dtype))
 
 
@@ -387,7 +392,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, m
     if axis is None:
         array, axis = wrap(flattened(build.strong(array._node))), 0
     place = build.normal_axis(axis, array.ndim)
-    given = indices if isinstance(indices, (Array, np.ndarray)) or is_abstract(indices) else np.asarray(indices)
+    given: Any = indices if isinstance(indices, (Array, np.ndarray)) or is_abstract(indices) else np.asarray(indices)
     if not isinstance(given, Array) and not given.size and given.dtype.kind == "f":
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
@@ -481,7 +486,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
 
 
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """x with the elements of each line at its own positions replaced; x gets another value.  Cost: as take_along_axis."""
+    """x with the elements of each line at its own positions replaced.  Cost: as take_along_axis."""
     if not isinstance(x, Array):
         raise TypeError("put_along_axis changes an array of bsp.arrays")
     if axis is None or x.ndim == 1:

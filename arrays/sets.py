@@ -60,9 +60,7 @@ def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
     new = np.flatnonzero(_changes(values[order], equal_nan))
     if not new.size:
         return Distinct(values, counts, first)
-    return Distinct(
-        values[order][new], np.add.reduceat(counts[order], new), np.minimum.reduceat(first[order], new)
-    )
+    return Distinct(values[order][new], np.add.reduceat(counts[order], new), np.minimum.reduceat(first[order], new))
 
 
 def _by_value(values: np.ndarray, first: np.ndarray) -> np.ndarray:
@@ -169,9 +167,7 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
             out += [(dest, own.distinct.counts), (dest, own.distinct.first)]
     arrived = _by_source(here, here.exchange("distinct elements, or a sample", out))
     if all(int(each[0][0]) for each in arrived):
-        parts = [
-            Distinct(each[1], each[2], each[3]) if details else _bare(each[1]) for each in arrived
-        ]
+        parts = [Distinct(each[1], each[2], each[3]) if details else _bare(each[1]) for each in arrived]
         whole = merged(parts, equal_nan)
         places = _places(whole, own.distinct, equal_nan) if inverse else None
         inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
@@ -188,6 +184,7 @@ def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any
 
 def _finished(node: Node, whole: Distinct, own: _Own, inverses: Blocks, wanted: tuple[bool, bool, bool]) -> Unique:
     """A result that every process knows."""
+
     def all_have(values: np.ndarray) -> Array:
         return made_of(values.shape, values.dtype, replicated(values.shape), {(0,): values})
 
@@ -210,7 +207,8 @@ def _dealt(
     values = own.distinct.values
     samples = [each[1] for each in arrived]
     weights = np.concatenate([
-        np.full(sample.size, int(each[0][1]) / max(sample.size, 1)) for each, sample in zip(arrived, samples, strict=True)
+        np.full(sample.size, int(each[0][1]) / max(sample.size, 1))
+        for each, sample in zip(arrived, samples, strict=True)
     ])  # fmt: skip
     together = np.concatenate(samples)
     order = np.argsort(together, kind="stable")
@@ -229,7 +227,7 @@ def _dealt(
     whole = merged(pieces, equal_nan)
     lengths = np.array(here.private.allgather(int(whole.values.size)))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
-    layout = line_layout(bounds)
+    layout = line_layout(bounds.tolist())
 
     def piece(values: np.ndarray) -> Array:
         return made_of((int(bounds[-1]),), values.dtype, layout, {(here.pid,): values})
@@ -237,7 +235,9 @@ def _dealt(
     found: Array | None = None
     if inverse:
         replies = [
-            (pid, _places(whole, each, equal_nan) + bounds[here.pid]) for pid, each in enumerate(pieces) if each.values.size
+            (pid, _places(whole, each, equal_nan) + bounds[here.pid])
+            for pid, each in enumerate(pieces)
+            if each.values.size
         ]
         back = _by_source(here, here.exchange("where distinct elements stand", replies))
         places = np.concatenate([np.empty(0, np.int64), *[each[0] for each in back if each]])
@@ -259,8 +259,11 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
     if layout.replicated:
         target = replicated((size,))
     else:
-        target = line_layout(np.arange(here.nprocs + 1) * size // here.nprocs)
-        here.exchange("distinct elements, or a sample", [(dest, here.empty((64 * here.nprocs,), dtype)) for dest in range(here.nprocs)])
+        target = line_layout([size * pid // here.nprocs for pid in range(here.nprocs + 1)])
+        here.exchange(
+            "distinct elements, or a sample",
+            [(dest, here.empty((64 * here.nprocs,), dtype)) for dest in range(here.nprocs)],
+        )
         extra = 3 if indices or inverse or counts else 1
         dest = (here.pid + 1) % here.nprocs
         share = sum(block.size for block in blocks)
@@ -271,9 +274,13 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
             here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
 
     def made(kind: DType) -> Array:
-        return made_of((size,), kind, target, {at: here.empty(target.block_shape(at), kind) for at in target.mine(here.pid)})
+        return made_of(
+            (size,), kind, target, {at: here.empty(target.block_shape(at), kind) for at in target.mine(here.pid)}
+        )
 
-    whole = made_of(node.kind.shape, INT64, layout, {at: here.empty(block.shape, INT64) for at, block in node.value.items()})
+    whole = made_of(
+        node.kind.shape, INT64, layout, {at: here.empty(block.shape, INT64) for at, block in node.value.items()}
+    )
     return Unique(
         made(dtype), made(INT64) if indices else None, whole if inverse else None, made(INT64) if counts else None
     )
@@ -306,7 +313,7 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /) -> UniqueAll:
-    """Distinct elements, ascending, their first positions, which of them each element is, how often; NaNs all differ."""
+    """Distinct elements, ascending, their first positions, the inverse, how often; NaNs all differ."""
     found = distinct(x, False, True, True, True)
     assert found.indices is not None and found.inverse is not None and found.counts is not None
     return UniqueAll(found.values, found.indices, found.inverse, found.counts)
@@ -346,7 +353,9 @@ def unique(
     return result if len(result) > 1 else result[0]
 
 
-def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Array:
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Array:
     """Whether each element is one of `test_elements`; NaN is in nothing.
 
     Cost: nothing if every process has the test elements; else that of their `unique` and of `searchsorted`.
@@ -373,7 +382,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
 
 def union1d(ar1: Any, ar2: Any) -> Array:
     """The distinct elements of either, ascending."""
-    return unique(concat([ravel(ar1), ravel(ar2)]))
+    return distinct(concat([ravel(ar1), ravel(ar2)]), True, False, False, False).values
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:

@@ -8,6 +8,7 @@ evenly too and the order is stable.  Regular sampling (Shi and Schaeffer 1992) w
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -62,7 +63,7 @@ def sorted_lines(x: np.ndarray, descending: bool, stable: bool) -> np.ndarray:
     """x with its last axis sorted."""
     if x.ndim == 1:
         return sorted_vector(np.array(x), descending, stable)
-    kind = "stable" if stable and odd_values(x) else None
+    kind: Any = "stable" if stable and odd_values(x) else None
     if not descending:
         return np.sort(x, axis=-1, kind=kind)
     return np.ascontiguousarray(np.sort(x[..., ::-1], axis=-1, kind=kind)[..., ::-1])
@@ -76,7 +77,7 @@ def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | Non
         return np.sort(x, kind="stable" if stable else None)
     runs: list[tuple[Any, np.ndarray]] = []
     if stable and (odd_values(x) if odd is None else odd):
-        runs = [(value, np.compress(mask, x)) for value, mask in ((x.dtype.type(0), x == 0), (np.nan, x != x))]  # noqa: PLR0124
+        runs = [(value, np.compress(mask, x)) for value, mask in ((x.dtype.type(0), x == 0), (np.nan, x != x))]
     x.sort()
     cuts = [(int(np.searchsorted(x, value, "left")), run) for value, run in runs]
     if descending:
@@ -88,11 +89,11 @@ def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | Non
     return x
 
 
-def sorting_positions(x: np.ndarray, descending: bool, stable: bool) -> np.ndarray:
+def sorting_positions(x: Any, descending: bool, stable: bool) -> Any:
     """The positions along the last axis that sort it."""
     if x.ndim == 1 and x.dtype.kind in "iuf" and x.size > CHUNK:
         return _quick_positions(x, descending)
-    kind = "stable" if stable else None
+    kind: Any = "stable" if stable else None
     if not descending:
         return np.argsort(x, axis=-1, kind=kind).astype(np.int64, copy=False)
     return x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind=kind)[..., ::-1].astype(np.int64, copy=False)
@@ -145,7 +146,7 @@ def _lines(positions: bool, descending: bool, stable: bool) -> _Lines:
 # ------------------------------------------------------------------------ a dealt vector
 
 
-def _ties(statistic: Statistic, rank: int, backwards: bool) -> np.ndarray:
+def _ties(statistic: Statistic, rank: int, backwards: bool) -> Any:
     """How many of the elements equal to the one of a rank come before that rank, by process."""
     equal = statistic.equal[::-1] if backwards else statistic.equal
     earlier = np.cumsum(equal) - equal
@@ -166,11 +167,11 @@ def _halved(buffer: np.ndarray, cuts: Sequence[int]) -> None:
 
 def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[int], backwards: bool) -> np.ndarray:
     """For each element how many cuts come before it; ties by position."""
-    found = np.zeros(x.size, np.uint16 if len(statistics) < 1 << 16 else np.int64)
+    found: Any = np.zeros(x.size, np.uint16 if len(statistics) < 1 << 16 else np.int64)
     mask = np.empty(x.size, bool)
     for statistic, ties in zip(statistics, before, strict=True):
         value = statistic.value
-        if value != value:  # noqa: PLR0124 - NaN: after everything
+        if value != value:  # NaN: after everything
             equal = np.not_equal(x, x, out=mask)
             after = np.zeros(x.size, bool)
         else:
@@ -196,7 +197,7 @@ class _Sorting:
         self.layout = even_line(self.length, here.nprocs)
         target = bounds_of(self.layout, here.nprocs)
         ends = self.length - target[::-1] if descending else target
-        self.pieces = [(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)]  # ranks, ascending
+        self.pieces = [(int(a), int(b)) for a, b in itertools.pairwise(ends)]  # ranks, ascending
         if descending:
             self.pieces.reverse()  # by pid
         self.cuts = sorted({rank for piece in self.pieces for rank in piece if 0 < rank < self.length})

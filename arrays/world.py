@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 import bsp
+from bsp.arrays import memory
 from bsp.arrays.errors import PlanTooLarge
-from bsp.arrays.graph import DType, Graph, Node, capture
+from bsp.arrays.graph import LEAF, DType, Graph, Node, capture
 from bsp.arrays.kernels import Product
 from bsp.arrays.layout import Shape
 from bsp.arrays.plan import Plan
@@ -48,7 +47,7 @@ class World:
         """Memory for a block."""
         if self._abstraction is not None:
             return self._abstraction.memory(tuple(shape), dtype)
-        return np.empty(shape, dtype)
+        return memory.empty(tuple(shape), dtype)
 
     def exchange(self, text: str, out: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
         """One superstep of an algorithm: arrays to processes, and what arrives as (source, array), in D2's order.
@@ -104,11 +103,10 @@ class World:
         blocks = run.results()
         for i, value in plan.small:
             graph.nodes[i].become(value.layout, run.blocks(value))
-        for k, i in enumerate(graph.roots):
-            node, value = graph.nodes[i], plan.roots[k]
-            if node.op.name != "leaf" and (not gather or k >= graph.asked or node.kind.size <= 1):
-                node.become(value.layout, blocks[k])
-        for node in graph.nodes:
+        for k, node in enumerate(graph.given):
+            if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1):
+                node.become(plan.roots[k].layout, blocks[k])
+        for node in graph.index:
             node.computed = True
         return blocks[: graph.asked]
 

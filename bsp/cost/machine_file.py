@@ -203,7 +203,7 @@ def of_machine(machine: Machine) -> Profile:
         "machine": {
             name: getattr(machine, name)
             for name in ("p", "r", "g", "L", "o", "memory", "slowdown", "registration", "fresh")
-            if getattr(machine, name)
+            if getattr(machine, name) or name in ("g", "L", "o")
         },
         "rates": dict(machine.rates), "levels": levels,
     }  # fmt: skip

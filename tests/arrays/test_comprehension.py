@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.programs import PIECE
 from bsp.arrays.comprehension import _compiled
 from bsp.arrays.errors import ComprehensionError
 from bsp.arrays.graph import capture
@@ -207,7 +208,7 @@ def test_min_plus_moves_the_words_of_matmul_and_keeps_no_intermediate(p: int) ->
         a = ba.ones((n, n))
         step, product = ba.comprehension("D[i,j] = min(A[i,k] + A[k,j])", A=a).plan(), (a @ a).plan()
         assert (step.words, step.boundaries) == (product.words, product.boundaries)
-        assert step.peak_bytes < 2 * product.peak_bytes < 8 * n**3 / p / 4
+        assert step.peak_bytes < product.peak_bytes + 40 * PIECE < 8 * n**3 / p / 2
 
     bsp.run(main, nprocs=p)
 
