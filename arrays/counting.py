@@ -128,15 +128,16 @@ def histogram(
         np.searchsorted(np.zeros(length + 1), own)
         counts = here.empty((length,), np.dtype(np.int64 if other is None else other.kind.dtype))
         found = _added(here, counts)
-        edges = wrap(build.from_whole(here.empty((length + 1,), np.dtype(float))))
-        return (found / 1.0 if density else found), edges
+        ends = wrap(build.from_whole(here.empty((length + 1,), np.dtype(float))))
+        return (found / 1.0 if density else found), ends
     edges, (counted, span) = _edges(here, own, given, range)
     counts = np.histogram(own, counted, span, weights=own_weights)[0]
     found = _added(here, counts)
     if density:
         from bsp.arrays.reductions import sum
 
-        found = found / np.diff(edges) / sum(found)
+        dense: Any = found
+        return dense / np.diff(edges) / sum(found), wrap(build.from_whole(edges))
     return found, wrap(build.from_whole(edges))
 
 

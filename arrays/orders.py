@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.arrays.layout import Shape
 from bsp.arrays.stages import Fetch, Region, Row, Stage
+from bsp.packet import DIRECT_BYTES
 
 if TYPE_CHECKING:
     from bsp.arrays.plan import Plan
@@ -26,6 +27,14 @@ class Pieced(NamedTuple):
     fetch: Fetch
     number: int  # of the fetch
     region: Region
+
+
+class Landing(NamedTuple):
+    """A region that is received where it is wanted: by row, the ranges of it that are one piece of memory."""
+
+    fetch: int
+    region: Region
+    rows: dict[int, tuple[slice, ...]]
 
 
 class TaskOrder(NamedTuple):
@@ -52,8 +61,9 @@ class Orders:
         levels = plan.last + 1
         self.tasks: list[list[tuple[Stage, list[TaskOrder]]]] = [[] for _ in range(levels)]
         self.sends: list[list[Sending]] = [[] for _ in range(levels)]
-        self.receives: list[list[tuple[int, int]]] = [[] for _ in range(levels)]  # (fetch, row), as they arrive
+        self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), as they arrive
         numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
+        self.landings: list[list[Landing]] = [[] for _ in range(levels)]
         self.until = [0] * len(plan.fetches)
         arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
         regions: dict[int, dict[Shape, Region]] = {}
@@ -64,12 +74,15 @@ class Orders:
             if not fetch.moves:
                 continue
             self.sends[fetch.level - 1] += [Sending(fetch, row, dests) for row, dests in fetch.sends(pid)]
+            for region in {id(each): each for each in regions[k].values()}.values():
+                landing = _landing(fetch, region, pid)
+                if landing:
+                    self.landings[fetch.level - 1].append(Landing(k, region, landing))
             rows = {row.number: row for region in regions[k].values() for row in region.rows}
             arriving[fetch.level - 1] += [
                 (row.source, k, number) for number, row in sorted(rows.items()) if row.source not in (pid, -1)
             ]
-        for level in range(levels):
-            self.receives[level] = [(k, number) for _, k, number in sorted(arriving[level])]
+        self.receives = [sorted(each) for each in arriving]
         for stage in plan.stages:
             orders = []
             for at in stage.tasks.mine(pid):
@@ -80,6 +93,26 @@ class Orders:
                     reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
                 orders.append(TaskOrder(at, stage.tasks.box(at), reads))
             self.tasks[stage.level].append((stage, orders))
+
+
+def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, ...]]:
+    """The rows from elsewhere that are large and have a range of C order in their region."""
+    found: dict[int, tuple[slice, ...]] = {}
+    if len(region.rows) < 2:
+        return found
+    for row in region.rows:
+        size, whole = fetch.ref.value.dtype.itemsize, True
+        for axis in reversed(range(len(region.shape))):
+            length = row.into[axis].stop - row.into[axis].start
+            whole = whole and (length == region.shape[axis] or all(
+                part.stop - part.start == 1 for part in row.into[:axis]
+            ))  # fmt: skip
+            size *= length
+            if length != region.shape[axis]:
+                break
+        if whole and row.source not in (pid, -1) and size >= DIRECT_BYTES:
+            found[row.number] = row.into
+    return found
 
 
 def _block(fetch: Fetch, at: Shape) -> Direct:

@@ -7,7 +7,6 @@ follows from shapes, layouts and what all processes have been told, so all take 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -119,14 +118,6 @@ def told(here: World, text: str, message: Any, to: Sequence[int] | None = None) 
     return [array for _, array in arrived]
 
 
-def counts_told(here: World, text: str, counts: Sequence[int]) -> np.ndarray:
-    """Some integers of every process, shape (p, how many); one superstep, h = (p-1) · how many.
-
-    They are real numbers in an abstract run too.
-    """
-    return np.array(here.private.allgather([int(each) for each in counts]), np.int64).reshape(here.nprocs, len(counts))
-
-
 def block_map(node: Node, dtype: DType, call: Callable[[Any], Any]) -> Array:
     """`call` of each block of a leaf, which keeps the shape.  No superstep."""
     layout = layout_at(node)
@@ -144,8 +135,3 @@ def evened(array: Array, axis: int = 0) -> Array:
     axes = list(layout.axes)
     axes[axis] = Axis(at.length, at.deal, at.deal, at.stride)
     return wrap(build.relaid(array._node, layout_of(tuple(axes)))).persist()
-
-
-def rest_size(shape: Shape) -> int:
-    """Elements of what trailing axes have."""
-    return prod(shape)

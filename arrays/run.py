@@ -35,6 +35,7 @@ class Run:
             if value.leaf >= 0:
                 self.values[value.number] = leaves[value.leaf]
         self._alone = True if len(world.task.element.tasks) == 1 else None
+        self._awaited: dict[int, np.ndarray] = {}  # regions that parts have been received into
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
 
@@ -94,9 +95,12 @@ class Run:
         pieces = [self._piece(fetch, number, row) for row in region.rows]
         if len(pieces) == 1 and pieces[0].shape == region.shape:
             return pieces[0]
-        whole = self.empty(region.shape, fetch.ref.value.dtype)
+        whole = self._awaited.pop(id(region), None)
+        if whole is None:
+            whole = self.empty(region.shape, fetch.ref.value.dtype)
         for row, piece in zip(region.rows, pieces, strict=True):
-            whole[row.into] = piece
+            if not np.may_share_memory(piece, whole):
+                whole[row.into] = piece
         return whole
 
     def _piece(self, fetch: Any, number: int, row: Any) -> Any:
@@ -114,14 +118,30 @@ class Run:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
                 effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+            if self._alone and not self.abstract and self.orders.landings[level]:
+                context.landings = self._landings(level)
         world.task.label = plan.text
         world.task.boundary(Call(plan.text, plan.digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
+        context.landings = {}
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
-            for (number, row), (_, _, piece, _) in zip(expected, arrived, strict=True):
+            for (_, number, row), (_, _, piece, _) in zip(expected, arrived, strict=True):
                 self._arrived[number][row] = piece
+
+    def _landings(self, level: int) -> dict[int, list[Any]]:
+        """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""
+        places: dict[tuple[int, int], np.ndarray] = {}
+        for number, region, rows in self.orders.landings[level]:
+            dtype = self.plan.fetches[number].ref.value.dtype
+            whole = self._awaited[id(region)] = self.empty(region.shape, dtype)
+            for row, into in rows.items():
+                places[number, row] = whole[into].reshape(-1)
+        found: dict[int, list[Any]] = {}
+        for source, number, row in self.orders.receives[level]:
+            found.setdefault(source, []).append(places.get((number, row)))
+        return found
 
     def _release(self, level: int) -> None:
         """What nothing needs any more goes at once."""

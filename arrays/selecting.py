@@ -475,7 +475,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
     place = build.normal_axis(axis, array.ndim)
     given = _positions_along(array, indices, place)
     if array.ndim == 1:
-        return array[given]
+        return get(array, (given,))
     first, second = _lines(array, place), _lines(given, place)
     outer = np.broadcast_shapes(first.kind.shape[:-1], second.kind.shape[:-1])
     first = build.broadcast(first, (*outer, first.kind.shape[-1]))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays import build
+from bsp.arrays import elementwise as ew
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.creation import asarray
 from bsp.arrays.graph import Blocks, DType, Node
@@ -376,8 +377,8 @@ def isin(
     from bsp.arrays.ufuncs import clip
 
     at = searchsorted(line, array)
-    found = line[clip(at, 0, line.size - 1)] == array
-    return ~found if invert else found
+    found: Array = line[clip(at, 0, line.size - 1)] == array
+    return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
 
 
 def union1d(ar1: Any, ar2: Any) -> Array:

@@ -165,7 +165,7 @@ def _halved(buffer: np.ndarray, cuts: Sequence[int]) -> None:
     _halved(buffer[middle:], [cut - middle for cut in inner if cut > middle])
 
 
-def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[int], backwards: bool) -> np.ndarray:
+def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[int], backwards: bool) -> Any:
     """For each element how many cuts come before it; ties by position."""
     found: Any = np.zeros(x.size, np.uint16 if len(statistics) < 1 << 16 else np.int64)
     mask = np.empty(x.size, bool)
@@ -304,7 +304,7 @@ class _Sorting:
         return made_of((self.length,), kind, self.layout, blocks)
 
 
-def _segments_of(x: np.ndarray, statistics: Sequence[Statistic], ties: Sequence[int], backwards: bool) -> np.ndarray:
+def _segments_of(x: np.ndarray, statistics: Sequence[Statistic], ties: Sequence[int], backwards: bool) -> Any:
     """_segments, of complex numbers too."""
     if x.dtype.kind != "c":
         return _segments(x, statistics, ties, backwards)

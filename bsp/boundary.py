@@ -105,8 +105,8 @@ class Boundary:
 
         `flags` are those of all headers together, here and in `deliver`.
         """
-        dtype_of = self._element.dtype_of
-        self._arrivals = {k: decode(data, dtype_of) for k, data in self._transport.packets(flags).items()}
+        dtype_of, landing = self._element.dtype_of, self._element.landing
+        self._arrivals = {k: decode(data, dtype_of, landing) for k, data in self._transport.packets(flags).items()}
         self._ordered = self._here
         if self._arrivals:
             self._arrivals[self._element.index] = Arrival(self._here, [], [])

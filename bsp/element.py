@@ -344,6 +344,15 @@ class Element:
         assert instance is not None
         return instance.local.dtype
 
+    def landing(self, source: int, dests: tuple[int, ...], context: int) -> np.ndarray | None:
+        """Where the only receiver of an array wants it; each array that arrives takes its turn."""
+        place = None
+        for dest in dests:
+            landings = self.tasks[dest - self.tasks[0].pid].contexts[context].landings
+            if landings and landings.get(source):
+                place = landings[source].pop(0)
+        return place if len(dests) == 1 else None
+
     def dtype(self, get: Get) -> np.dtype[Any]:
         """The dtype of what a process here has asked for: its own instance's."""
         return self._instance(get.source, get).local.dtype

@@ -96,8 +96,16 @@ class Arrival:
     texts: list[tuple[int, bytes]]
 
 
-def decode(data: bytes | memoryview, dtype_of: Callable[[int, int, int], np.dtype[Any]]) -> Arrival:
-    """The effects in a packet; `dtype_of` (pid, context, coarray) are those of the coarrays here."""
+def decode(
+    data: bytes | memoryview,
+    dtype_of: Callable[[int, int, int], np.dtype[Any]],
+    landing: Callable[[int, tuple[int, ...], int], np.ndarray | None],
+) -> Arrival:
+    """The effects in a packet.
+
+    dtype_of : (pid, context, coarray) of the coarrays here.
+    landing : (source, dests, context) the memory that a receiver has for the next array of a message, or None.
+    """
     records, texts = marshal.loads(data)
     awaited: list[np.ndarray | Put] = []
     effects: list[Effect] = []
@@ -138,7 +146,12 @@ def decode(data: bytes | memoryview, dtype_of: Callable[[int, int, int], np.dtyp
             effects.append(Send(source, dests, context, tag, None, pickled))
         else:
             _, source, dests, context, tag, _, described, shape, inline = record
-            array = values(inline, _dtype_in(described), prod(shape)).reshape(shape)
+            place, dtype = landing(source, dests, context), _dtype_in(described)
+            if inline is None and place is not None and place.dtype == dtype and place.size == prod(shape):
+                awaited.append(place)
+                array = place.reshape(shape)
+            else:
+                array = values(inline, dtype, prod(shape)).reshape(shape)
             if inline is not None:
                 array = array.copy()  # the receiver's own: aligned and writable (D9)
             effects.append(Send(source, dests, context, tag, array, None))

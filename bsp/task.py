@@ -49,6 +49,7 @@ class Context:
     arriving: list[Any] = field(default_factory=list)  # delivered by the boundary under way
     arrived: list[Any] = field(default_factory=list)  # delivered by the last one, not yet looked at
     inbox: list[Any] | None = None  # the same as messages, made when asked for
+    landings: dict[int, list[Any]] = field(default_factory=dict)  # by source: where arrays that come next may be put
     coarrays: list[Coarray | None] = field(default_factory=list)
     registered: int = 0  # coarrays[:registered] are known to all processes
     releases: list[int] = field(default_factory=list)

@@ -18,7 +18,7 @@ SHAPE = (13, 9, 4)
 GRIDS: tuple[Any, ...] = (None, (4, 1, 1), (2, 2, 1), (1, 2, 2), (5, 2, 2))
 ROWS, TABLE, FULL = RNG.random(13) < 0.5, RNG.random((13, 9)) < 0.5, RNG.random(SHAPE) < 0.5
 COLUMNS = RNG.random(9) < 0.5
-I, J, K = RNG.integers(-13, 13, (3, 1)), RNG.integers(-9, 9, 6), RNG.integers(-4, 4, 6)
+DOWN, ACROSS, DEEP = RNG.integers(-13, 13, (3, 1)), RNG.integers(-9, 9, 6), RNG.integers(-4, 4, 6)
 
 
 class Dealt(NamedTuple):
@@ -39,10 +39,12 @@ def plain(part: Any) -> Any:
 KEYS: list[tuple[Any, ...]] = [
     (ROWS,), (Dealt(ROWS, (4,)),), (TABLE,), (Dealt(TABLE, (2, 3)),), (FULL,), (Dealt(FULL, (2, 3, 1)),),
     (slice(None), COLUMNS), (slice(2, 9, 2), Dealt(COLUMNS, (3,)), slice(None, None, -1)), (3, COLUMNS),
-    (Dealt(ROWS, (2,)), Ellipsis, -1), (slice(None), J), (slice(None), Dealt(J, (3,))), (I, J),
-    (Dealt(I, (3, 1)), Dealt(J, (2,))), (I, slice(1, 8, 3), K), (slice(None, None, -1), Dealt(J, (2,)), K),
-    (2, Dealt(J, (3,))), (Ellipsis, K), (None, I, Ellipsis), (slice(None), np.zeros(0, int)), (True,), (False, 1),
-    (slice(None), np.array([3, 9])), (slice(None), Dealt(np.array([3, -10]), (2,))), (J[:3], K[:2]),
+    (Dealt(ROWS, (2,)), Ellipsis, -1), (slice(None), ACROSS), (slice(None), Dealt(ACROSS, (3,))), (DOWN, ACROSS),
+    (Dealt(DOWN, (3, 1)), Dealt(ACROSS, (2,))), (DOWN, slice(1, 8, 3), DEEP),
+    (slice(None, None, -1), Dealt(ACROSS, (2,)), DEEP),
+    (2, Dealt(ACROSS, (3,))), (Ellipsis, DEEP), (None, DOWN, Ellipsis), (slice(None), np.zeros(0, int)),
+    (True,), (False, 1),
+    (slice(None), np.array([3, 9])), (slice(None), Dealt(np.array([3, -10]), (2,))), (ACROSS[:3], DEEP[:2]),
     (np.zeros(4, bool),), (slice(None), np.zeros((2, 2), bool)),
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Sorted arrays are NumPy's to the bit, ties, zeros of both signs and NaNs included, in three supersteps and even pieces."""
+"""Sorted arrays are NumPy's to the bit, ties, zeros of both signs and NaNs included, in three supersteps."""
 
 from __future__ import annotations
 
