@@ -6,6 +6,7 @@ the next block's pages are there already.  At most KEPT_BYTES are kept, for all 
 
 from __future__ import annotations
 
+import ctypes
 from math import prod
 from typing import Any
 
@@ -14,21 +15,21 @@ import numpy as np
 SMALLEST = 1 << 20  # bytes: below, the allocator keeps memory itself
 KEPT_BYTES = 256 << 20
 
-_free: dict[int, list[np.ndarray]] = {}
+_free: dict[int, list[ctypes.Array[Any]]] = {}
 _kept = 0
 
 
 class _Lent(np.ndarray):
     """A block's memory while it is lent: the base of every view of it, so the last to go."""
 
-    memory: np.ndarray
+    memory: ctypes.Array[Any]
 
     def __del__(self) -> None:
         global _kept
         memory = getattr(self, "memory", None)
-        if memory is not None and _kept + memory.nbytes <= KEPT_BYTES:
-            _kept += memory.nbytes
-            _free.setdefault(memory.nbytes, []).append(memory)
+        if memory is not None and _kept + len(memory) <= KEPT_BYTES:
+            _kept += len(memory)
+            _free.setdefault(len(memory), []).append(memory)
 
     def __array_finalize__(self, other: Any) -> None:
         """Views of views lend nothing."""
@@ -45,9 +46,9 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         memory = blocks.pop()
         _kept -= size
     else:
-        memory = np.empty(size, np.uint8)
-    # a memoryview in between: NumPy would make `memory` itself the base of views of a plain array
-    lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memoryview(memory))
+        # no array: NumPy would make an array that owns memory, not what is lent of it, the base of all views
+        memory = (ctypes.c_ubyte * size).from_buffer(np.empty(size, np.uint8))
+    lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memory)
     lent.memory = memory
     return lent.view(np.ndarray)
 

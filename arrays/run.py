@@ -34,7 +34,7 @@ class Run:
         for value in plan.values:
             if value.leaf >= 0:
                 self.values[value.number] = leaves[value.leaf]
-        self._alone = True if len(world.task.element.tasks) == 1 else None
+        self._alone = world.alone
         self._awaited: dict[int, np.ndarray] = {}  # regions that parts have been received into
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
@@ -70,7 +70,7 @@ class Run:
             block = self.blocks(read.fetch.ref.value)[read.block]
             return block if read.index is None else read.fetch.piece(block, read.index)
         fetch, number, region = read
-        if fetch.tasks.replicated and self._alone is None:
+        if fetch.tasks.replicated and not self._alone:
             found = self._common.get(number)
             if found is None:
                 found = self._common[number] = self._in_common(number, lambda: self._joined(read))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import build
+from bsp.arrays import build, memory
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.creation import asarray
 from bsp.arrays.graph import Along, Node, interned, kind_of
@@ -228,7 +228,8 @@ class _Sorting:
         if isinstance(data, Sorted):
             buffer = data.values
         else:
-            buffer = self.block.copy()
+            buffer = memory.empty(self.block.shape, self.block.dtype)
+            np.copyto(buffer, self.block)
             _halved(buffer, cuts.tolist())
         return [[part] for part in np.split(buffer, cuts)]
 
@@ -259,18 +260,31 @@ class _Sorting:
             number = self._piece_of(dest)
             if dest != me and number >= 0 and counts[number, me]:
                 out += [(dest, part) for part in segments[number]]
-        arrived = [array for _, array in here.exchange("elements to their pieces", out)]
         number = self._piece_of(me)
+        sources = [pid for pid in range(here.nprocs) if number >= 0 and counts[number, pid]]
+        whole, into = None, None
+        if number >= 0 and not self.positions:  # received where it is sorted
+            whole = memory.empty((int(counts[number].sum()),), self.dtype)
+            ends = np.cumsum(counts[number])
+            into = {pid: [whole[ends[pid] - counts[number, pid] : ends[pid]]] for pid in sources}
+            waiting = {pid: [places[0]] for pid, places in into.items()}
+        arrived = [array for _, array in here.exchange("elements to their pieces", out, waiting if into else None)]
         if number < 0:
             return made_of((self.length,), INT64 if self.positions else self.dtype, self.layout, self._nothing())
         kinds = 2 if self.positions else 1
-        sources = [pid for pid in range(here.nprocs) if counts[number, pid]]
         mine: dict[int, list[np.ndarray]] = {me: segments[number]}
         others = iter(arrived)
         for pid in sources:
             if pid != me:
                 mine[pid] = [next(others) for _ in range(kinds)]
-        values = np.concatenate([mine[pid][0] for pid in sources])
+        if whole is not None and into is not None:
+            for pid in sources:
+                (place,) = into[pid]
+                if not np.may_share_memory(place, mine[pid][0]):
+                    place[:] = mine[pid][0]
+            values = whole
+        else:
+            values = np.concatenate([mine[pid][0] for pid in sources])
         if not self.positions:
             result = sorted_vector(values, self.descending, self.stable, odd)
             return made_of((self.length,), self.dtype, self.layout, {(me,): result})

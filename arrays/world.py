@@ -43,24 +43,36 @@ class World:
         self.schedule = "patterns"
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other process shares this one's element."""
+        return len(self.task.element.tasks) == 1
+
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Memory for a block."""
         if self._abstraction is not None:
             return self._abstraction.memory(tuple(shape), dtype)
         return memory.empty(tuple(shape), dtype)
 
-    def exchange(self, text: str, out: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    def exchange(
+        self, text: str, out: Sequence[tuple[int, Any]], into: dict[int, list[Any]] | None = None
+    ) -> list[tuple[int, Any]]:
         """One superstep of an algorithm: arrays to processes, and what arrives as (source, array), in D2's order.
 
         text : names the step in traces and errors; it must be the same on every process.
+        into : by source, memory for the arrays that come from it, in their order: vectors of just their size, or None.
+            An array may be received there; if it was, it is that memory.
         An array given is never written again, so processes of an element may share it; to oneself is allowed.
         """
+        if into is not None and self.alone and not self.abstract:
+            self.context.landings = into
         effects = self.context.outbox.effects
         for dest, array in out:
             effects.append(Send(self.pid, (dest,), self.context.id, None, array, None, borrowed=True, shared=True))
         self.task.label = text
         self.task.boundary(Call(text, digest("exchange", text), (self.context,)))
         arrived, self.context.arrived = self.context.arrived, []
+        self.context.landings = {}
         return [(source, array) for source, _, array, _ in arrived]
 
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Any]:
