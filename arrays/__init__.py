@@ -18,9 +18,9 @@ import numpy as _np
 from bsp.arrays import fft, linalg, random
 from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their methods
 from bsp.arrays.array import Array, compute, explain, persist
-from bsp.arrays.comprehension import comprehension
+from bsp.arrays.comprehensions.compiler import comprehension
 from bsp.arrays.errors import ArrayError, ComprehensionError, GatherRefused, LayoutError, PlanTooLarge
-from bsp.arrays.io_formats import FUNCTIONS as _FILES
+from bsp.arrays.files.formats import FUNCTIONS as _FILES
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
 from bsp.arrays.world import options
 from bsp.source import also_ours as _also_ours

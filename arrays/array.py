@@ -7,19 +7,17 @@ from the array before keeps its values.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Sequence
-from math import prod
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.arrays import elementwise as ew
-from bsp.arrays import build, indexing
 from bsp.arrays.errors import GatherRefused
-from bsp.arrays.graph import LEAF, PARAM, WEAK, DType, Kind, Node
-from bsp.arrays.layout import Layout, Shape
-from bsp.arrays.plan import Cost, Plan
+from bsp.arrays.functions import build, indexing
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, DType, Node
+from bsp.arrays.planning.layout import Layout, Shape
+from bsp.arrays.planning.plan import Cost, Plan
 from bsp.arrays.world import world
 
 GATHER_LIMIT = 1 << 30  # bytes that __array__ and tolist bring to every process without being asked twice
@@ -244,14 +242,16 @@ def printed(array: Array) -> str:
     for axis, length in enumerate(array.shape):
         if length > 2 * edge:  # the middle element stands for all that is left out: NumPy prints dots there
             before = (slice(None),) * axis
-            parts = [edges[(*before, part)] for part in (slice(edge), slice(edge, edge + 1), slice(length - edge, None))]
+            parts = [
+                edges[(*before, part)] for part in (slice(edge), slice(edge, edge + 1), slice(length - edge, None))
+            ]
             edges = _joined(parts, axis)
     with np.printoptions(threshold=0):
         return np.array_str(np.asarray(edges.compute()))
 
 
 def _joined(parts: list[Array], axis: int) -> Array:
-    from bsp.arrays.manipulation import concat
+    from bsp.arrays.functions.manipulation import concat
 
     return concat(parts, axis=axis)
 

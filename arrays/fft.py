@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.creation import asarray, from_function
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.graph import LEAF, Along, DType, Node, interned, kind_of
-from bsp.arrays.manipulation import moveaxis, roll
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import asarray, from_function
+from bsp.arrays.functions.manipulation import moveaxis, roll
+from bsp.arrays.planning.graph import LEAF, Along, DType, Node, interned, kind_of
 from bsp.arrays.world import world
 from bsp.source import here as user_line
 

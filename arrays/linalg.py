@@ -28,16 +28,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from bsp.arrays import build, panels, reductions, tall, ufuncs
-from bsp.arrays import layout as layouts
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.contraction import matmul, tensordot, vecdot
-from bsp.arrays.creation import asarray, eye
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.graph import LEAF, Blocks, DType, leaf
-from bsp.arrays.layout import Axis, automatic, dealt, layout_of
-from bsp.arrays.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
-from bsp.arrays.tall import Rows
+from bsp.arrays.functions import build, panels, reductions, tall, ufuncs
+from bsp.arrays.functions.contraction import matmul, tensordot, vecdot
+from bsp.arrays.functions.creation import asarray, eye
+from bsp.arrays.functions.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
+from bsp.arrays.functions.tall import Rows
+from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
+from bsp.arrays.planning.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
@@ -719,7 +719,7 @@ def cond(x: Any, /, p: Any = None) -> Array:
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
     """The product of several matrices in the order that takes fewest flops; the first and last may be vectors."""
-    from bsp.arrays.ufuncs import stored
+    from bsp.arrays.functions.ufuncs import stored
 
     given = [asarray(each) for each in arrays]
     if len(given) < 2:
@@ -782,7 +782,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The diagonals of the last two axes.  Lazy."""
-    from bsp.arrays.manipulation import diagonal as of_axes
+    from bsp.arrays.functions.manipulation import diagonal as of_axes
 
     return of_axes(x, offset, -2, -1)
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import build, contraction, interchange, manipulation, namespace, reductions, ufuncs
+from bsp.arrays import namespace
 from bsp.arrays.array import Array, _takes, wrap
-from bsp.arrays.graph import Node
+from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
+from bsp.arrays.planning.graph import Node
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:

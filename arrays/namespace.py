@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import contraction, creation, dtypes, fft, interchange, linalg, manipulation, reductions, ufuncs
-from bsp.arrays import counting, quantiles, searching, selecting, sets, sorting
+from bsp.arrays import fft, linalg
+from bsp.arrays.functions import contraction, creation, dtypes, interchange, manipulation, reductions, ufuncs
+from bsp.arrays.selection import counting, quantiles, searching, selecting, sets, sorting
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ufuncs.FUNCTIONS,

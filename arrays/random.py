@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.creation import Grid, asarray, checked_shape, layout_for, made
-from bsp.arrays.graph import LEAF, DType, leaf
-from bsp.arrays.layout import Layout, Shape, dealt, replicated
-from bsp.arrays.random_order import Order
-from bsp.arrays.random_tiles import TILE, Draw, Span, Streams, filled
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import Grid, asarray, checked_shape, layout_for, made
+from bsp.arrays.functions.random_order import Order
+from bsp.arrays.functions.random_tiles import TILE, Draw, Span, Streams, filled
+from bsp.arrays.planning.graph import LEAF, DType, leaf
+from bsp.arrays.planning.layout import Layout, Shape, dealt, replicated
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
 

@@ -25,12 +25,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bsp.arrays import build, contraction, reductions
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.graph import capture, leaf
-from bsp.arrays.layout import Shape, asked
-from bsp.arrays.plan import Plan
-from bsp.arrays.planner import Planner
+from bsp.arrays.functions import build, contraction, reductions
+from bsp.arrays.planning.graph import capture, leaf
+from bsp.arrays.planning.layout import Shape, asked
+from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.planner import Planner
 from bsp.cost.model import Machine
 from bsp.cost.whole_file import write_text
 
@@ -79,7 +79,7 @@ def _newton(p: int) -> list[Array]:
 
 
 def _exp() -> object:
-    from bsp.arrays.elementwise import of_ufunc
+    from bsp.arrays.planning.elementwise import of_ufunc
 
     return of_ufunc(np.exp)
 

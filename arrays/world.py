@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import bsp
-from bsp.arrays import memory
 from bsp.arrays.errors import PlanTooLarge
-from bsp.arrays.graph import LEAF, DType, Graph, Node, capture
-from bsp.arrays.kernels import Product
-from bsp.arrays.layout import Shape
-from bsp.arrays.plan import Plan
-from bsp.arrays.planner import Planner
-from bsp.arrays.run import Run
+from bsp.arrays.planning import memory
+from bsp.arrays.planning.graph import LEAF, DType, Graph, Node, capture
+from bsp.arrays.planning.kernels import Product
+from bsp.arrays.planning.layout import Shape
+from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.run import Run
 from bsp.cost.units import in_bytes
 from bsp.effects import Send
 from bsp.header import digest

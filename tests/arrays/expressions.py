@@ -47,8 +47,34 @@ def programs(draw: Any) -> tuple[int, tuple[int, ...], tuple[int, ...] | None, l
         st.lists(
             st.tuples(
                 st.sampled_from(
-                    "negative absolute sqrt row column scalar transpose slice flip reshape expand sum mean max std "
-                    "cumsum gram concat roll rechunk assign argmin any persist stack where".split()
+                    [
+                        "negative",
+                        "absolute",
+                        "sqrt",
+                        "row",
+                        "column",
+                        "scalar",
+                        "transpose",
+                        "slice",
+                        "flip",
+                        "reshape",
+                        "expand",
+                        "sum",
+                        "mean",
+                        "max",
+                        "std",
+                        "cumsum",
+                        "gram",
+                        "concat",
+                        "roll",
+                        "rechunk",
+                        "assign",
+                        "argmin",
+                        "any",
+                        "persist",
+                        "stack",
+                        "where",
+                    ]
                 ),
                 st.integers(0, 1 << 16),
             ),

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.programs import PIECE
-from bsp.arrays.comprehension import _compiled
+from bsp.arrays.comprehensions.compiler import _compiled
 from bsp.arrays.errors import ComprehensionError
-from bsp.arrays.graph import capture
+from bsp.arrays.planning.graph import capture
+from bsp.arrays.planning.programs import PIECE
 
 PROCESSES = (1, 2, 3, 5, 8)
 RNG = np.random.default_rng(11)

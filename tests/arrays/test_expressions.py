@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import layout
+from bsp.arrays.planning import layout
 
 MACHINE = bsp.Machine(p=4)
 

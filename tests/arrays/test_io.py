@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import io_fields, io_npy
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
-from bsp.arrays.io_fields import BadLine, Fields, exact, parsed
+from bsp.arrays.files import fields as io_fields
+from bsp.arrays.files import npy as io_npy
+from bsp.arrays.files.fields import BadLine, Fields, exact, parsed
 
 PROCESSES = [1, 2, 3, 5, 8]
 

@@ -11,9 +11,11 @@ from numpy.linalg import LinAlgError
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import layout, linalg, panels, tall
+from bsp.arrays import linalg
 from bsp.arrays import world as worlds
 from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.functions import panels, tall
+from bsp.arrays.planning import layout
 from bsp.cost.model import Machine
 
 PROCESSES = (1, 2, 3, 5, 8)

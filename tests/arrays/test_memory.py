@@ -7,7 +7,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import memory
+from bsp.arrays.planning import memory
 
 FLOAT = np.dtype(float)
 LENGTH = memory.SMALLEST // 8

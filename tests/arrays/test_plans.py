@@ -12,9 +12,9 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import study
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.graph import leaf
-from bsp.arrays.layout import asked
-from bsp.arrays.planner import Planner
+from bsp.arrays.planning.graph import leaf
+from bsp.arrays.planning.layout import asked
+from bsp.arrays.planning.planner import Planner
 
 
 class Untouchable(dict):  # type: ignore[type-arg]

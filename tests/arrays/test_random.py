@@ -15,9 +15,9 @@ from numpy.testing import assert_allclose
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.layout import automatic
-from bsp.arrays.random_order import SMALL, Order
-from bsp.arrays.random_tiles import TILE, Streams, tile_shape
+from bsp.arrays.functions.random_order import SMALL, Order
+from bsp.arrays.functions.random_tiles import TILE, Streams, tile_shape
+from bsp.arrays.planning.layout import automatic
 
 SEVERAL = [2, 3, 5, 8]
 

@@ -9,7 +9,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.orderstats import Sorted, Unsorted, order_statistics
+from bsp.arrays.selection.orderstats import Sorted, Unsorted, order_statistics
 from bsp.arrays.world import world
 
 RNG = np.random.default_rng(5)

@@ -17,9 +17,10 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import fft, layout
+from bsp.arrays import fft
 from bsp.arrays import world as worlds
 from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.planning import layout
 
 # ------------------------------------------------------------------------ names and signatures
 

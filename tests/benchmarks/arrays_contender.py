@@ -367,7 +367,9 @@ WORKS = (
 # --------------------------------------------------------------------------------------- turns
 
 
-def serve(made: dict[str, Callable[[], Work]], together: Callable[[], None], slowest: Callable[[float], float], first: bool) -> None:
+def serve(
+    made: dict[str, Callable[[], Work]], together: Callable[[], None], slowest: Callable[[float], float], first: bool
+) -> None:
     """Works in the order of the files 1, 2, ... until one says quit."""
     ready: tuple[str, Work] | None = None
     for number in range(1, 1 << 30):

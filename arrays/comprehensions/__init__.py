@@ -1,0 +1,1 @@
+"""Named indices: `C[i,j] = sum(A[i,k] * B[k,j])`."""

@@ -1,0 +1,482 @@
+"""Array comprehensions: `comprehension("C[i,j] = sum(A[i,k] * B[k,j])", A=a, B=b)`.
+
+An index names positions: operands are joined where their indices are equal, and an aggregate groups by the indices
+on the left (Khan and Fegaras, section 2; einsum is the case of one sum of one product).  A comprehension becomes the
+same graph as NumPy's functions would: subscripts are views, a sum of products is a contraction, planned as `@` is,
+anything else is one fused elementwise program, folded as it is computed.
+
+A text is read once, and compiled once for each combination of shapes, dtypes and integers: into a template, the
+nodes still without data, that each call fills with its operands.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.array import _POWERS, Array, _pow, wrap
+from bsp.arrays.comprehensions.names import (
+    AGGREGATES,
+    CASTS,
+    CONSTANTS,
+    FUNCTIONS,
+    Index,
+    Indices,
+    Values,
+    aggregate_of,
+)
+from bsp.arrays.comprehensions.syntax import Comprehension, parsed
+from bsp.arrays.errors import ComprehensionError
+from bsp.arrays.functions import build, contraction, ufuncs
+from bsp.arrays.functions.creation import made
+from bsp.arrays.planning import aggregates as ag
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, Access, Kind, Node, Operation, kind_of, parameter
+from bsp.arrays.planning.layout import automatic, replicated
+from bsp.arrays.world import world
+
+_BINARY: dict[type, np.ufunc] = {
+    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
+    ast.Mod: np.remainder, ast.Pow: np.power, ast.BitAnd: np.bitwise_and, ast.BitOr: np.bitwise_or,
+    ast.BitXor: np.bitwise_xor, ast.LShift: np.left_shift, ast.RShift: np.right_shift, ast.Eq: np.equal,
+    ast.NotEq: np.not_equal, ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal,
+}  # fmt: skip
+_UNARY: dict[type, np.ufunc] = {ast.USub: np.negative, ast.UAdd: np.positive, ast.Invert: np.invert}
+_EXACT: dict[np.ufunc, Callable[..., Any]] = {
+    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
+    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow,
+    np.left_shift: operator.lshift, np.right_shift: operator.rshift, np.negative: operator.neg,
+}  # fmt: skip
+_COMPILED = 1024
+_TABLE = 1 << 20  # positions of an index that every process makes for itself; of more, each makes its part
+_compiled: dict[Any, Template] = {}
+
+Maker = Callable[[Mapping[str, Node], Values], Node]  # an input of a template, from the operands
+
+
+def comprehension(text: str, /, **operands: Any) -> Array:
+    """The array a comprehension describes, as an expression: nothing is computed yet.
+
+        comprehension("C[i,j] = sum(A[i,k] * B[k,j])", A=a, B=b)                a product of matrices
+        comprehension("D[i,j] = min(A[i,k] + A[k,j])", A=a)                     a step of all shortest paths
+        comprehension("x[i] = sum[j](A[i,j] * max[k](B[j,k]))", A=a, B=b)       an aggregate inside another
+        comprehension("d[i] = A[i+1] - A[i] for i in 0:n-1", A=a, n=len(a))     affine indices need ranges
+
+    operands : by the names in the text: arrays, what np.asarray takes, or numbers.
+    Left : the result's name, and the plain names of its indices, in the order of its axes.
+    Right : + - * / // % ** << >> & | ^ ~, comparisons, `x if c else y`, elementwise functions and dtypes by NumPy's
+    names, pi, e, inf, nan.
+    1. The same index on several axes joins them by equality, on two axes of one operand it takes the diagonal.  An
+       index is a value too: its position, int64.
+    2. An axis may be indexed by coefficient·i + constant, with integers and integer operands.  A constant or
+       a constant less an index that is below 0 counts from the end: A[-1], A[-1-i].
+    3. Aggregates: sum, prod, min, max, any, all, mean, var, std.  `sum[k](...)` is over k; `sum(...)` is over the
+       indices inside that are neither on the left nor aggregated further in or out.  Each aggregate's indices are
+       its own.
+    4. The extent of an index is that of the axes it indexes plainly, unless it has a range, `for i in start:stop:step`
+       (Python's range); position 0 of the result's axis then is i = start.
+    A sum of products is in the dtype of the sum; products of small integers do not overflow on the way to it.
+
+    Cost: a sum of a product costs what matmul does, factors that the summed indices do not touch are multiplied
+    afterwards, and more factors are taken in einsum's order.  Else W = the elementwise operations, none of their
+    results in memory, and h as for reductions.  NumPy operands are equal on all processes; each keeps its blocks.
+    Raises ComprehensionError, with a caret under what is wrong.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"comprehension() takes a text, not {type(text).__name__}")
+    read = parsed(text)
+    values: dict[str, Any] = {}
+    nodes: dict[str, Node] = {}
+    key: list[Any] = [text]
+    for name in sorted(operands):
+        value = operands[name]
+        if type(value) in WEAK:
+            values[name] = value
+            key.append((name, value if isinstance(value, int) else None, type(value)))
+            continue
+        if isinstance(value, (np.ndarray, np.integer)) and not np.ndim(value) and np.asarray(value).dtype.kind in "iu":
+            values[name] = int(value)  # as an index; as a value it keeps its dtype
+            key.append((name, values[name], value.dtype))
+        nodes[name] = build.operand(value)
+        key.append((name, nodes[name].kind))
+    found = _compiled.get(tuple(key))
+    if found is None:
+        compiler = Compiler(read, {name: node.kind for name, node in nodes.items()}, values)
+        if len(_compiled) >= _COMPILED:
+            _compiled.clear()
+        found = _compiled[tuple(key)] = compiler.template()
+    return wrap(found.filled(nodes, values))
+
+
+class Step(NamedTuple):
+    """An operation in a template, on the results of earlier steps."""
+
+    op: Operation
+    args: tuple[int, ...]
+    kind: Kind
+
+
+class Template:
+    """A graph without its data."""
+
+    def __init__(self, root: Node, inputs: Mapping[Node, Maker]) -> None:
+        self.steps: list[Step | Maker] = []
+        index: dict[Node, int] = {}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node in index:
+                continue
+            waiting = [arg for arg in node.args if arg not in index]
+            if waiting:
+                stack += [node, *reversed(waiting)]
+                continue
+            index[node] = len(self.steps)
+            if node in inputs:
+                self.steps.append(inputs[node])
+            elif node.op is PARAM:
+                self.steps.append(_constant(node.value))
+            else:
+                self.steps.append(Step(node.op, tuple(index[arg] for arg in node.args), node.kind))
+
+    def filled(self, nodes: Mapping[str, Node], values: Values) -> Node:
+        """The graph on some operands."""
+        built: list[Node] = []
+        for step in self.steps:
+            if isinstance(step, Step):
+                built.append(Node(step.op, tuple([built[k] for k in step.args]), step.kind))
+            else:
+                built.append(step(nodes, values))
+        return built[-1]
+
+
+def _constant(value: Any) -> Maker:
+    return lambda nodes, values: parameter(value)
+
+
+class Term(NamedTuple):
+    """An expression of arrays: a node, and the index of each of its axes."""
+
+    indices: tuple[Index, ...]
+    node: Node
+
+
+class Number(NamedTuple):
+    """An expression of numbers only.  `value` is one whose type is right; what it is in a call, `make` says."""
+
+    value: Any
+    make: Callable[[Values], Any]
+    known: bool  # whether it is the same in every call of this template
+
+
+class Compiler:
+    """A comprehension on operands of certain kinds, as a graph of nodes without data."""
+
+    def __init__(self, read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> None:
+        self.read = read
+        self.kinds = kinds
+        self.values = values
+        self.inputs: dict[Node, Maker] = {}
+        self._operands: dict[str, Node] = {}
+        self.indices = Indices(read, kinds, values)
+        self._depth = 0
+
+    def template(self) -> Template:
+        """The whole."""
+        left = self.indices.left
+        found = self.term(self.build(self.read.right))
+        node = build.strong(found.node)
+        present = [index for index in left if index in found.indices]
+        node = build.permuted(node, [found.indices.index(index) for index in present])
+        if len(present) < len(left):
+            shape = tuple(index.extent for index in left)
+            node = build.viewed(node, shape, [Access(left.index(index)) for index in present])
+        return Template(node, self.inputs)
+
+    # ---------------------------------------------------------------------- expressions
+
+    def build(self, node: ast.expr) -> Term | Number:
+        """An expression; what NumPy says is wrong with it is said with its place."""
+        try:
+            return self._build(node)
+        except ComprehensionError:
+            raise
+        except (TypeError, ValueError, ArithmeticError) as error:
+            raise self.read.mistake(node, str(error)) from error
+
+    def _build(self, node: ast.expr) -> Term | Number:
+        if isinstance(node, ast.Constant) and type(node.value) in WEAK:
+            return _known(node.value)
+        if isinstance(node, ast.Name):
+            return self._name(node)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node)
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            left, right = self.build(node.left), self.build(node.right)
+            if isinstance(node.op, ast.Pow) and isinstance(left, Term) and isinstance(right, Number):
+                return self._power(left, right)
+            return self._ufunc(_BINARY[type(node.op)], left, right)
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+            return self._ufunc(_UNARY[type(node.op)], self.build(node.operand))
+        if isinstance(node, ast.Compare) and all(type(op) in _BINARY for op in node.ops):
+            return self._compare(node)
+        if isinstance(node, ast.IfExp):
+            return self._called(ufuncs.where, [self.build(each) for each in (node.test, node.body, node.orelse)], {})
+        if isinstance(node, ast.Call):
+            return self._aggregate(node) if aggregate_of(node) is not None else self._call(node)
+        raise self.read.mistake(node, f"{self.read.words(node)} is no part of a comprehension: {type(node).__name__}")
+
+    def _name(self, node: ast.Name) -> Term | Number:
+        name = node.id
+        if node in self.indices.of:
+            return self._positions(self.indices.of[node])
+        if name in self.kinds:
+            return Term((), self._operand(name))
+        if name in self.values:
+            value = self.values[name]
+            if isinstance(value, int):
+                return Number(value, lambda values: values[name], True)
+            return Number(value, lambda values: values[name], False)
+        return _known(CONSTANTS[name])
+
+    def _operand(self, name: str) -> Node:
+        """An operand: a leaf without data."""
+        if name not in self._operands:
+            node = Node(LEAF, (), self.kinds[name])
+            self._operands[name] = node
+            self.inputs[node] = lambda nodes, values: nodes[name]
+        return self._operands[name]
+
+    def _positions(self, index: Index) -> Term:
+        """The values of an index, int64."""
+        run = index.run
+        node = Node(LEAF, (), kind_of((len(run),), np.dtype(np.int64)))
+        self.inputs[node] = lambda nodes, values: _table(run)
+        return Term((index,), node)
+
+    def _subscript(self, node: ast.Subscript) -> Term:
+        """An operand that is indexed: a view, unless it is indexed plainly."""
+        assert isinstance(node.value, ast.Name)
+        operand = self._operand(node.value.id)
+        forms = self.indices.subscripts[node]
+        own = tuple(dict.fromkeys(index for index, _ in forms if index is not None))
+        access = []
+        for index, (_, by, constant) in forms:
+            if index is None:
+                access.append(Access(-1, constant, 0))
+                continue
+            run = index.run
+            start, step = (by * run[0] + constant if run else 0), (by * run.step if len(run) > 1 else 1)
+            access.append(Access(own.index(index), start, step))
+        shape = tuple(index.extent for index in own)
+        if shape == operand.kind.shape and access == [Access(axis) for axis in range(len(shape))]:
+            return Term(own, operand)
+        return Term(own, build.viewed(operand, shape, access))
+
+    def _power(self, base: Term, exponent: Number) -> Term:
+        """With NumPy's short ways where the exponent is the same in every call."""
+        if exponent.known and exponent.value in _POWERS:
+            return Term(base.indices, _pow(wrap(base.node), exponent.value)._node)
+        found = self._ufunc(np.power, base, exponent)
+        assert isinstance(found, Term)
+        return found
+
+    def _compare(self, node: ast.Compare) -> Term | Number:
+        parts = [self.build(each) for each in (node.left, *node.comparators)]
+        found = self._ufunc(_BINARY[type(node.ops[0])], parts[0], parts[1])
+        for op, left, right in zip(node.ops[1:], parts[1:], parts[2:], strict=False):
+            found = self._ufunc(np.logical_and, found, self._ufunc(_BINARY[type(op)], left, right))
+        return found
+
+    def _call(self, node: ast.Call) -> Term | Number:
+        read = self.read
+        assert isinstance(node.func, ast.Name)
+        name = node.func.id
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                raise read.mistake(each, "arguments are written one by one")
+        args = [self.build(each) for each in node.args]
+        named = {str(each.arg): self.build(each.value) for each in node.keywords}
+        if name in CASTS:
+            if len(args) != 1 or named:
+                raise read.mistake(node, f"{name} casts one expression")
+            term = self.term(args[0])
+            return Term(term.indices, build.cast(build.strong(term.node), CASTS[name]))
+        ufunc = getattr(np, ufuncs.STANDARD.get(name, name), None)
+        if isinstance(ufunc, np.ufunc) and name not in ("ceil", "floor", "trunc"):
+            if len(args) != ufunc.nin or named:
+                raise read.mistake(node, f"{name} takes {ufunc.nin} argument{'s' if ufunc.nin > 1 else ''}")
+            return self._ufunc(ufunc, *args)
+        return self._called(FUNCTIONS[name], args, named)
+
+    # --------------------------------------------------------------------- combinations
+
+    def _ufunc(self, ufunc: np.ufunc, *parts: Term | Number) -> Term | Number:
+        numbers = [part for part in parts if isinstance(part, Number)]
+        if len(numbers) == len(parts):
+            makes = [number.make for number in numbers]
+
+            def make(values: Values) -> Any:
+                return _calculated(ufunc, [each(values) for each in makes])
+
+            return Number(make(self.values), make, all(number.known for number in numbers))
+        indices, nodes = self._aligned(parts)
+        return Term(indices, build.apply(ew.of_ufunc(ufunc), *nodes))
+
+    def _called(self, function: Callable[..., Any], args: Sequence[Term | Number], named: Mapping[str, Any]) -> Term:
+        """A function of arrays; numbers that every call shares go in as they are."""
+        indices, nodes = self._aligned([*args, *named.values()])
+        given = [
+            part.value if isinstance(part, Number) and part.known and isinstance(part.value, int) else wrap(node)
+            for part, node in zip([*args, *named.values()], nodes, strict=True)
+        ]
+        found = function(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
+        return Term(indices, found._node)
+
+    def term(self, part: Term | Number) -> Term:
+        """A number as an array of no dimensions."""
+        if isinstance(part, Term):
+            return part
+        node = Node(PARAM, (), WEAK[type(part.value)])
+        node.value = part.value
+        make = part.make
+        self.inputs[node] = lambda nodes, values: parameter(make(values))
+        return Term((), node)
+
+    def _aligned(self, parts: Sequence[Term | Number]) -> tuple[tuple[Index, ...], list[Node]]:
+        """Nodes that broadcast against each other, and the indices of the axes of what they broadcast to.
+
+        Inside aggregates in the order in which indices appear, so that operands are read along their rows; outside
+        as on the left.
+        """
+        terms = [self.term(part) for part in parts]
+        indices = tuple(dict.fromkeys(index for term in terms for index in term.indices))
+        if not self._depth and any(term.indices != indices for term in terms if term.indices):
+            indices = tuple(index for index in self.indices.left if index in indices)
+        return indices, [_spread(term, indices) for term in terms]
+
+    # ----------------------------------------------------------------------- aggregates
+
+    def _aggregate(self, node: ast.Call) -> Term:
+        how, body, over = aggregate_of(node), node.args[0], self.indices.over[node]
+        assert how is not None
+        self._depth += 1
+        whole = self.term(self.build(body))
+        found = self._contracted(how, body, over, whole) if all(index.extent for index in over) else None
+        self._depth -= 1
+        if found is not None:
+            return found
+        missing = tuple(index for index in over if index not in whole.indices)
+        indices = missing + whole.indices
+        value = build.strong(whole.node)
+        if missing:
+            value = build.broadcast(value, tuple(index.extent for index in indices))
+        axes = tuple(axis for axis, index in enumerate(indices) if index in over)
+        kept = tuple(index for index in indices if index not in over)
+        return Term(kept, AGGREGATES[how](wrap(value), axis=axes)._node)
+
+    def _contracted(self, how: str, body: ast.expr, over: tuple[Index, ...], whole: Term) -> Term | None:
+        """A sum of a product, a mean of one, or whether any of a conjunction holds: pair by pair, as einsum.
+
+        Factors without summed indices are multiplied in afterwards.  None if the body is no such product.
+        """
+        if how not in ("sum", "mean", "any"):
+            return None
+        dtype = whole.node.kind.dtype
+        target = {"sum": ag.SUM, "mean": ag.MEAN, "any": ag.ANY}[how].result(dtype)
+        inner: list[Term] = []
+        outer: list[tuple[np.ufunc, Term | Number]] = []
+        quotients: list[Term] = []
+        for ufunc, each in _factors(body, ast.BitAnd if how == "any" else ast.Mult):
+            part = self.build(each) if each is not None else _known(-1)
+            if isinstance(part, Number) or not any(index in over for index in part.indices):
+                outer.append((np.negative if each is None else ufunc, part))
+            elif ufunc is np.divide:
+                quotients.append(part)
+            else:
+                inner.append(part)
+        for part in quotients:
+            k = next((k for k, term in enumerate(inner) if set(part.indices) <= set(term.indices)), None)
+            divided = self._ufunc(np.divide, _known(1) if k is None else inner[k], part)
+            assert isinstance(divided, Term)
+            inner[len(inner) if k is None else k : len(inner) if k is None else k + 1] = [divided]
+        touched = {index for term in inner for index in term.indices}
+        apart = any(isinstance(part, Term) and set(part.indices) - touched for _, part in outer)
+        if not set(over) <= touched or (len(inner) < 2 and not apart) or len(touched) > 52:
+            return None
+        if how == "any" and any(term.node.kind.dtype.kind != "b" for term in inner):
+            return None
+        if how != "any" and np.result_type(*[term.node.kind.dtype for term in inner]) != target:
+            inner = [Term(term.indices, build.cast(build.strong(term.node), target)) for term in inner]
+        found: Term | Number = self._einsum(inner, over)
+        if how == "mean":
+            found = self._ufunc(np.divide, found, _known(prod(index.extent for index in over)))
+        for ufunc, part in outer:
+            found = self._ufunc(ufunc, found) if ufunc is np.negative else self._ufunc(ufunc, found, part)
+        assert isinstance(found, Term)
+        return Term(found.indices, build.cast(found.node, target))
+
+    def _einsum(self, factors: Sequence[Term], over: tuple[Index, ...]) -> Term:
+        """The sum over `over` of a product."""
+        every = list(dict.fromkeys(index for term in factors for index in term.indices))
+        letters = {index: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] for k, index in enumerate(every)}
+        left = self.indices.left
+        kept = [index for index in every if index not in over]
+        kept.sort(key=lambda index: left.index(index) if index in left else len(left))
+        sides = [
+            "".join(letters[index] for index in indices) for indices in (*[term.indices for term in factors], kept)
+        ]
+        found = contraction.einsum(f"{','.join(sides[:-1])}->{sides[-1]}", *[wrap(term.node) for term in factors])
+        return Term(tuple(kept), found._node)
+
+
+def _known(value: Any) -> Number:
+    return Number(value, lambda values: value, True)
+
+
+def _calculated(ufunc: np.ufunc, numbers: list[Any]) -> Any:
+    """A Python number from others: integers as Python has them, exact; else as NumPy has them."""
+    if ufunc in _EXACT and all(type(number) is int for number in numbers):
+        if ufunc in (np.power, np.left_shift) and abs(numbers[1]) > 1024:
+            raise OverflowError(f"{ufunc.__name__}: {numbers[1]} is too much for an exact integer")
+        return _EXACT[ufunc](*numbers)
+    with np.errstate(all="ignore"):
+        return np.asarray(ufunc(*numbers)).item()
+
+
+def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc, ast.expr | None]]:
+    """The factors of a product, each with how it is multiplied in; None: a change of sign."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, product):
+        return _factors(node.left, product) + _factors(node.right, product)
+    if product is ast.Mult and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        return [*_factors(node.left, product), (np.divide, node.right)]
+    if product is ast.Mult and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return [*_factors(node.operand, product), (np.negative, None)]
+    return [(_BINARY[product], node)]
+
+
+def _spread(term: Term, indices: tuple[Index, ...]) -> Node:
+    """A term's node with its axes in this order, and axes of length 1 where it has not an index."""
+    present = [index for index in indices if index in term.indices]
+    node = build.permuted(term.node, [term.indices.index(index) for index in present])
+    if not present:
+        return node
+    first = indices.index(present[0])
+    axes = [k for k, index in enumerate(indices[first:]) if index not in present]
+    return build.expanded(node, axes) if axes else node
+
+
+def _table(run: range) -> Node:
+    """The positions of an index."""
+    shape = (len(run),)
+    layout = replicated(shape) if len(run) <= _TABLE else automatic(shape, world().nprocs)
+
+    def make(size: Any, box: Any) -> Any:
+        return np.arange(box[0][0], box[0][1], dtype=np.int64) * run.step + run.start
+
+    return made(shape, np.dtype(np.int64), layout, make)._node

@@ -1,0 +1,378 @@
+"""What the names in a comprehension mean: functions, operands, and indices with their scopes and extents.
+
+Pure functions of the text, the operands' shapes, and the integers among them; all that can be said against
+a comprehension before its dtypes are known is said here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.array import Array
+from bsp.arrays.comprehensions.syntax import Affine, Comprehension, affine, axes_of, suggestion
+from bsp.arrays.functions import reductions, ufuncs
+from bsp.arrays.planning.graph import Kind
+
+AGGREGATES: dict[str, Callable[..., Array]] = {
+    name: getattr(reductions, name) for name in ("sum", "prod", "min", "max", "any", "all", "mean", "var", "std")
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: function
+    for name, function in ufuncs.FUNCTIONS.items()
+    if name != "astype" and getattr(getattr(np, name, None), "nout", 1) == 1
+}
+CASTS = {
+    name: np.dtype(name)
+    for name in (
+        "bool", "int", "float", "complex", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+        "float32", "float64", "complex64", "complex128",
+    )
+}  # fmt: skip
+CONSTANTS = {"pi": float(np.pi), "e": float(np.e), "inf": float("inf"), "nan": float("nan")}
+
+_INSTEAD: dict[type, str] = {
+    ast.And: "& for `and`, with parentheses around comparisons",
+    ast.Or: "| for `or`, with parentheses around comparisons",
+    ast.Not: "~ for `not`", ast.MatMult: "sum(A[i,k] * B[k,j]) for a matrix product",
+}  # fmt: skip
+
+_RANGELESS = "index '{0}' is in no operand: give its range, ... for {0} in 0:n"
+
+Values = Mapping[str, Any]  # Python numbers by name
+Scope = dict[str, "Index"]
+
+
+class Use(NamedTuple):
+    """A subscript that has an index: coefficient · index + constant on an axis of an operand."""
+
+    where: ast.expr
+    operand: ast.Subscript
+    axis: int
+    length: int
+    form: Affine
+
+
+class Index:
+    """An index in its scope: the whole comprehension, or one aggregate."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.uses: list[Use] = []
+        self.run = range(0)
+
+    @property
+    def extent(self) -> int:
+        """How many positions it takes."""
+        return len(self.run)
+
+
+class Indices:
+    """The indices of a comprehension: which there are, over what each aggregate is, the form of every subscript."""
+
+    def __init__(self, read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> None:
+        self.read = read
+        self.kinds = kinds
+        self.values = values
+        self.names = self._names()
+        self._check_names()
+        self.left = tuple(Index(each.id) for each in read.left)
+        self.every: list[Index] = list(self.left)
+        self.over: dict[ast.AST, tuple[Index, ...]] = {}  # of each aggregate
+        self.subscripts: dict[ast.AST, list[tuple[Index | None, Affine]]] = {}
+        self.of: dict[ast.AST, Index] = {}  # of each name that is the value of an index
+        self._resolve(read.right, {index.name: index for index in self.left}, None)
+        for name, span in read.spans.items():
+            if all(index.name != name for index in self.every):
+                raise read.mistake(span.name, f"index {name!r} has a range but is nowhere else")
+        for index in self.every:
+            self._extend(index)
+        for index in self.every:
+            for use in index.uses:
+                self._within(index, use)
+
+    def _names(self) -> set[str]:
+        """Every name that is an index."""
+        read = self.read
+        found = {each.id: each for each in read.left} | {name: span.name for name, span in read.spans.items()}
+        for node in ast.walk(read.right):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+                found |= {each.id: each for each in axes_of(node.func) if isinstance(each, ast.Name)}
+        for name, where in found.items():
+            if name in self.kinds or name in self.values:
+                raise read.mistake(where, f"{name!r} is an index here, and an operand is given under this name")
+        for node in ast.walk(read.right):
+            if isinstance(node, ast.Subscript):
+                found |= {each.id: each for each in ast.walk(node.slice) if isinstance(each, ast.Name)}
+        return {name for name in found if name not in self.kinds and name not in self.values}
+
+    def _check_names(self) -> None:
+        """Every function and operand is there, and no operand is left over."""
+        read, given = self.read, {*self.kinds, *self.values}
+        ends = [each for span in read.spans.values() for each in span[1:] if each is not None]
+        seen = {each.id for end in (read.right, *ends) for each in ast.walk(end) if isinstance(each, ast.Name)}
+        known: set[ast.AST] = set()  # names that need no check as values
+        for node in ast.walk(read.right):
+            if isinstance(node, ast.Call):
+                known.update(ast.walk(node.func))
+                if aggregate_of(node) is None:
+                    self._check_function(node.func)
+            elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node not in known:
+                known.update(ast.walk(node))
+                name = node.value.id
+                if name not in given and name not in AGGREGATES:
+                    hint = suggestion(name, given) or f": give it, {name}=..."
+                    raise read.mistake(node.value, f"no operand is called {name!r}{hint}")
+            elif isinstance(node, ast.Name) and node not in known:
+                self._check_value(node, given)
+            instead = _INSTEAD.get(type(getattr(node, "op", None)))
+            if instead is not None:
+                raise read.mistake(node, f"write {instead}")
+        for name in sorted(given - seen):
+            raise read.mistake(read.right, f"the operand {name!r} is not in the text{suggestion(name, seen - given)}")
+
+    def _check_value(self, node: ast.Name, given: set[str]) -> None:
+        name = node.id
+        shape = self.kinds[name].shape if name in self.kinds else ()
+        if shape:
+            sketch = ",".join("ijklmnopqrst"[axis % 12] for axis in range(len(shape)))
+            raise self.read.mistake(node, f"{name} has shape {shape}: index it, {name}[{sketch}]")
+        if name not in given and name not in self.names and name not in CONSTANTS:
+            hint = suggestion(name, given | self.names) or f": give it, {name}=..."
+            raise self.read.mistake(node, f"{name!r} is neither an operand nor an index{hint}")
+
+    def _check_function(self, func: ast.expr) -> None:
+        read = self.read
+        if not isinstance(func, ast.Name):
+            whole = read.words(func)
+            plain = whole.rpartition(".")[2]
+            hint = f": write {plain}(...)" if plain in {*FUNCTIONS, *AGGREGATES} and "." in whole else ""
+            raise read.mistake(func, f"{whole} is no function of a comprehension{hint}")
+        if func.id not in FUNCTIONS and func.id not in CASTS:
+            hint = suggestion(func.id, [*FUNCTIONS, *AGGREGATES, *CASTS])
+            what = "an operand, indexed with [ ]" if func.id in self.kinds else "no elementwise function or aggregate"
+            raise read.mistake(func, f"{func.id!r} is {what}{hint}")
+
+    # --------------------------------------------------------------------------- scopes
+
+    def free(self, node: ast.AST) -> dict[str, ast.Name]:
+        """The indices that an expression leaves to be bound, by first appearance."""
+        if isinstance(node, ast.Name):
+            return {node.id: node} if node.id in self.names else {}
+        if isinstance(node, ast.Subscript):
+            return self._free(axes_of(node))
+        if isinstance(node, ast.Call):
+            parts = [*node.args, *node.keywords]
+            if aggregate_of(node) is None:
+                return self._free(parts)
+            if isinstance(node.func, ast.Name):
+                return {}
+            assert isinstance(node.func, ast.Subscript)
+            over = {each.id for each in axes_of(node.func) if isinstance(each, ast.Name)}
+            return {name: where for name, where in self._free(parts).items() if name not in over}
+        return self._free(ast.iter_child_nodes(node))
+
+    def _free(self, nodes: Iterable[ast.AST]) -> dict[str, ast.Name]:
+        found: dict[str, ast.Name] = {}
+        for node in nodes:
+            for name, where in self.free(node).items():
+                found.setdefault(name, where)
+        return found
+
+    def _resolve(self, node: ast.AST, scope: Scope, inside: ast.Call | None) -> None:
+        if isinstance(node, ast.Name):
+            if node.id in self.names:
+                self.of[node] = self._bound(node, scope, inside)
+        elif isinstance(node, ast.Subscript):
+            self._subscript(node, scope, inside)
+        elif isinstance(node, ast.Call):
+            if aggregate_of(node) is not None:
+                self._aggregate(node, scope)
+                return
+            for part in (*node.args, *node.keywords):
+                self._resolve(part, scope, inside)
+        else:
+            for child in ast.iter_child_nodes(node):
+                self._resolve(child, scope, inside)
+
+    def _bound(self, name: ast.Name, scope: Scope, inside: ast.Call | None) -> Index:
+        if name.id in scope:
+            return scope[name.id]
+        read, word = self.read, name.id
+        if inside is None:
+            raise read.mistake(
+                name, f"index {word!r} is not on the left, and no aggregate is over it: put it on the left, or write "
+                f"sum({'...' if len(read.words(read.right)) > 40 else read.words(read.right)})"
+            )  # fmt: skip
+        how = aggregate_of(inside)
+        over = ",".join(
+            [read.words(each) for each in axes_of(inside.func)] if isinstance(inside.func, ast.Subscript) else []
+        )
+        raise read.mistake(
+            name, f"index {word!r} is not on the left, and {how}[{over}] is not over it: {how}[{over},{word}]?"
+        )
+
+    def _aggregate(self, node: ast.Call, scope: Scope) -> None:
+        read, how = self.read, aggregate_of(node)
+        if len(node.args) != 1 or node.keywords or isinstance(node.args[0], ast.Starred):
+            instead = {"min": "; of two values: minimum(x, y)", "max": "; of two values: maximum(x, y)"}.get(
+                how or "", ""
+            )
+            raise read.mistake(node, f"{how} aggregates one expression{instead}")
+        (body,) = node.args
+        if isinstance(node.func, ast.Subscript):
+            names = []
+            for each in axes_of(node.func):
+                if not isinstance(each, ast.Name):
+                    raise read.mistake(each, f"{how}[...] names the indices it is over, as in {how}[k](...)")
+                if each.id in scope or each.id in names:
+                    where = "on the left" if each.id in {left.id for left in read.left} else "bound already"
+                    raise read.mistake(each, f"{how} cannot be over {each.id!r}, which is {where}")
+                names.append(each.id)
+        else:
+            names = [name for name in self.free(body) if name not in scope]
+            if not names:
+                raise read.mistake(
+                    node, f"{how} is over no index: all that are in it are on the left, or bound by another aggregate; "
+                    f"name them: {how}[k](...)"
+                )  # fmt: skip
+        own = {name: Index(name) for name in names}
+        self.every += own.values()
+        self.over[node] = tuple(own.values())
+        self._resolve(body, scope | own, node)
+        for each in axes_of(node.func) if isinstance(node.func, ast.Subscript) else []:
+            if isinstance(each, ast.Name) and not own[each.id].uses and each.id not in read.spans:
+                raise read.mistake(
+                    each, f"index {each.id!r} is in no operand here: give its range, ... for {each.id} in 0:n"
+                )
+
+    def _subscript(self, node: ast.Subscript, scope: Scope, inside: ast.Call | None) -> None:
+        read = self.read
+        if not isinstance(node.value, ast.Name):
+            raise read.mistake(node.value, f"{read.words(node.value)} cannot be indexed: index its operands")
+        name = node.value.id
+        if name not in self.kinds:
+            what = "a number, and takes no index" if name in self.values else "an aggregate: write sum[k](...)"
+            raise read.mistake(node.value, f"{name!r} is {what}")
+        shape = self.kinds[name].shape
+        axes = axes_of(node)
+        if len(axes) != len(shape):
+            given = f"{len(axes)} {'index' if len(axes) == 1 else 'indices'}"
+            raise read.mistake(node, f"{given} for {name}, which has shape {shape}: {len(shape)} are needed")
+        found: list[tuple[Index | None, Affine]] = []
+        for axis, (each, length) in enumerate(zip(axes, shape, strict=True)):
+            form = affine(read, each, self._integer)
+            index = None if form.name is None else self._bound(form.name, scope, inside)
+            if index is not None:
+                form = self._from_end(form, length)
+                index.uses.append(Use(each, node, axis, length, form))
+            else:
+                at = form.constant
+                if not -length <= at < length:
+                    raise read.mistake(
+                        each, f"index {at} is out of range for axis {axis} of {name}, which has shape {shape}"
+                    )
+                form = Affine(None, 0, at % length)
+            found.append((index, form))
+        self.subscripts[node] = found
+
+    @staticmethod
+    def _from_end(form: Affine, length: int) -> Affine:
+        """A constant below 0, less an index, counts from the end."""
+        if form.coefficient < 0 and form.constant < 0:
+            return form._replace(constant=form.constant + length)
+        return form
+
+    def _integer(self, name: ast.Name) -> int | None:
+        if name.id in self.values and isinstance(self.values[name.id], int):
+            return int(self.values[name.id])
+        if name.id in self.values or name.id in self.kinds:
+            what = (
+                f"is {self.values[name.id]!r}" if name.id in self.values else f"has shape {self.kinds[name.id].shape}"
+            )
+            if name.id in self.kinds and not self.kinds[name.id].shape:
+                what = f"is an array: give {name.id}=int(...)"
+            raise self.read.mistake(name, f"indices are made of integers; {name.id!r} {what}")
+        return None
+
+    # -------------------------------------------------------------------------- extents
+
+    def _extend(self, index: Index) -> None:
+        """Its range, or else the length of the axes it indexes plainly."""
+        read, name = self.read, index.name
+        span = read.spans.get(name)
+        if span is not None:
+            start, stop, step = (self._end(each) for each in (span.start, span.stop, span.step))
+            if step == 0 and span.step is not None:
+                raise read.mistake(span.step, f"the range of {name!r} has step 0")
+            assert stop is not None
+            index.run = range(start or 0, stop, 1 if step is None else step)
+            return
+        plain = [use for use in index.uses if use.form[1:] == (1, 0)]
+        if plain:
+            first = plain[0]
+            for use in plain:
+                if use.length != first.length:
+                    raise read.mistake(
+                        use.where, f"index {name!r} is {first.length} in {self._operand(first)} and {use.length} in "
+                        f"{self._operand(use)}"
+                    )  # fmt: skip
+            index.run = range(first.length)
+            return
+        if index.uses:
+            use = index.uses[0]
+            low, high = self._fitting(index)
+            raise read.mistake(
+                use.where, f"index {name!r} is plain in no operand, so its range must be given; all that fits: "
+                f"... for {name} in {low}:{high}"
+            )  # fmt: skip
+        where = next((each for each in read.left if each.id == name), None)
+        where = where or next(node for node, of in self.of.items() if of is index and isinstance(node, ast.Name))
+        raise read.mistake(where, _RANGELESS.format(name))
+
+    def _end(self, node: ast.expr | None) -> int | None:
+        if node is None:
+            return None
+        form = affine(self.read, node, self._integer)
+        if form.name is not None:
+            word = form.name.id
+            hint = suggestion(word, [*self.kinds, *self.values]) or f": give it, {word}=..."
+            raise self.read.mistake(form.name, f"a range is made of integers; {word!r} is no operand{hint}")
+        return form.constant
+
+    def _operand(self, use: Use) -> str:
+        name = self.read.words(use.operand.value)
+        return f"{self.read.words(use.operand)} ({name} has shape {self.kinds[name].shape})"
+
+    @staticmethod
+    def _fitting(index: Index) -> tuple[int, int]:
+        """The longest start:stop with which every use stays inside its axis."""
+        lows, highs = [0], []
+        for use in index.uses:
+            _, by, constant = use.form
+            ends = sorted([-constant / by, (use.length - 1 - constant) / by])
+            lows.append(int(np.ceil(ends[0])))
+            highs.append(int(np.floor(ends[1])) + 1)
+        return max(lows), max(max(lows), min(highs))
+
+    def _within(self, index: Index, use: Use) -> None:
+        if not index.run:
+            return
+        _, by, constant = use.form
+        for i in (index.run[0], index.run[-1]):
+            at = by * i + constant
+            if not 0 <= at < use.length:
+                low, high = self._fitting(index)
+                raise self.read.mistake(
+                    use.where, f"index {at} (at {index.name} = {i}) is out of range for axis {use.axis} of "
+                    f"{self._operand(use)}; all that fits: ... for {index.name} in {low}:{high}"
+                )  # fmt: skip
+
+
+def aggregate_of(node: ast.Call) -> str | None:
+    """The name of an aggregate, with or without its indices; None: another function."""
+    func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
+    return func.id if isinstance(func, ast.Name) and func.id in AGGREGATES else None

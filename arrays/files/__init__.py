@@ -1,0 +1,1 @@
+"""Arrays in files, each process reading and writing its own part."""

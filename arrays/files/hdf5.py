@@ -1,0 +1,100 @@
+"""HDF5 files by h5py: every process reads its own blocks; processes write in turns."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.files.agreement import (
+    PathLike,
+    agreed,
+    evaluated,
+    flushed,
+    native,
+    needed,
+    replaced,
+    same_everywhere,
+    writers_of,
+)
+from bsp.arrays.functions.creation import Grid, asarray, layout_for
+from bsp.arrays.planning.graph import leaf
+from bsp.arrays.planning.layout import Shape
+from bsp.arrays.world import world
+
+
+def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+    """A dataset of an HDF5 file; each process reads its own blocks.
+
+    dataset : its name; None if there is but one.
+    Cost: one superstep, in which all agree that they could read.
+    Raises NoSuchFile, FileError, FormatError if there is no such dataset of numbers, ImportError without h5py.
+    """
+    here = world()
+    call = f"read_hdf5({os.fspath(path)!r})"
+    found: dict[str, Any] = {}
+
+    def work() -> Any:
+        h5py = needed("h5py")
+        with h5py.File(path, "r") as file:
+            names: list[str] = []
+            file.visititems(lambda name, each: names.append(name) if isinstance(each, h5py.Dataset) else None)
+            name = names[0] if dataset is None and len(names) == 1 else dataset
+            if name is None or name.strip("/") not in names:
+                asked = "dataset= says which" if name is None else f"there is no dataset {name!r}"
+                raise ValueError(f"{asked}; the file has {', '.join(map(repr, names)) or 'none'}")
+            data = file[name]
+            if data.shape is None:
+                raise ValueError(f"dataset {name!r} is empty: it has no shape")
+            kind = native(data.dtype)
+            layout = layout_for(data.shape, grid, process_grid)
+            blocks: dict[Shape, Any] = {}
+            for at in layout.mine(here.pid):
+                if here.abstract:
+                    blocks[at] = here.empty(layout.block_shape(at), kind)
+                else:
+                    part = data[tuple(slice(*span) for span in layout.box(at))]
+                    blocks[at] = np.array(part, kind, order="C")
+            found.update(shape=data.shape, dtype=kind, layout=layout, blocks=blocks)
+            return name, data.shape, data.dtype.str
+
+    same_everywhere(call, agreed(call, work))
+    return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
+
+
+def write_hdf5(path: PathLike, x: Any, dataset: str = "data", **options: Any) -> None:
+    """An array, or a mapping of names to arrays, as a new HDF5 file.
+
+    options : of h5py's create_dataset: chunks, compression, ...
+    h5py has as a rule no parallel HDF5, so processes write one after the other: what is written takes as long as on
+    one process.  The file replaces the old one when all is written.
+    Cost: 2 supersteps, and one for each process that owns blocks; no words.
+    Raises FileError on every process if one could not write, ImportError without h5py.
+    """
+    here = world()
+    given = dict(x) if isinstance(x, Mapping) else {dataset: x}
+    nodes = {name: evaluated(asarray(each)) for name, each in given.items()}
+    writers = sorted({pid for node in nodes.values() if node.layout is not None for pid in writers_of(node.layout)})
+
+    def prepare(part: Path) -> None:
+        with needed("h5py").File(part, "w") as file:
+            for name, node in nodes.items():
+                file.create_dataset(name, node.kind.shape, node.kind.dtype, **(options if node.kind.shape else {}))
+
+    def write(part: Path) -> None:
+        with needed("h5py").File(part, "r+") as file:
+            for name, node in nodes.items():
+                layout = node.layout
+                assert layout is not None
+                if layout.replicated and here.pid != 0:
+                    continue
+                for at, block in node.value.items():
+                    if block.size:
+                        file[name][tuple(slice(*span) for span in layout.box(at))] = block
+        flushed(part)
+
+    replaced(f"write_hdf5({os.fspath(path)!r})", path, prepare, write, writers, in_turns=True)

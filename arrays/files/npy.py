@@ -1,0 +1,152 @@
+"""NumPy's .npy files: every process reads and writes its own blocks, at their places in the one file."""
+
+from __future__ import annotations
+
+import io
+import os
+from math import prod
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.files.agreement import (
+    PathLike,
+    agreed,
+    evaluated,
+    in_layout,
+    native,
+    replaced,
+    same_everywhere,
+    slabs,
+    writers_of,
+)
+from bsp.arrays.functions.creation import Grid, asarray, layout_for
+from bsp.arrays.planning.graph import DType, leaf
+from bsp.arrays.planning.layout import Layout, Shape
+from bsp.arrays.world import world
+
+_RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
+
+
+def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
+    """Shape, whether the last axis is the slowest, and dtype; then the data begin."""
+    if file.read(6) != b"\x93NUMPY":
+        raise ValueError("this is no .npy file: it does not begin with \\x93NUMPY")
+    file.seek(0)
+    try:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = read(file)
+    except ValueError as wrong:
+        raise ValueError(f"its .npy header is damaged: {wrong}") from None
+    return shape, fortran, dtype
+
+
+def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Array:
+    """The array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
+
+    Another machine's byte order becomes this one's.  Cost: one superstep, in which all agree that they could read.
+    Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, or ends early.
+    """
+    here = world()
+    call = f"load({os.fspath(path)!r})"
+    found: dict[str, Any] = {}
+
+    def work() -> Any:
+        with open(path, "rb") as file:
+            shape, fortran, dtype = _header(file)
+            start, there = file.tell(), os.fstat(file.fileno()).st_size
+        kind = native(dtype)
+        wanted = prod(shape) * dtype.itemsize
+        if there - start < wanted:
+            raise ValueError(
+                f"it ends early: {dtype}{list(shape)} takes {wanted} bytes after its header, there are {there - start}"
+            )
+        layout = layout_for(shape, grid, process_grid)
+        blocks: dict[Shape, Any] = {}
+        data = None
+        if wanted and not here.abstract:
+            data = np.memmap(path, dtype, "r", start, shape or (1,), "F" if fortran else "C").reshape(shape)
+        for at in layout.mine(here.pid):
+            if data is None:
+                blocks[at] = here.empty(layout.block_shape(at), kind)
+            else:
+                part = data[tuple(slice(*span) for span in layout.box(at))]
+                blocks[at] = np.array(part, kind, order="C", subok=False)
+        found.update(shape=shape, dtype=kind, layout=layout, blocks=blocks)
+        return shape, dtype.str, fortran
+
+    same_everywhere(call, agreed(call, work))
+    return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
+
+
+def save_npy(path: PathLike, x: Any) -> None:
+    """An array as a .npy file in C order; every process writes its own blocks, straight to their places.
+
+    The file is written beside its target and replaces it when all have written and flushed: an interrupted write leaves
+    the old file.  Cost: 3 supersteps; blocks of columns, whose rows are short runs in the file, are first brought
+    together into whole rows: one total exchange.
+    Raises FileError on every process if one could not write (no room, no permission); nothing is left behind.
+    """
+    here = world()
+    node = evaluated(asarray(x))
+    assert node.layout is not None
+    shape, dtype = node.kind.shape, node.kind.dtype
+    if _shortest_run(node.layout) * dtype.itemsize < _RUN:
+        node = in_layout(node, slabs(shape, here.nprocs))
+    layout = node.layout
+    assert layout is not None
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    )
+
+    def prepare(part: Path) -> None:
+        with open(part, "wb") as file:
+            file.write(head.getvalue())
+            file.truncate(head.tell() + prod(shape) * dtype.itemsize)
+
+    def write(part: Path) -> None:
+        with open(part, "r+b", buffering=0) as file:
+            for at, block in node.value.items():
+                _write_block(file, head.tell(), shape, layout.box(at), block)
+            os.fsync(file.fileno())
+
+    replaced(f"save({os.fspath(path)!r})", path, prepare, write, writers_of(layout))
+
+
+def _whole_axes(box: tuple[tuple[int, int], ...], shape: Shape) -> int:
+    """How many last axes a box has all of."""
+    count = 0
+    while count < len(shape) and box[-1 - count] == (0, shape[-1 - count]):
+        count += 1
+    return count
+
+
+def _shortest_run(layout: Layout) -> int:
+    """Elements that lie together in the file, of the block with the fewest; all that need no exchange count as many."""
+    if layout.replicated or all(axis.parts == 1 for axis in layout.axes[1:]):
+        return 1 << 62
+    last = max(k for k, axis in enumerate(layout.axes) if axis.parts > 1)
+    run = prod(layout.shape[last + 1 :])
+    return run * int(np.diff(layout.axes[last].bounds).min())
+
+
+def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: Any, block: np.ndarray) -> None:
+    """The runs of one block; a write may take several calls."""
+    if not block.size:
+        return
+    whole = _whole_axes(box, shape)
+    outer = max(len(shape) - whole - 1, 0)  # axes before the first of which a run has a part
+    rows = np.ascontiguousarray(block).reshape(prod(block.shape[:outer]), -1)
+    steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    inner = sum(low * step for (low, _), step in zip(box[outer:], steps[outer:], strict=True))
+    for at, row in zip(np.ndindex(*block.shape[:outer]), rows, strict=True):
+        first = inner + sum((box[axis][0] + k) * steps[axis] for axis, k in enumerate(at))
+        left = memoryview(row.view(np.uint8))  # type: ignore[arg-type]
+        place = start + first * block.itemsize
+        while left:
+            done = os.pwrite(file.fileno(), left, place)
+            left, place = left[done:], place + done

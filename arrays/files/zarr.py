@@ -1,0 +1,105 @@
+"""Zarr arrays: a folder with a file for each chunk, so every process reads and writes chunks of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.files.agreement import (
+    PathLike,
+    agreed,
+    evaluated,
+    in_layout,
+    native,
+    needed,
+    replaced,
+    same_everywhere,
+    slabs,
+    writers_of,
+)
+from bsp.arrays.functions.creation import Grid, asarray, layout_for
+from bsp.arrays.planning.graph import leaf
+from bsp.arrays.planning.layout import Layout, Shape, dealt
+from bsp.arrays.world import world
+
+
+def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+    """A Zarr array; each process reads its own blocks, that is the chunks they meet.
+
+    Cost: one superstep, in which all agree that they could read.
+    Raises NoSuchFile, FileError, FormatError if it is no Zarr array of numbers, ImportError without zarr.
+    """
+    here = world()
+    call = f"read_zarr({os.fspath(path)!r})"
+    found: dict[str, Any] = {}
+
+    def work() -> Any:
+        zarr = needed("zarr")
+        if not os.path.exists(path):
+            raise FileNotFoundError(2, os.strerror(2))
+        try:
+            data = zarr.open_array(os.fspath(path), mode="r")
+        except Exception as wrong:  # noqa: BLE001 - zarr has an error of its own for each way
+            raise ValueError(f"there is no Zarr array: {wrong or type(wrong).__name__}") from None
+        kind = native(data.dtype)
+        layout = layout_for(data.shape, grid, process_grid)
+        blocks: dict[Shape, Any] = {}
+        for at in layout.mine(here.pid):
+            if here.abstract:
+                blocks[at] = here.empty(layout.block_shape(at), kind)
+            else:
+                blocks[at] = np.array(data[tuple(slice(*span) for span in layout.box(at))], kind, order="C")
+        found.update(shape=tuple(data.shape), dtype=kind, layout=layout, blocks=blocks)
+        return tuple(data.shape), data.dtype.str
+
+    same_everywhere(call, agreed(call, work))
+    return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
+
+
+def write_zarr(path: PathLike, x: Any) -> None:
+    """An array as a Zarr array, in chunks of the size of its blocks; each process writes its own chunks.
+
+    Chunks are of equal size, so rows at the edges of blocks may move to another process first; cyclic blocks stay
+    where they are.  The folder is written beside its target and takes its place when all is written.
+    Cost: 3 supersteps, and one exchange where blocks are not of equal size.
+    Raises FileError on every process if one could not write, ImportError without zarr.
+    """
+    here = world()
+    node = evaluated(asarray(x))
+    assert node.layout is not None
+    node = in_layout(node, _chunked(node.layout, here.nprocs))
+    layout = node.layout
+    assert layout is not None
+    shape, dtype = node.kind.shape, node.kind.dtype
+    chunks = tuple(max(int(np.diff(axis.bounds).max(initial=1)), 1) for axis in layout.axes)
+
+    def prepare(part: Path) -> None:
+        needed("zarr").open_array(os.fspath(part), mode="w", shape=shape, chunks=chunks, dtype=dtype)
+
+    def write(part: Path) -> None:
+        data = needed("zarr").open_array(os.fspath(part), mode="r+")
+        for at, block in node.value.items():
+            if block.size:
+                data[tuple(slice(*span) for span in layout.box(at))] = block
+
+    replaced(f"write_zarr({os.fspath(path)!r})", path, prepare, write, writers_of(layout))
+
+
+def _chunked(layout: Layout, nprocs: int) -> Layout:
+    """The layout with cuts at multiples of one length along each axis."""
+    if layout.replicated:
+        return layout
+    if layout.table is not None:
+        layout = slabs(layout.shape, nprocs)
+    cuts = []
+    for axis in layout.axes:
+        step = -(-axis.length // axis.parts)
+        even = tuple(min(k * step, axis.length) for k in range(axis.parts + 1))
+        cuts.append(None if even == tuple(int(each) for each in axis.bounds) and axis.cuts is None else even)
+    if all(cut is None or cut == axis.cuts for cut, axis in zip(cuts, layout.axes, strict=True)):
+        return layout
+    return dealt(layout.shape, layout.grid, layout.process_grid, cuts)

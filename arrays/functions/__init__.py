@@ -1,0 +1,1 @@
+"""NumPy's and the standard's functions as nodes."""

@@ -1,0 +1,221 @@
+"""Nodes from what people write: operands, elementwise operations, views, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.aggregates import SUM, Aggregate
+from bsp.arrays.planning.graph import (
+    WEAK,
+    Access,
+    Assemble,
+    Blocks,
+    Contract,
+    DType,
+    Node,
+    Placement,
+    Reduce,
+    Relayout,
+    Reshape,
+    View,
+    interned,
+    kind_of,
+    leaf,
+    parameter,
+)
+from bsp.arrays.planning.layout import Layout, Shape, automatic, replicated
+from bsp.errors import ShapeError
+from bsp.payload import is_abstract
+
+_COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+
+
+def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
+    """A process's blocks of an array that every process has all of; copies."""
+    if is_abstract(values):
+        return {at: values[tuple(slice(*span) for span in layout.box(at))] for at in layout.mine(pid)}
+    return {at: np.array(values[tuple(slice(*span) for span in layout.box(at))], order="C") for at in layout.mine(pid)}
+
+
+def from_whole(values: Any, layout: Layout | None = None) -> Node:
+    """A leaf from an array that is the same on every process; each keeps its blocks.  No words."""
+    from bsp.arrays.world import world
+
+    here = world()
+    if layout is None:
+        layout = automatic(values.shape, here.nprocs)
+    return leaf(values.shape, values.dtype, layout, dealt_blocks(values, layout, here.pid))
+
+
+def operand(value: Any) -> Node:
+    """Anything that arithmetic takes: an array, a number, what np.asarray makes an array of numbers of."""
+    from bsp.arrays.array import Array
+
+    if type(value) is Array:
+        return value._node
+    if type(value) in WEAK:
+        return parameter(value)
+    if is_abstract(value):
+        return from_whole(value)
+    found = np.asarray(value)
+    if found.dtype.hasobject:
+        raise TypeError(f"arrays hold numbers, not Python objects: {value!r:.60}")
+    return from_whole(found)
+
+
+def apply(op: ew.Elementwise, *nodes: Node) -> Node:
+    """An elementwise operation on nodes."""
+    kinds = [node.kind for node in nodes]
+    if len(kinds) == 2 and op.name not in _COMPARISONS:
+        for number, other in ((nodes[0], kinds[1]), (nodes[1], kinds[0])):
+            if number.kind.weak is int and other.weak is None:
+                ew.fits(number.value, other.dtype, op.name)
+    return Node(op, nodes, ew.infer(op, *kinds))
+
+
+def cast(node: Node, dtype: DType) -> Node:
+    """As another dtype; the same node if it is that already."""
+    if node.kind.dtype == dtype and node.kind.weak is None:
+        return node
+    op = ew.cast_to(dtype)
+    return Node(op, (node,), kind_of(node.kind.shape, dtype))
+
+
+def strong(node: Node) -> Node:
+    """A parameter as an array of no dimensions."""
+    return node if node.kind.weak is None else cast(node, node.kind.dtype)
+
+
+def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
+    """Another way to index a node."""
+    return Node(interned(View, tuple(access)), (node,), kind_of(shape, node.kind.dtype))
+
+
+def permuted(node: Node, axes: Sequence[int]) -> Node:
+    """Axis k of the result is axis axes[k] of the node."""
+    if list(axes) == list(range(len(axes))):
+        return node
+    place = {axis: k for k, axis in enumerate(axes)}
+    shape = node.kind.shape
+    return viewed(node, tuple(shape[axis] for axis in axes), [Access(place[axis]) for axis in range(len(shape))])
+
+
+def broadcast(node: Node, shape: Shape) -> Node:
+    """Repeated along axes of length 1 and new leading ones."""
+    own = node.kind.shape
+    if own == shape:
+        return node
+    first = len(shape) - len(own)
+    if first < 0 or any(mine not in (1, wanted) for mine, wanted in zip(own, shape[first:], strict=True)):
+        raise ShapeError(f"shape {own} does not broadcast to {shape}")
+    node = strong(node)
+    return viewed(node, shape, [
+        Access(first + axis) if length == shape[first + axis] else Access(-1, 0, 0) for axis, length in enumerate(own)
+    ])  # fmt: skip
+
+
+def expanded(node: Node, axes: Sequence[int]) -> Node:
+    """New axes of length 1 at these places of the result (ascending)."""
+    shape = list(node.kind.shape)
+    for axis in axes:
+        shape.insert(axis, 1)
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    return viewed(strong(node), tuple(shape), [Access(axis) for axis in kept])
+
+
+def squeezed(node: Node, axes: Sequence[int]) -> Node:
+    """Without these axes of length 1."""
+    shape = node.kind.shape
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    place = {axis: k for k, axis in enumerate(kept)}
+    return viewed(node, tuple(shape[axis] for axis in kept), [
+        Access(place[axis]) if axis in place else Access(-1, 0, 0) for axis in range(len(shape))
+    ])  # fmt: skip
+
+
+def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -> Node:
+    """An aggregate over axes (ascending, each once)."""
+    node = strong(node)
+    shape = node.kind.shape
+    if how.identity is None and any(shape[axis] == 0 for axis in axes) and how.ufunc is not np.add:
+        raise ValueError(f"{how.name}: zero-size array of shape {shape} to a reduction which has no identity")
+    kept = tuple(length for axis, length in enumerate(shape) if axis not in axes)
+    found = Node(interned(Reduce, how, axes), (node,), kind_of(kept, how.result(node.kind.dtype)))
+    return expanded(found, axes) if keepdims else found
+
+
+def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape) -> Node:
+    """The sum over all labels not in `out` of the product of two nodes."""
+    return contracted_all([left, right], [left_labels, right_labels], out)
+
+
+def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:
+    """The sum over all labels not in `out` of the product of nodes."""
+    nodes, labels = [strong(node) for node in nodes], [tuple(each) for each in labels]
+    extents = {
+        label: length for own, node in zip(labels, nodes, strict=True) for label, length in zip(own, node.kind.shape, strict=True)
+    }  # fmt: skip
+    for k, own in enumerate(labels):  # what one factor alone has is summed before
+        others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
+        alone = tuple(axis for axis, label in enumerate(own) if label not in others)
+        if alone:
+            nodes[k] = cast(reduced(nodes[k], SUM, alone, False), nodes[k].kind.dtype)
+            labels[k] = tuple(label for axis, label in enumerate(own) if axis not in alone)
+    number = {label: k for k, label in enumerate(dict.fromkeys(label for own in labels for label in own))}
+    op = interned(
+        Contract, tuple(tuple(number[label] for label in own) for own in labels), tuple(number[label] for label in out)
+    )
+    dtype = np.result_type(*[node.kind.dtype for node in nodes])
+    return Node(op, tuple(nodes), kind_of(tuple(extents[label] for label in out), dtype))
+
+
+def assembled(shape: Shape, dtype: DType, parts: Sequence[tuple[Node, Sequence[int], Sequence[int]]]) -> Node:
+    """Nodes laid over each other: (node, start along each axis, step along each axis)."""
+    nodes = tuple(strong(cast(node, dtype)) for node, _, _ in parts)
+    placements = tuple(Placement(tuple(starts), tuple(steps)) for _, starts, steps in parts)
+    return Node(interned(Assemble, placements), nodes, kind_of(shape, dtype))
+
+
+def reshaped(node: Node, shape: Shape) -> Node:
+    """The same elements in C order.  Axes of length 1 come and go for nothing."""
+    node = strong(node)
+    own = node.kind.shape
+    if own == shape:
+        return node
+    if prod(own) != prod(shape):
+        raise ShapeError(f"cannot reshape array of size {prod(own)} into shape {shape}")
+    if [length for length in own if length != 1] == [length for length in shape if length != 1]:
+        core = squeezed(node, [axis for axis, length in enumerate(own) if length == 1])
+        return expanded(core, [axis for axis, length in enumerate(shape) if length == 1])
+    return Node(interned(Reshape, shape), (node,), kind_of(shape, node.kind.dtype))
+
+
+def relaid(node: Node, layout: Layout) -> Node:
+    """In a layout that was asked for."""
+    return Node(interned(Relayout, layout), (strong(node),), node.kind)
+
+
+def everywhere(node: Node) -> Node:
+    """On every process."""
+    return relaid(node, replicated(node.kind.shape))
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """An axis counted from the start; NumPy's AxisError for one that is not there."""
+    from numpy.lib.array_utils import normalize_axis_index
+
+    return normalize_axis_index(axis, ndim)
+
+
+def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the start, ascending; None: all."""
+    if axis is None:
+        return tuple(range(ndim))
+    from numpy.lib.array_utils import normalize_axis_tuple
+
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))

@@ -1,0 +1,380 @@
+"""Other shapes and orders of the same elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import Grid, asarray, checked_shape, layout_for
+from bsp.arrays.planning.graph import Access, Node
+from bsp.arrays.planning.layout import Shape
+from bsp.errors import ShapeError
+
+
+def _node(x: Any) -> Node:
+    return build.strong(asarray(x)._node)
+
+
+def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
+    """Axes in another order; None: reversed.  Nothing moves."""
+    node = _node(x)
+    ndim = len(node.kind.shape)
+    order = tuple(reversed(range(ndim))) if axes is None else tuple(build.normal_axis(axis, ndim) for axis in axes)
+    if sorted(order) != list(range(ndim)):
+        raise ValueError("axes don't match array" if len(order) != ndim else "repeated axis in transpose")
+    return wrap(build.permuted(node, order))
+
+
+def transpose(x: Any, axes: Any = None) -> Array:
+    """permute_dims."""
+    return permute_dims(x, axes)
+
+
+def matrix_transpose(x: Any, /) -> Array:
+    """The last two axes swapped."""
+    node = _node(x)
+    ndim = len(node.kind.shape)
+    if ndim < 2:
+        raise ValueError(f"matrix_transpose: an array of two dimensions or more, not {ndim}")
+    return wrap(build.permuted(node, (*range(ndim - 2), ndim - 1, ndim - 2)))
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
+    """Two axes swapped."""
+    ndim = asarray(x).ndim
+    order = list(range(ndim))
+    a, b = build.normal_axis(axis1, ndim), build.normal_axis(axis2, ndim)
+    order[a], order[b] = b, a
+    return permute_dims(x, order)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """Axes at other places, the rest in their order."""
+    from numpy.lib.array_utils import normalize_axis_tuple
+
+    ndim = asarray(x).ndim
+    old, new = normalize_axis_tuple(source, ndim, "source"), normalize_axis_tuple(destination, ndim, "destination")
+    if len(old) != len(new):
+        raise ValueError("`source` and `destination` arguments must have the same number of elements")
+    order = [axis for axis in range(ndim) if axis not in old]
+    for place, axis in sorted(zip(new, old, strict=True)):
+        order.insert(place, axis)
+    return permute_dims(x, order)
+
+
+def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
+    """The same elements in C order under another shape; one length may be -1.
+
+    Cost: nothing where blocks stay ranges of elements; else at most two total exchanges of the whole array.
+    """
+    node = _node(x)
+    if order not in "CA":
+        raise ValueError(f"reshape: order={order!r}; arrays are reshaped in C order")
+    wanted = [int(each.__index__()) for each in shape] if hasattr(shape, "__len__") else [int(shape.__index__())]
+    size = node.kind.size
+    unknown = [k for k, length in enumerate(wanted) if length == -1]
+    if len(unknown) > 1:
+        raise ValueError("can only specify one unknown dimension")
+    if any(length < -1 for length in wanted):
+        raise ValueError("negative dimensions not allowed")
+    if unknown:
+        rest = prod(length for length in wanted if length != -1)
+        if not rest or size % rest:
+            raise ShapeError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
+        wanted[unknown[0]] = size // rest
+    return wrap(build.reshaped(node, tuple(wanted)))
+
+
+def ravel(x: Any, order: str = "C") -> Array:
+    """All elements in C order."""
+    return reshape(x, (-1,) if asarray(x).size else (0,), order=order)
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+    """New axes of length 1."""
+    from numpy.lib.array_utils import normalize_axis_tuple
+
+    node = _node(x)
+    given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
+    places = normalize_axis_tuple(given, len(node.kind.shape) + len(given))
+    return wrap(build.expanded(node, sorted(places)))
+
+
+def squeeze(x: Any, /, axis: Any = None) -> Array:
+    """Without axes of length 1."""
+    node = _node(x)
+    shape = node.kind.shape
+    axes = [k for k, length in enumerate(shape) if length == 1] if axis is None else build.normal_axes(axis, len(shape))
+    if any(shape[each] != 1 for each in axes):
+        raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
+    return wrap(build.squeezed(node, axes))
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Array:
+    """Repeated to a shape; nothing is copied."""
+    return wrap(build.broadcast(_node(x), checked_shape(shape)))
+
+
+def broadcast_arrays(*arrays: Any) -> list[Array]:
+    """All of the shape they broadcast to."""
+    given = [asarray(each) for each in arrays]
+    shape = np.broadcast_shapes(*[each.shape for each in given])
+    return [broadcast_to(each, shape) for each in given]
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Array:
+    """Backwards along axes; None: all."""
+    array = asarray(x)
+    axes = build.normal_axes(axis, array.ndim)
+    return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+    """Moved along axes, around the end."""
+    array = asarray(x)
+    if axis is None:
+        return reshape(roll(ravel(array), shift, axis=0), array.shape)
+    shifts, axes = np.broadcast_arrays(shift, axis)
+    for by, each in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
+        k = build.normal_axis(each, array.ndim)
+        length = array.shape[k]
+        by = by % length if length else 0
+        if by:
+            index: list[Any] = [slice(None)] * array.ndim
+            head, tail = list(index), list(index)
+            head[k], tail[k] = slice(length - by, None), slice(None, length - by)
+            array = concat([array[tuple(head)], array[tuple(tail)]], axis=k)
+    return array
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
+    """One after the other along an axis; None: all elements of each in C order.
+
+    Cost: one total exchange of what does not lie where the result has it.
+    """
+    given = [asarray(each) for each in arrays]
+    if not given:
+        raise ValueError("need at least one array to concatenate")
+    if axis is None:
+        given, axis = [ravel(each) for each in given], 0
+    ndim = given[0].ndim
+    if not ndim:
+        raise ValueError("zero-dimensional arrays cannot be concatenated")
+    axis = build.normal_axis(axis, ndim)
+    for k, each in enumerate(given):
+        if each.ndim != ndim or any(
+            a != b for place, (a, b) in enumerate(zip(each.shape, given[0].shape, strict=True)) if place != axis
+        ):
+            raise ShapeError(
+                f"concatenate along axis {axis}: array 0 has shape {given[0].shape} and array {k} has shape {each.shape}"
+            )
+    found = np.result_type(*[each.dtype for each in given]) if dtype is None else np.dtype(dtype)
+    length = sum(each.shape[axis] for each in given)
+    shape = tuple(length if place == axis else own for place, own in enumerate(given[0].shape))
+    parts, start = [], 0
+    for each in given:
+        starts = tuple(start if place == axis else 0 for place in range(ndim))
+        parts.append((each._node, starts, (1,) * ndim))
+        start += each.shape[axis]
+    return wrap(build.assembled(shape, found, parts))
+
+
+def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Array:
+    """concat."""
+    from bsp.arrays.functions.ufuncs import stored
+
+    return stored(concat(arrays, axis=axis, dtype=dtype), out)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+    """Along a new axis."""
+    given = [asarray(each) for each in arrays]
+    if not given:
+        raise ValueError("need at least one array to stack")
+    if len({each.shape for each in given}) > 1:
+        raise ShapeError(f"stack: all input arrays must have the same shape, not {[each.shape for each in given]}")
+    place = build.normal_axis(axis, given[0].ndim + 1)
+    return concat([expand_dims(each, axis=place) for each in given], axis=place)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis."""
+    array = asarray(x)
+    if not array.ndim:
+        raise ValueError("unstack: an array of one dimension or more")
+    place = build.normal_axis(axis, array.ndim)
+    before = (slice(None),) * place
+    return tuple(array[(*before, k)] for k in range(array.shape[place]))
+
+
+def _at_least(ndim: int, x: Any) -> Array:
+    array = asarray(x)
+    if ndim == 1 or array.ndim >= ndim:
+        return array if array.ndim else reshape(array, (1,))
+    return array[None] if array.ndim == 1 else reshape(array, (1, 1))
+
+
+def vstack(arrays: Any) -> Array:
+    """Rows under each other."""
+    return concat([_at_least(2, each) for each in arrays], axis=0)
+
+
+def hstack(arrays: Any) -> Array:
+    """Columns beside each other."""
+    given = [_at_least(1, each) for each in arrays]
+    return concat(given, axis=0 if given and given[0].ndim == 1 else 1)
+
+
+def column_stack(arrays: Any) -> Array:
+    """Vectors as columns."""
+    return concat([each[:, None] if each.ndim == 1 else each for each in map(asarray, arrays)], axis=1)
+
+
+def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
+    """Equal parts, or cut at positions."""
+    array = asarray(x)
+    if isinstance(parts, int) and array.shape[axis] % parts:
+        raise ValueError("array split does not result in an equal division")
+    return array_split(array, parts, axis)
+
+
+def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
+    """Parts as even as can be, or cut at positions."""
+    array = asarray(x)
+    place = build.normal_axis(axis, array.ndim)
+    length = array.shape[place]
+    if isinstance(parts, int):
+        if parts <= 0:
+            raise ValueError("number sections must be larger than 0.")
+        small, more = divmod(length, parts)
+        cuts = np.cumsum([0] + [small + 1] * more + [small] * (parts - more)).tolist()
+    else:
+        cuts = [0, *[int(cut) for cut in parts], length]
+    before = (slice(None),) * place
+    return [array[(*before, slice(low, high))] for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+def tile(x: Any, repetitions: Any, /) -> Array:
+    """Repeated as a whole."""
+    array = asarray(x)
+    times = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
+    ndim = max(len(times), array.ndim)
+    times = [1] * (ndim - len(times)) + [int(each) for each in times]
+    array = reshape(array, (1,) * (ndim - array.ndim) + array.shape)
+    both = tuple(length for pair in zip(times, array.shape, strict=True) for length in pair)
+    spread = expand_dims(array, axis=tuple(range(0, 2 * ndim, 2)))
+    return reshape(broadcast_to(spread, both), tuple(t * n for t, n in zip(times, array.shape, strict=True)))
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+    """Each element so many times in a row; `repeats` is a number, or one for each position of the axis."""
+    array = asarray(x)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = build.normal_axis(axis, array.ndim)
+    length = array.shape[place]
+    counts = repeats.compute() if isinstance(repeats, Array) else np.asarray(repeats)
+    if (counts < 0).any():
+        raise ValueError("repeats may not contain negative values.")
+    if counts.ndim == 0 or counts.size == 1:
+        times = int(counts.reshape(()))
+        spread = expand_dims(array, axis=place + 1)
+        shape = (*array.shape[: place + 1], times, *array.shape[place + 1 :])
+        return reshape(broadcast_to(spread, shape), (*array.shape[:place], length * times, *array.shape[place + 1 :]))
+    if counts.shape != (length,):
+        raise ValueError(f"operands could not be broadcast together with shape ({length},) {counts.shape}")
+    from bsp.arrays.selection.selecting import take
+
+    return take(array, np.repeat(np.arange(length), counts), axis=place)
+
+
+def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
+    """With a margin of constants."""
+    if mode != "constant":
+        raise ValueError(f"pad: mode={mode!r}; only 'constant' is distributed")
+    array = asarray(x)
+    widths = np.broadcast_to(np.asarray(width), (array.ndim, 2)).tolist()
+    if np.ndim(constant_values):
+        raise ValueError("pad: one constant for all sides")
+    shape = tuple(length + before + after for length, (before, after) in zip(array.shape, widths, strict=True))
+    base = build.broadcast(build.cast(build.operand(constant_values), array.dtype), shape)
+    return wrap(build.assembled(shape, array.dtype, [
+        (base, (0,) * array.ndim, (1,) * array.ndim), (array._node, tuple(before for before, _ in widths), (1,) * array.ndim)
+    ]))  # fmt: skip
+
+
+def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The diagonal of two axes, as the last axis.  Nothing moves but to where the result has it."""
+    array = asarray(x)
+    if array.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    a, b = build.normal_axis(axis1, array.ndim), build.normal_axis(axis2, array.ndim)
+    if a == b:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    down, right = max(-offset, 0), max(offset, 0)
+    length = max(0, min(array.shape[a] - down, array.shape[b] - right))
+    rest = [k for k in range(array.ndim) if k not in (a, b)]
+    last = len(rest)
+    access = []
+    for k in range(array.ndim):
+        if k == a:
+            access.append(Access(last, down))
+        elif k == b:
+            access.append(Access(last, right))
+        else:
+            access.append(Access(rest.index(k)))
+    shape = (*[array.shape[k] for k in rest], length)
+    return wrap(build.viewed(array._node, shape, access))
+
+
+def diag(x: Any, k: int = 0) -> Array:
+    """The k-th diagonal of a matrix, or a matrix with a vector on it."""
+    array = asarray(x)
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    from bsp.arrays.functions.creation import arange
+    from bsp.arrays.functions.ufuncs import where
+
+    n = array.shape[0] + abs(k)
+    wide = pad(array, [(max(k, 0), max(-k, 0))])
+    rows, columns = arange(n), arange(n)
+    return where(columns[None, :] - rows[:, None] == k, wide[None, :], np.zeros((), array.dtype))
+
+
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Array:
+    """The sum of a diagonal."""
+    from bsp.arrays.functions.reductions import sum
+    from bsp.arrays.functions.ufuncs import stored
+
+    return stored(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+
+
+def rechunk(x: Any, /, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+    """The same array in other blocks: one total exchange.
+
+    Cost: h = what does not lie where it will, at most size/p words out of and into each process; one superstep.
+    """
+    node = _node(x)
+    return wrap(build.relaid(node, layout_for(node.kind.shape, grid, process_grid)))
+
+
+def to_shape(shape: Shape) -> Shape:
+    """A shape as a tuple."""
+    return checked_shape(shape)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
+        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, column_stack,
+        split, array_split, tile, repeat, pad, diagonal, diag, trace, rechunk,
+    )
+}  # fmt: skip

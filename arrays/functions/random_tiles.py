@@ -1,0 +1,87 @@
+"""Which random numbers an array is made of: fixed tiles of its shape, each with a stream of its own.
+
+The tiles follow from the shape alone, and a tile's stream from (seed, number of the draw, tile): so the numbers
+are the same for every p, grid and process grid, and a process makes just the tiles that its blocks meet.  The
+streams are Philox's (Salmon et al., SC 2011): a draw has a key, the tile is the top word of the counter, so no
+two tiles overlap within 2^192 numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.planning.graph import DType
+from bsp.arrays.planning.layout import Layout, Shape
+
+TILE = 1 << 15  # numbers in a tile at most: to place a stream costs as much as a few hundred of them
+
+Span = tuple[int, int]
+Draw = Callable[[np.random.Generator, tuple[Span, ...]], Any]  # the numbers of a tile, from its stream and its box
+
+
+class Streams:
+    """The streams of one draw."""
+
+    def __init__(self, entropy: int | Sequence[int], key: tuple[int, ...]) -> None:
+        self._bits = np.random.Philox(np.random.SeedSequence(entropy, spawn_key=key))
+        self._generator = np.random.Generator(self._bits)
+        self._state: Any = self._bits.state
+
+    def __call__(self, tile: int) -> np.random.Generator:
+        """The generator of a tile at its first number; valid until the next call."""
+        self._state["state"]["counter"][:] = (0, 0, 0, tile)
+        self._bits.state = self._state
+        return self._generator
+
+
+def tile_shape(shape: Shape, core: int = 0) -> Shape:
+    """Lengths of the tiles: the longest axis (the first of equals) is halved until a tile has TILE numbers or fewer.
+
+    core : this many last axes stay whole.  Narrow arrays get tiles of whole rows, square ones square tiles, and
+    cuts of a grid of powers of two fall on tiles' edges as nearly as can be.
+    """
+    found = list(shape)
+    free = len(shape) - core
+    while prod(found) > TILE and any(length > 1 for length in found[:free]):
+        axis = max(range(free), key=lambda axis: (found[axis], -axis))
+        found[axis] = -(-found[axis] // 2)
+    return tuple(found)
+
+
+def filled(shape: Shape, dtype: DType, layout: Layout, pid: int, streams: Streams, draw: Draw, core: int = 0) -> Any:
+    """A process's blocks by their boxes; each tile that they meet is drawn once.
+
+    Cost: as many numbers as the tiles have that the blocks meet.  No words.
+    """
+    tile = tile_shape(shape, core)
+    count = [-(-length // step) if step else 0 for length, step in zip(shape, tile, strict=True)]
+    blocks: dict[tuple[Span, ...], np.ndarray] = {}
+    users: dict[Shape, list[tuple[Span, ...]]] = {}
+    for at in layout.mine(pid):
+        box = layout.box(at)
+        blocks[box] = np.empty(layout.block_shape(at), dtype)
+        if blocks[box].size:
+            ranges = [range(low // step, (high - 1) // step + 1) for (low, high), step in zip(box, tile, strict=True)]
+            for where in product(*ranges):
+                users.setdefault(where, []).append(box)
+    for where, wanting in users.items():
+        number = 0
+        for k, many in zip(where, count, strict=True):
+            number = number * many + k
+        spans = tuple(
+            (k * step, min((k + 1) * step, length)) for k, step, length in zip(where, tile, shape, strict=True)
+        )
+        values = draw(streams(number), spans)
+        for box in wanting:
+            into, part = [], []
+            for (low, high), (first, end) in zip(box, spans, strict=True):
+                start, stop = max(low, first), min(high, end)
+                into.append(slice(start - low, stop - low))
+                part.append(slice(start - first, stop - first))
+            blocks[box][tuple(into)] = values[tuple(part)]
+    return blocks

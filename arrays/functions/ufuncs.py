@@ -1,0 +1,209 @@
+"""Functions of every element: NumPy's ufuncs under their own names and the array API standard's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.graph import Node
+
+# names of the standard that are not NumPy's
+STANDARD = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+    "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert", "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift", "pow": "power", "abs": "absolute",
+}  # fmt: skip
+
+
+def ufunc_names() -> dict[str, np.ufunc]:
+    """Every elementwise ufunc of NumPy by name; not those with a signature (matmul, vecdot), nor frompyfunc's."""
+    return {
+        name: found
+        for name in dir(np)
+        if isinstance(found := getattr(np, name), np.ufunc) and found.signature is None and name != "isnat"
+    }
+
+
+def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, **others: Any) -> Any:
+    """A ufunc applied; one result, or a tuple of several."""
+    casting = others.pop("casting", "same_kind")
+    if others.pop("order", "K") not in "KCA" or not others.pop("subok", True) or others:
+        raise TypeError(f"{ufunc.__name__}: arrays take out, where, dtype and casting, not {sorted(others)}")
+    if len(args) != ufunc.nin:
+        raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments but {len(args)} were given")
+    nodes = [build.operand(arg) for arg in args]
+    typed = None if dtype is None else np.dtype(dtype)
+    outs = out if isinstance(out, tuple) else (out,) * ufunc.nout
+    found = []
+    for k, target in zip(range(ufunc.nout), outs, strict=True):
+        node = build.apply(ew.of_ufunc(ufunc, k, typed), *nodes)
+        found.append(stored(wrap(node), target, where, ufunc.__name__, casting))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def stored(found: Array, out: Any, where: Any = True, name: str = "result", casting: Any = "same_kind") -> Array:
+    """What `out=` and `where=` ask for: the result becomes the value of another array, where a mask holds."""
+    if out is None:
+        if where is not True:
+            raise TypeError(f"{name}: where= needs out=, for what it leaves alone has no value")
+        return found
+    if not isinstance(out, Array):
+        raise TypeError(f"{name}: out= takes an array of bsp.arrays, not {type(out).__name__}")
+    if not np.can_cast(found.dtype, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast {name} output from {found.dtype!r} to {out.dtype!r} with casting rule {casting!r}"
+        )
+    node = build.broadcast(found._node, out.shape) if found.shape != out.shape else found._node
+    if where is not True:
+        node = build.apply(ew.WHERE, build.operand(where), node, out._node)
+    out._node = build.cast(node, out.dtype)
+    return out
+
+
+_KEYWORDS: dict[str, Any] = {"out": None, "where": True, "dtype": None, "casting": "same_kind"}
+
+
+def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
+    op = ew.of_ufunc(ufunc)
+    one, two = ufunc.nin == 1 and ufunc.nout == 1, ufunc.nin == 2 and ufunc.nout == 1
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            if one and len(args) == 1 and type(args[0]) is Array:
+                node = args[0]._node
+                return wrap(Node(op, (node,), ew.infer(op, node.kind)))
+            if two and len(args) == 2 and type(args[0]) is Array and type(args[1]) is Array:
+                a, b = args[0]._node, args[1]._node
+                return wrap(Node(op, (a, b), ew.infer(op, a.kind, b.kind)))
+        return called(ufunc, *args, **kwargs)
+
+    names = ["x"] if ufunc.nin == 1 else [f"x{k}" for k in range(1, ufunc.nin + 1)]
+    function.__signature__ = Signature(  # type: ignore[attr-defined]
+        [Parameter(each, Parameter.POSITIONAL_ONLY) for each in names]
+        + [Parameter(each, Parameter.KEYWORD_ONLY, default=value) for each, value in _KEYWORDS.items()]
+    )
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = (
+        f"numpy.{ufunc.__name__}, element by element.  Cost: its operations; no words where layouts agree."
+    )
+    return function
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {name: _function(name, ufunc) for name, ufunc in ufunc_names().items()}
+FUNCTIONS |= {name: _function(name, getattr(np, of)) for name, of in STANDARD.items()}
+
+
+def _rounding(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
+    plain = FUNCTIONS[name]
+
+    def function(x: Any, /, **kwargs: Any) -> Any:
+        if isinstance(x, Array) and x.dtype.kind in "iub" and not kwargs and x.dtype.kind != "b":
+            return wrap(x._node)
+        return plain(x, **kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = plain.__doc__
+    return function
+
+
+for _name in ("ceil", "floor", "trunc"):
+    FUNCTIONS[_name] = _rounding(_name, getattr(np, _name))
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Array:
+    """x1 where the condition holds, else x2."""
+    nodes = [build.operand(each) for each in (condition, x1, x2)]
+    if nodes[0].kind.dtype.kind != "b":
+        nodes[0] = build.apply(ew.of_ufunc(np.not_equal), nodes[0], build.operand(0))
+    return wrap(build.apply(ew.WHERE, *nodes))
+
+
+def clip(x: Any, min: Any = None, max: Any = None, **names: Any) -> Array:
+    """x, but at least `min` and at most `max`."""
+    min = names.pop("a_min", min)
+    max = names.pop("a_max", max)
+    out = names.pop("out", None)
+    if names:
+        raise TypeError(f"clip() got unexpected keyword arguments {sorted(names)}")
+    node = build.strong(build.operand(x))
+    dtype = node.kind.dtype
+    for bound, ufunc in ((min, np.maximum), (max, np.minimum)):
+        if bound is not None:
+            other = build.operand(bound)
+            if other.kind.weak is int and dtype.kind in "iu":  # a bound beyond the dtype bounds nothing
+                limits = np.iinfo(dtype)
+                other = build.operand(np.clip(other.value, limits.min, limits.max).item())
+            node = build.apply(ew.of_ufunc(ufunc), node, other)
+    if min is None and max is None:
+        node = build.apply(ew.COPY, node)
+    return stored(wrap(node), out)
+
+
+def round(x: Any, decimals: int = 0, out: Any = None) -> Array:
+    """Rounded to so many decimals, halves to even."""
+    node = build.strong(build.operand(x))
+    return stored(wrap(build.apply(ew.round_to(int(decimals)), node)), out)
+
+
+def real(x: Any) -> Array:
+    """The real parts."""
+    return wrap(build.apply(ew.REAL, build.strong(build.operand(x))))
+
+
+def imag(x: Any) -> Array:
+    """The imaginary parts."""
+    return wrap(build.apply(ew.IMAG, build.strong(build.operand(x))))
+
+
+def angle(x: Any, deg: bool = False) -> Array:
+    """The arguments of complex numbers, in radians."""
+    found = wrap(build.apply(ew.ANGLE, build.strong(build.operand(x))))
+    return found * (180 / np.pi) if deg else found
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    """As another dtype."""
+    node = build.operand(x)
+    found = np.dtype(dtype)
+    if node.kind.dtype.kind == "c" and found.kind not in "c":
+        raise TypeError(f"astype: complex numbers are not cast to {found}; take real(x)")
+    return wrap(build.cast(node, found))
+
+
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
+    """|a - b| <= atol + rtol |b|, and equal infinities."""
+    x, y = wrap(build.strong(build.operand(a))), wrap(build.strong(build.operand(b)))
+    if y.dtype.kind in "iub":
+        y = wrap(build.cast(y._node, np.dtype(np.float64)))
+    f = FUNCTIONS
+    near = f["less_equal"](f["absolute"](x - y), atol + rtol * f["absolute"](y))
+    found = (near & f["isfinite"](y)) | (x == y)
+    if equal_nan:
+        found = found | (f["isnan"](x) & f["isnan"](y))
+    return found
+
+
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
+    """NaN and infinities as numbers."""
+    node = build.strong(build.operand(x))
+    if node.kind.dtype.kind not in "fc":
+        return wrap(build.apply(ew.COPY, node))
+    if node.kind.dtype.kind == "c":
+        parts = [nan_to_num(part(wrap(node)), copy, nan, posinf, neginf) for part in (real, imag)]
+        return (parts[0] + 1j * parts[1]).astype(node.kind.dtype)
+    array = wrap(node)
+    limits = np.finfo(node.kind.dtype)
+    high = float(limits.max) if posinf is None else posinf
+    low = float(limits.min) if neginf is None else neginf
+    found = where(FUNCTIONS["isnan"](array), nan, array)
+    found = where(found == np.inf, high, found)
+    return where(found == -np.inf, low, found)
+
+
+FUNCTIONS |= {each.__name__: each for each in (where, clip, round, real, imag, angle, astype, isclose, nan_to_num)}

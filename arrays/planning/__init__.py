@@ -1,0 +1,1 @@
+"""From expressions to supersteps: graphs, layouts, stages, plans, and their execution."""

@@ -1,0 +1,78 @@
+"""Plans in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bsp.arrays.planning.elementwise import Elementwise
+from bsp.arrays.planning.graph import LEAF, PARAM, Contract, Graph, Reduce, View
+
+if TYPE_CHECKING:
+    from bsp.arrays.planning.plan import Plan
+
+_SIGNS = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "greater": ">",
+    "less_equal": "<=", "greater_equal": ">=", "equal": "==", "not_equal": "!=", "floor_divide": "//",
+    "remainder": "%", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
+}  # fmt: skip
+_LONGEST = 60
+
+
+def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
+    """A node as an expression, cut short."""
+    node = graph.nodes[i]
+    if node.op is PARAM:
+        return "c"
+    if node.op is LEAF:
+        return known.get(i, "x")
+    args = []
+    for arg in node.args:
+        k = graph.index[arg]
+        if k not in known:
+            known[k] = text_of(graph, k, known)
+        args.append(known[k])
+    op = node.op
+    if isinstance(op, Elementwise) and op.name in _SIGNS and len(args) == 2:
+        text = f"({args[0]} {_SIGNS[op.name]} {args[1]})"
+    elif isinstance(op, View):
+        text = args[0] + _view(op)
+    elif isinstance(op, Contract):
+        text = " @ ".join(args)
+    elif isinstance(op, Reduce):
+        whole = len(op.axes) == len(node.args[0].kind.shape)
+        text = f"{op.how.name}({args[0]}{'' if whole else f', axis={list(op.axes)}'})"
+    else:
+        text = f"{op.name.split('[')[0]}({', '.join(args)})"
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def _view(op: View) -> str:
+    labels = [each.label for each in op.access if each.label >= 0]
+    plain = all(start == 0 and step == 1 for label, start, step in op.access if label >= 0)
+    if plain and labels == sorted(labels, reverse=True) and len(labels) == 2 == len(op.access):
+        return ".T"
+    return "" if plain and labels == sorted(labels) else "[...]"
+
+
+def table(plan: Plan) -> str:
+    """One line for each stage and each exchange."""
+    from bsp.arrays.planning.plan import stage_flops
+    from bsp.cost.units import in_bytes, in_seconds
+
+    lines = []
+    for step in plan.supersteps:
+        head = f"superstep {step.number + 1}"
+        for stage in step.stages:
+            flops = stage_flops(stage, plan.nprocs).max(initial=0)
+            where = "all" if stage.tasks.replicated else "x".join(map(str, stage.tasks.process_grid)) or "1"
+            lines.append(f"{head}  {stage.pattern:<20}  {stage.what:<40}  on {where:<8}  {flops:.2g} flops")
+        if step.fetches:
+            what = ", ".join(dict.fromkeys(fetch.ref.value.name for fetch in step.fetches))
+            lines.append(f"{head}  {'total exchange':<20}  {what:<40}  h = {step.h} words, {step.messages} pieces")
+        if not step.stages and not step.fetches:
+            lines.append(f"{head}  agreement")
+    lines.append(
+        f"{plan.boundaries} supersteps, {plan.words} words, {plan.flops:.3g} flops, "
+        f"peak {in_bytes(plan.peak_bytes)}/process, {in_seconds(plan.seconds)} predicted"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,159 @@
+"""Placement of block operations one by one: load simulated hierarchical scheduling, and round-robin beside it.
+
+Load simulated hierarchical scheduling (NumS, section 3.4): the load of each process is simulated, (memory, words in,
+words out); every block operation goes to the process, among those that hold an operand, that makes
+max memory + max words in + max words out least.  Here it is deterministic: operations in C order of their blocks,
+the first of equals.  Blocks that were brought to a process stay there, so they are not brought twice.
+
+Round-robin gives each operation to the next process, wherever its operands are: what a scheduler does that does not
+know where data live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bsp.arrays.planning.layout import Axis, Layout, Shape, layout_of, table_layout
+from bsp.arrays.planning.moves import pieces
+from bsp.arrays.planning.stages import Ref, Value
+
+if TYPE_CHECKING:
+    from bsp.arrays.planning.planner import Spec
+
+_Copies = dict[tuple[int, ...], set[int]]  # processes that have a piece: (block..., start...) of one value
+
+
+class Loads:
+    """The simulated state: what each process holds and has moved so far, in words."""
+
+    def __init__(self, nprocs: int, schedule: str) -> None:
+        self.nprocs = nprocs
+        self.schedule = schedule
+        self.loads = np.zeros((3, nprocs))  # memory, in, out
+        self._most = [0.0, 0.0, 0.0]
+        self._next = 0
+        self._copies: dict[int, _Copies] = {}
+
+    def hold(self, value: Value) -> None:
+        """A value that is there from the start; its blocks were dealt in turn."""
+        self._next = (self._next + value.layout.blocks) % self.nprocs
+        self.loads[0] += value.layout.held(self.nprocs) * value.dtype.itemsize / 8
+        self._most[0] = float(self.loads[0].max(initial=0))
+
+    def place(self, spec: Spec, axes: tuple[Axis, ...] | None = None) -> Layout:
+        """Where each block of a stage is computed; its blocks are those that its operands' cuts make together."""
+        if axes is None:
+            axes = tuple(_refined(spec, label) for label in range(len(spec.labels)))
+        grid = layout_of(axes)
+        count = grid.blocks
+        if self.schedule == "round-robin":
+            owner = (self._next + np.arange(count)) % self.nprocs
+            self._next = (self._next + count) % self.nprocs
+            return table_layout(axes, owner)
+        out_size = np.ones(())
+        for label, axis in enumerate(axes):
+            out_size = out_size[..., None] * (np.diff(axis.bounds) if label in spec.out else np.ones(axis.parts))
+        sizes = (out_size * spec.itemsize / 8).reshape(-1).tolist()
+        operands = [
+            _Operand(ref, grid, self.nprocs, self._copies.setdefault(ref.value.number, {})) for ref in spec.refs
+        ]
+        owner = np.empty(count, np.int64)
+        merged: dict[tuple[int, ...], set[int]] = {}
+        over = [label for label in spec.over if axes[label].parts > 1]
+        for k, at in enumerate(np.ndindex(*grid.grid)):
+            wanted = [operand.needs(at) for operand in operands]
+            options = sorted({pid for needs in wanted for _, _, holders in needs for pid in holders}) or [
+                k % self.nprocs
+            ]
+            # a partial result that a process adds to one it has takes no memory
+            key = tuple(part for label, part in enumerate(at) if label not in over)
+            have = merged.setdefault(key, set()) if over else set()
+            owner[k] = pid = self._cheapest(options, wanted, sizes[k], have)
+            self._move(pid, wanted, 0.0 if pid in have else sizes[k])
+            have.add(pid)
+        return table_layout(axes, owner)
+
+    def place_pairs(self, ref: Ref, axes: tuple[Axis, ...]) -> Layout:
+        """Where pairs of slots, the last axis, are merged."""
+        from bsp.arrays.planning.planner import Spec
+
+        labels = tuple(axis.length for axis in axes)
+        spec = Spec(labels, (ref,), tuple(range(len(labels) - 1)), (), 1.0, ref.value.dtype.itemsize)
+        return self.place(spec, axes)
+
+    def _cheapest(self, options: Sequence[int], wanted: list[list[_Need]], size: float, have: set[int]) -> int:
+        best, found = None, options[0]
+        for pid in options:
+            into, out = 0.0, {}
+            for needs in wanted:
+                for words, source, holders in needs:
+                    if pid not in holders:
+                        into += words
+                        out[source] = out.get(source, 0.0) + words
+            memory = self.loads[0, pid] + into + (0.0 if pid in have else size)
+            cost = max(self._most[0], memory) + max(self._most[1], self.loads[1, pid] + into)
+            cost += max([self._most[2], *[self.loads[2, source] + words for source, words in out.items()]])
+            order = (cost, self.loads[0, pid] + into)
+            if best is None or order < best:
+                best, found = order, pid
+        return found
+
+    def _move(self, pid: int, wanted: list[list[_Need]], size: float) -> None:
+        loads = self.loads
+        for needs in wanted:
+            for words, source, holders in needs:
+                if pid not in holders:
+                    holders.add(pid)
+                    loads[0, pid] += words
+                    loads[1, pid] += words
+                    loads[2, source] += words
+                    self._most[2] = max(self._most[2], loads[2, source])
+        loads[0, pid] += size
+        self._most[0] = max(self._most[0], loads[0, pid])
+        self._most[1] = max(self._most[1], loads[1, pid])
+
+
+_Need = tuple[float, int, set[int]]  # words of a piece, its owner, the processes that have it
+
+
+class _Operand:
+    """The pieces that tasks need of one reference, by task."""
+
+    def __init__(self, ref: Ref, grid: Layout, nprocs: int, copies: _Copies) -> None:
+        probe = table_layout(grid.axes, np.zeros(grid.blocks, np.int64))
+        table = pieces(ref.value.layout, ref.access, probe, nprocs)
+        self._labels = table.labels
+        self._needs: dict[Shape, list[_Need]] = {}
+        words = (table.sizes * ref.value.dtype.itemsize / 8).tolist()
+        whole = ref.value.layout.replicated
+        for k, task in enumerate(map(tuple, table.task.tolist())):
+            source = int(table.source[k])
+            key = (*table.block[k].tolist(), *table.start[k].tolist())
+            holders = copies.setdefault(key, set(range(nprocs)) if whole else {source})
+            self._needs.setdefault(task, []).append((words[k], source, holders))
+
+    def needs(self, at: Shape) -> list[_Need]:
+        return self._needs.get(tuple(at[label] for label in self._labels), [])
+
+
+def _refined(spec: Spec, label: int) -> Axis:
+    """The cuts that all operands make along a label."""
+    length = spec.labels[label]
+    cuts = {0, length}
+    even = set()
+    for ref in spec.refs:
+        for axis, (of, start, step) in zip(ref.value.layout.axes, ref.access, strict=True):
+            if of == label and axis.parts > 1:
+                if start == 0 and step == 1 and axis.length == length and axis.cuts is None:
+                    even.add(axis.parts)
+                positions = -((start - axis.bounds) // step) if step > 0 else (start - axis.bounds) // -step + 1
+                cuts |= {int(each) for each in np.clip(positions, 0, length)}
+    if len(even) == 1:
+        (parts,) = even
+        if cuts <= {int(each) for each in Axis(length, parts).bounds}:
+            return Axis(length, parts)
+    found = tuple(sorted(cuts))
+    return Axis(length, len(found) - 1, cuts=found) if len(found) > 2 else Axis(length)

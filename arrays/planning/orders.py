@@ -1,0 +1,131 @@
+"""What one process does in a plan: its tasks, what it sends, and what it receives, superstep by superstep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bsp.arrays.planning.layout import Shape
+from bsp.arrays.planning.stages import Fetch, Region, Row, Stage
+from bsp.packet import DIRECT_BYTES
+
+if TYPE_CHECKING:
+    from bsp.arrays.planning.plan import Plan
+
+
+class Direct(NamedTuple):
+    """A region that is a block of this process."""
+
+    value: int
+    block: Shape
+    index: tuple[Any, ...] | None
+    fetch: Fetch
+
+
+class Pieced(NamedTuple):
+    """A region put together from pieces."""
+
+    fetch: Fetch
+    number: int  # of the fetch
+    region: Region
+
+
+class Landing(NamedTuple):
+    """A region that is received where it is wanted: by row, the ranges of it that are one piece of memory."""
+
+    fetch: int
+    region: Region
+    rows: dict[int, tuple[slice, ...]]
+
+
+class TaskOrder(NamedTuple):
+    """One task: its coordinates, its index ranges, and where its regions come from."""
+
+    at: Shape
+    box: tuple[tuple[int, int], ...]
+    reads: list[Direct | Pieced]
+
+
+class Sending(NamedTuple):
+    """One piece to some processes."""
+
+    fetch: Fetch
+    row: Row
+    dests: tuple[int, ...]
+
+
+class Orders:
+    """One process's part of a plan."""
+
+    def __init__(self, plan: Plan, pid: int) -> None:
+        self.pid = pid
+        levels = plan.last + 1
+        self.tasks: list[list[tuple[Stage, list[TaskOrder]]]] = [[] for _ in range(levels)]
+        self.sends: list[list[Sending]] = [[] for _ in range(levels)]
+        self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), as they arrive
+        numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
+        self.landings: list[list[Landing]] = [[] for _ in range(levels)]
+        self.until = [0] * len(plan.fetches)
+        arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
+        regions: dict[int, dict[Shape, Region]] = {}
+        for k, fetch in enumerate(plan.fetches):
+            if fetch.direct:
+                continue
+            regions[k] = fetch.regions(pid)
+            if not fetch.moves:
+                continue
+            self.sends[fetch.level - 1] += [Sending(fetch, row, dests) for row, dests in fetch.sends(pid)]
+            for region in {id(each): each for each in regions[k].values()}.values():
+                landing = _landing(fetch, region, pid)
+                if landing:
+                    self.landings[fetch.level - 1].append(Landing(k, region, landing))
+            rows = {row.number: row for region in regions[k].values() for row in region.rows}
+            arriving[fetch.level - 1] += [
+                (row.source, k, number) for number, row in sorted(rows.items()) if row.source not in (pid, -1)
+            ]
+        self.receives = [sorted(each) for each in arriving]
+        for stage in plan.stages:
+            orders = []
+            for at in stage.tasks.mine(pid):
+                reads: list[Direct | Pieced] = []
+                for fetch in stage.fetches:
+                    k = numbers[id(fetch)]
+                    self.until[k] = max(self.until[k], stage.level)
+                    reads.append(Pieced(fetch, k, regions[k][at]) if k in regions else _block(fetch, at))
+                orders.append(TaskOrder(at, stage.tasks.box(at), reads))
+            self.tasks[stage.level].append((stage, orders))
+
+
+def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, ...]]:
+    """The rows from elsewhere that are large and have a range of C order in their region."""
+    found: dict[int, tuple[slice, ...]] = {}
+    if len(region.rows) < 2:
+        return found
+    for row in region.rows:
+        size, whole = fetch.ref.value.dtype.itemsize, True
+        for axis in reversed(range(len(region.shape))):
+            length = row.into[axis].stop - row.into[axis].start
+            whole = whole and (length == region.shape[axis] or all(
+                part.stop - part.start == 1 for part in row.into[:axis]
+            ))  # fmt: skip
+            size *= length
+            if length != region.shape[axis]:
+                break
+        if whole and row.source not in (pid, -1) and size >= DIRECT_BYTES:
+            found[row.number] = row.into
+    return found
+
+
+def _block(fetch: Fetch, at: Shape) -> Direct:
+    layout = fetch.ref.value.layout
+    block, index = [], []
+    for axis, (label, start, _) in zip(layout.axes, fetch.ref.access, strict=True):
+        if label < 0:
+            part = axis.part_of(start)
+            block.append(part)
+            index.append(start - int(axis.bounds[part]))
+        else:
+            block.append(at[label])
+            index.append(slice(None))
+    labels = [each.label for each in fetch.ref.access]
+    plain = labels == sorted(labels) and all(label >= 0 for label in labels)
+    return Direct(fetch.ref.value.number, tuple(block), None if plain else (*index, ...), fetch)

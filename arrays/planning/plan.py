@@ -1,0 +1,212 @@
+"""A plan: stages in supersteps, what they move, what they need, what they cost.  Data, the same on every process.
+
+superstep 1  local           partial x0.T @ x0      2.1e8 flops    peak 4.1 MB/process
+superstep 1  total exchange  partial x0.T @ x0      h = 72 words
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.planning.graph import Graph
+from bsp.arrays.planning.kernels import Product
+from bsp.arrays.planning.orders import Orders
+from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
+from bsp.cost.model import WORD, Machine
+from bsp.header import digest
+
+
+class Superstep(NamedTuple):
+    """What one superstep does; arrays are by process."""
+
+    number: int
+    stages: list[Stage]
+    fetches: list[Fetch]  # what travels at its end
+    flops: np.ndarray
+    out: np.ndarray  # words
+    into: np.ndarray
+    messages: int
+    seconds: float
+
+    @property
+    def h(self) -> int:
+        """The h-relation: the most words any process sends or receives."""
+        return int(max(self.out.max(initial=0), self.into.max(initial=0)))
+
+
+class Plan:
+    """All stages of one evaluation; see `planner`."""
+
+    def __init__(
+        self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
+        roots: list[Value], texts: list[str], small: list[tuple[int, Value]],
+    ) -> None:  # fmt: skip
+        self.nprocs = nprocs
+        self.machine = machine
+        self.stages = stages
+        self.values = values
+        self.roots = roots
+        self.small = small  # results on the way, by node, that are kept because they take next to no memory
+        self.asked = graph.asked
+        self.last = max([stage.level for stage in stages], default=0)
+        for value in values:
+            value.last = value.level
+        for stage, fetch in walk(stages):
+            fetch.level = stage.level if fetch.level < 0 else min(fetch.level, stage.level)
+            fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
+        for kept in (*roots, *[value for _, value in small]):
+            kept.last = self.last
+        self.boundaries = max(1, self.last)  # an evaluation ends at least one superstep: that is where all agree
+        self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
+        self._orders: dict[int, Orders] = {}
+        self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
+        self.digests = [digest("plan", level, repr(graph.key)) for level in range(self.boundaries)]
+
+    def orders(self, pid: int) -> Orders:
+        """What one process does."""
+        found = self._orders.get(pid)
+        if found is None:
+            found = self._orders[pid] = Orders(self, pid)
+        return found
+
+    # --------------------------------------------------------------------------------- cost
+
+    @cached_property
+    def supersteps(self) -> list[Superstep]:
+        """One for each boundary; work after the last boundary belongs to the superstep that follows the plan."""
+        found = []
+        machine = self.machine
+        for level in range(max(self.last + 1, 1)):
+            stages = [stage for stage in self.stages if stage.level == level]
+            fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
+            flops = np.zeros(self.nprocs)
+            for stage in stages:
+                flops += stage_flops(stage, self.nprocs)
+            out, into = np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
+            for fetch in fetches:
+                sent, received = fetch.traffic
+                out, into = out + sent, into + received
+            out, into = -(-out // WORD), -(-into // WORD)
+            messages = max([fetch.messages for fetch in fetches], default=0)
+            h = float(max(out.max(initial=0), into.max(initial=0)))
+            ends = level < self.boundaries
+            price = machine.price(h=h, supersteps=int(ends), messages=messages, w=float(flops.max(initial=0)))
+            found.append(Superstep(level, stages, fetches, flops, out, into, messages, price / machine.r))
+        return found
+
+    @property
+    def words(self) -> int:
+        """H: the h-relations of all supersteps, added."""
+        return sum(step.h for step in self.supersteps)
+
+    @property
+    def flops(self) -> float:
+        """W: the most operations of one process in each superstep, added."""
+        return float(sum(step.flops.max(initial=0) for step in self.supersteps))
+
+    @property
+    def seconds(self) -> float:
+        """Predicted time."""
+        return sum(step.seconds for step in self.supersteps)
+
+    def memory(self, level: int) -> list[tuple[str, np.ndarray]]:
+        """What processes hold in a superstep, at most: terms in words, and their bytes by process."""
+        terms: list[tuple[str, np.ndarray]] = []
+        for value in self.values:
+            if value.leaf >= 0 or value.level <= level <= value.last:
+                terms.append((value.name, value.layout.held(self.nprocs) * value.dtype.itemsize))
+        for fetch in self.fetches:
+            name = fetch.ref.value.name
+            if fetch.moves and fetch.level <= level <= self._until[id(fetch)]:
+                terms.append((f"received {name}", fetch.traffic[1]))
+            if fetch.moves and fetch.level == level + 1:
+                terms.append((f"{name} on its way", fetch.traffic[0] + fetch.traffic[1]))
+        passing: tuple[str, np.ndarray] = ("", np.zeros(self.nprocs, np.int64))
+        for stage in self.stages:
+            if stage.level == level:
+                points = int(stage.tasks.held(self.nprocs).max(initial=0))
+                here = np.full(self.nprocs, stage.kernel.temporary(points, stage.tasks), np.int64)
+                for fetch in stage.fetches:
+                    if not fetch.direct:
+                        here += fetch.regions_held()
+                if here.max(initial=0) > passing[1].max(initial=0):
+                    passing = (f"gathered for {stage.what}", here)
+        return [*terms, passing]
+
+    @cached_property
+    def _until(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for stage, fetch in walk(self.stages):
+            found[id(fetch)] = max(found.get(id(fetch), 0), stage.level)
+        return found
+
+    @cached_property
+    def peaks(self) -> np.ndarray:
+        """Bytes of arrays that each process holds at the fullest moment, at most, leaves included; by process."""
+        most = np.zeros(self.nprocs, np.int64)
+        for level in range(self.last + 1):
+            most = np.maximum(most, sum((held for _, held in self.memory(level)), np.zeros(self.nprocs, np.int64)))
+        return most
+
+    def largest_term(self) -> tuple[str, int, int]:
+        """Of the fullest process at its fullest moment: (what, bytes, process)."""
+        pid = int(self.peaks.argmax()) if self.nprocs else 0
+        level = max(range(self.last + 1), key=lambda k: sum(int(held[pid]) for _, held in self.memory(k)))
+        what, held = max(self.memory(level), key=lambda term: int(term[1][pid]))
+        return what, int(held[pid]), pid
+
+    @property
+    def peak_bytes(self) -> int:
+        """Of the fullest process."""
+        return int(self.peaks.max(initial=0))
+
+    def explain(self) -> str:
+        """Each superstep: what, where and why, words, operations, memory, time."""
+        from bsp.arrays.planning.explain import table
+
+        return table(self)
+
+    def __repr__(self) -> str:
+        return f"<plan of {self.text}: {self.boundaries} supersteps, {self.words} words>"
+
+    def cost(self) -> Any:
+        """The price in figures."""
+        return Cost(self.flops, self.words, self.boundaries, self.peak_bytes, self.seconds, self.machine)
+
+
+def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:
+    """Operations of each process in a stage."""
+    held = stage.tasks.held(nprocs)
+    found: np.ndarray = np.asarray(stage.kernel.flops(held), float)
+    if isinstance(stage.kernel, Product):  # more than two factors: not as many operations for every point
+        most, points = stage.kernel.flops_on(stage.tasks), float(held.max(initial=0))
+        found = held * (most / points) if points else found
+    return found
+
+
+def flops_of(stage: Stage) -> float:
+    """Operations of the fullest process in a stage."""
+    nprocs = 1 + int(stage.tasks.owner.max(initial=0))
+    return float(stage_flops(stage, nprocs).max(initial=0))
+
+
+class Cost(NamedTuple):
+    """W + g·H + L·S of a plan: operations of the busiest process, words, supersteps, and what they take."""
+
+    W: float
+    H: int
+    S: int
+    peak_bytes: int
+    seconds: float
+    machine: Machine
+
+    def __str__(self) -> str:
+        from bsp.cost.units import in_bytes, in_seconds
+
+        return (
+            f"W = {self.W:.3g} flops, H = {self.H} words, S = {self.S}; at most {in_bytes(self.peak_bytes)} a process; "
+            f"{in_seconds(self.seconds)} on {self.machine.name}"
+        )

@@ -1,0 +1,153 @@
+"""A plan carried out by one process: compute, send, meet, receive, superstep after superstep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.arrays.planning.graph import Blocks, DType
+from bsp.arrays.planning.kernels import Task
+from bsp.arrays.planning.layout import Shape
+from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
+from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.stages import Stage, Value
+from bsp.effects import Send
+from bsp.task import Call
+
+if TYPE_CHECKING:
+    from bsp.arrays.world import World
+
+
+class Run:
+    """One evaluation on one process.  `values` has the blocks of each value that is still needed."""
+
+    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
+        self.plan = plan
+        self.world = world
+        self.abstract = world.abstract
+        self.pid = world.pid
+        self.params = params
+        self.orders: Orders = plan.orders(world.pid)
+        self.values: list[Blocks | None] = [None] * len(plan.values)
+        for value in plan.values:
+            if value.leaf >= 0:
+                self.values[value.number] = leaves[value.leaf]
+        self._alone = world.alone
+        self._awaited: dict[int, np.ndarray] = {}  # regions that parts have been received into
+        self._common: dict[int, Any] = {}
+        self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """A new array, abstract where the run is."""
+        return self.world.empty(shape, dtype)
+
+    def results(self) -> list[Blocks]:
+        """The blocks of the roots."""
+        plan, orders = self.plan, self.orders
+        for level in range(max(plan.last + 1, plan.boundaries)):
+            if level <= plan.last:
+                for stage, tasks in orders.tasks[level]:
+                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(stage, tasks))
+            if level < plan.boundaries:
+                self._meet(level)
+            self._release(level)
+        return [self.blocks(root) for root in plan.roots]
+
+    def blocks(self, value: Value) -> Blocks:
+        """Of a value that is there."""
+        found = self.values[value.number]
+        assert found is not None
+        return found
+
+    def _tasks(self, stage: Stage, orders: list[TaskOrder]) -> Iterator[Task]:
+        for at, box, reads in orders:
+            yield Task(at, box, [self._region(read) for read in reads])
+
+    def _region(self, read: Direct | Pieced) -> Any:
+        if isinstance(read, Direct):
+            block = self.blocks(read.fetch.ref.value)[read.block]
+            return block if read.index is None else read.fetch.piece(block, read.index)
+        fetch, number, region = read
+        if fetch.tasks.replicated and not self._alone:
+            found = self._common.get(number)
+            if found is None:
+                found = self._common[number] = self._in_common(number, lambda: self._joined(read))
+            return found
+        return self._joined(read)
+
+    def _in_common(self, number: int, make: Callable[[], Any]) -> Any:
+        """What all processes of the element would make alike: the first makes it, the last takes it away."""
+        shared = self.world.task.element.shared
+        key = ("arrays", self.world.runs, number)
+        if key not in shared:
+            shared[key] = [make(), len(self.world.task.element.tasks)]
+        entry = shared[key]
+        entry[1] -= 1
+        if not entry[1]:
+            del shared[key]
+        return entry[0]
+
+    def _joined(self, read: Pieced) -> Any:
+        """A region put together."""
+        fetch, number, region = read
+        pieces = [self._piece(fetch, number, row) for row in region.rows]
+        if len(pieces) == 1 and pieces[0].shape == region.shape:
+            return pieces[0]
+        whole = self._awaited.pop(id(region), None)
+        if whole is None:
+            whole = self.empty(region.shape, fetch.ref.value.dtype)
+        for row, piece in zip(region.rows, pieces, strict=True):
+            if not np.may_share_memory(piece, whole):
+                whole[row.into] = piece
+        return whole
+
+    def _piece(self, fetch: Any, number: int, row: Any) -> Any:
+        if row.source in (self.world.pid, -1):
+            return fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
+        return self._arrived[number][row.number]
+
+    def _meet(self, level: int) -> None:
+        """The end of a superstep: pieces go out, pieces come in, in the order both sides know."""
+        world, plan = self.world, self.plan
+        context = world.context
+        last = level >= plan.last
+        if not last:
+            effects = context.outbox.effects
+            for fetch, row, dests in self.orders.sends[level]:
+                piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
+                effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+            if self._alone and not self.abstract and self.orders.landings[level]:
+                context.landings = self._landings(level)
+        world.task.label = plan.text
+        world.task.boundary(Call(plan.text, plan.digests[level], (context,)))
+        arrived, context.arrived = context.arrived, []
+        context.landings = {}
+        if not last:
+            expected = self.orders.receives[level]
+            assert len(arrived) == len(expected)
+            for (_, number, row), (_, _, piece, _) in zip(expected, arrived, strict=True):
+                self._arrived[number][row] = piece
+
+    def _landings(self, level: int) -> dict[int, list[Any]]:
+        """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""
+        places: dict[tuple[int, int], np.ndarray] = {}
+        for number, region, rows in self.orders.landings[level]:
+            dtype = self.plan.fetches[number].ref.value.dtype
+            whole = self._awaited[id(region)] = self.empty(region.shape, dtype)
+            for row, into in rows.items():
+                places[number, row] = whole[into].reshape(-1)
+        found: dict[int, list[Any]] = {}
+        for source, number, row in self.orders.receives[level]:
+            found.setdefault(source, []).append(places.get((number, row)))
+        return found
+
+    def _release(self, level: int) -> None:
+        """What nothing needs any more goes at once."""
+        for value in self.plan.values:
+            if value.last <= level and level < self.plan.last:
+                self.values[value.number] = None
+        for number, until in enumerate(self.orders.until):
+            if until <= level and self._arrived[number]:
+                self._arrived[number] = {}

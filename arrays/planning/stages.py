@@ -1,0 +1,260 @@
+"""What a plan is made of: values, references to them, and stages that make values from values.
+
+A stage is a computation over labels (named index ranges): its tasks are the blocks of a layout over them, each
+run by its owner.  References say which box of which value a task needs; a fetch brings it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.planning.graph import Access, DType
+from bsp.arrays.planning.layout import Axis, Layout, Shape
+from bsp.arrays.planning.moves import Pieces, pieces, stays
+
+
+@dataclass(eq=False)
+class Value:
+    """A distributed array inside a plan: a leaf's, or what a stage makes."""
+
+    number: int
+    name: str
+    shape: Shape
+    dtype: DType  # of what is stored: of partial results a structured one
+    layout: Layout
+    level: int = 0  # the superstep in which it is computed; leaves: 0
+    last: int = 0  # the superstep in which it is last used
+    leaf: int = -1  # position among the graph's leaves
+
+
+class Ref(NamedTuple):
+    """How a stage reads a value: for each axis of the value, the label and the affine map that index it."""
+
+    value: Value
+    access: tuple[Access, ...]
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Ascending, each once: the order of a region's axes."""
+        return tuple(sorted({each.label for each in self.access if each.label >= 0}))
+
+
+def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:
+    """The index that makes a region of `ref` broadcast over `labels`."""
+    has = ref.labels
+    return (*[slice(None) if label in has else None for label in labels], ...)
+
+
+class Row(NamedTuple):
+    """One piece of a region: where it comes from and where it goes."""
+
+    number: int  # of the row in the table
+    source: int  # pid
+    block: Shape
+    index: tuple[Any, ...]  # into the source block
+    into: tuple[slice, ...]  # into the region
+
+
+class Region(NamedTuple):
+    """What one task reads of one reference."""
+
+    shape: Shape
+    rows: list[Row]
+
+
+class Fetch:
+    """A reference as tasks of a layout read it: who sends which pieces to whom, at the end of which superstep."""
+
+    def __init__(self, ref: Ref, tasks: Layout, nprocs: int) -> None:
+        self.ref = ref
+        self.tasks = tasks
+        self.level = -1  # of the first stage that reads it; told by the plan
+        self.nprocs = nprocs
+        self.local = stays(ref.value.layout, ref.access, tasks)
+        self._rows: dict[int, Row] = {}
+        self._regions: dict[Shape, Region] = {}
+        self._column = {label: k for k, label in enumerate(ref.labels)}
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The table."""
+        return pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+
+    @cached_property
+    def traffic(self) -> tuple[np.ndarray, np.ndarray]:
+        """Bytes out of and into each process."""
+        if self.local:
+            return np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
+        return self.pieces.traffic(self.nprocs, self.ref.value.dtype.itemsize)
+
+    @cached_property
+    def moves(self) -> bool:
+        """Whether anything goes from one process to another."""
+        return bool(self.traffic[0].any())
+
+    @cached_property
+    def messages(self) -> int:
+        """The most pieces one process sends, counted once for each receiver."""
+        if self.local:
+            return 0
+        table = self.pieces
+        return int(np.bincount(table.source, (table.dests >= 0).sum(axis=1), self.nprocs).max(initial=0))
+
+    def regions_held(self) -> np.ndarray:
+        """Bytes of the regions of all of a process's tasks together, were each put together; by process."""
+        tasks = self.tasks
+        itemsize = self.ref.value.dtype.itemsize
+        if tasks.replicated:
+            size = int(np.prod([tasks.shape[label] for label in self.ref.labels], dtype=np.int64))
+            return np.full(self.nprocs, size * itemsize, np.int64)
+        sizes = np.ones((), np.int64)
+        for label, axis in enumerate(tasks.axes):
+            sizes = sizes[..., None] * (np.diff(axis.bounds) if label in self.ref.labels else np.ones(axis.parts, int))
+        return np.bincount(tasks.owner.reshape(-1), sizes.reshape(-1) * itemsize, self.nprocs).astype(np.int64)
+
+    @cached_property
+    def direct(self) -> bool:
+        """Whether each task reads exactly one block, its own."""
+        if not self.local:
+            return False
+        used = set()
+        for axis, (label, start, step) in zip(self.ref.value.layout.axes, self.ref.access, strict=True):
+            if label < 0:
+                continue
+            at = self.tasks.axes[label]
+            same = (axis.length, axis.parts, axis.cuts) == (at.length, at.parts, at.cuts)
+            if label in used or start or step != 1 or not same:
+                return False
+            used.add(label)
+        return True
+
+    # ------------------------------------------------------------------ on one process
+
+    @cached_property
+    def _columns(self) -> tuple[list[Any], ...]:
+        """The table as lists, and the cuts of the source's axes and of the labels: what rows are made of."""
+        table = self.pieces
+        cuts = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
+        labels = [self.tasks.axes[label].bounds.tolist() for label in table.labels]
+        return (
+            table.task.tolist(), table.start.tolist(), table.stop.tolist(), table.block.tolist(),
+            table.source.tolist(), cuts, labels,
+        )  # fmt: skip
+
+    def row(self, number: int) -> Row:
+        """A row of the table as slices; the same for every process that has to do with it."""
+        found = self._rows.get(number)
+        if found is not None:
+            return found
+        task, start, stop, block, source, cuts, labels = self._columns
+        low, high, at = start[number], stop[number], block[number]
+        column = self._column
+        index: list[Any] = []
+        for axis, (label, first, step) in enumerate(self.ref.access):
+            offset = cuts[axis][at[axis]]
+            if label < 0:
+                index.append(first - offset)
+                continue
+            k = column[label]
+            begin = first + step * low[k] - offset
+            end = begin + step * (high[k] - low[k])
+            index.append(slice(begin, None if end < 0 else end, step))
+        into = tuple(
+            slice(low[k] - cut[part], high[k] - cut[part])
+            for k, (cut, part) in enumerate(zip(labels, task[number], strict=True))
+        )
+        owner = -1 if self.ref.value.layout.replicated else source[number]
+        found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), into)
+        return found
+
+    def sends(self, pid: int) -> list[tuple[Row, tuple[int, ...]]]:
+        """What a process sends, in order, and to whom."""
+        if self.local:
+            return []
+        table = self.pieces
+        found = []
+        for number in np.flatnonzero((table.source == pid) & (table.dests >= 0).any(axis=1)):
+            dests = table.dests[number]
+            found.append((self.row(int(number)), tuple(dests[dests >= 0].tolist())))
+        return found
+
+    def regions(self, pid: int) -> dict[Shape, Region]:
+        """What each of a process's tasks reads, by task coordinates."""
+        table = self.pieces
+        mine = self.tasks.mine(pid)
+        if all(tuple(at[label] for label in table.labels) in self._regions for at in mine):
+            return {at: self._regions[tuple(at[label] for label in table.labels)] for at in mine}
+        wanted: dict[Shape, list[int]] = {tuple(at[label] for label in table.labels): [] for at in mine}
+        if len(table.source) > 4 * len(wanted) and table.task.shape[1]:
+            radix = [self.tasks.axes[label].parts for label in table.labels]
+            codes = np.ravel_multi_index(tuple(table.task.T), radix)
+            my_codes = np.ravel_multi_index(tuple(np.array(list(wanted), np.int64).reshape(-1, len(radix)).T), radix)
+            candidates = np.flatnonzero(np.isin(codes, my_codes))
+        else:
+            candidates = np.arange(len(table.source))
+        for number in candidates:
+            at = tuple(int(k) for k in table.task[number])
+            if at in wanted:
+                wanted[at].append(int(number))
+        found: dict[Shape, Region] = {}
+        for at in mine:
+            part = tuple(at[label] for label in table.labels)
+            region = self._regions.get(part)
+            if region is None:
+                full = self.tasks.box(at)
+                shape = tuple(full[label][1] - full[label][0] for label in table.labels)
+                region = self._regions[part] = Region(shape, [self.row(number) for number in wanted[part]])
+            found[at] = region
+        return found
+
+    def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:
+        """A piece of a block, its axes in the order of the labels; a view."""
+        part = block[index]
+        labels = [each.label for each in self.ref.access if each.label >= 0]
+        if labels != sorted(labels):
+            if len(set(labels)) == len(labels):
+                return part.transpose(np.argsort(labels))
+            return np.einsum(part, labels, sorted(set(labels)))
+        if len(set(labels)) != len(labels):
+            return np.einsum(part, labels, sorted(set(labels)))
+        return part
+
+
+@dataclass(eq=False)
+class Stage:
+    """One computation over labels.
+
+    labels : the extent of each.
+    tasks  : the layout over the labels: which process runs what.
+    kernel : what a task computes (see `kernels`).
+    out    : the value it makes.
+    what   : the expression, for people;  pattern : why the tasks are where they are.
+    """
+
+    number: int
+    labels: Shape
+    tasks: Layout
+    refs: tuple[Ref, ...]
+    kernel: Any
+    out: Value
+    what: str
+    pattern: str
+    level: int = 0
+    fetches: list[Fetch] = field(default_factory=list)
+
+
+def kept_axes(tasks: Layout, labels: Sequence[int]) -> tuple[Axis, ...]:
+    """The cuts of some labels as axes of an array."""
+    return tuple(tasks.axes[label] for label in labels)
+
+
+def walk(stages: Sequence[Stage]) -> Iterator[tuple[Stage, Fetch]]:
+    """Every fetch of some stages, in the order in which pieces travel."""
+    for stage in stages:
+        for fetch in stage.fetches:
+            yield stage, fetch

@@ -1,0 +1,1 @@
+"""What depends on values: masks, positions, sorting, ranks, sets."""

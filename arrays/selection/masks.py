@@ -1,0 +1,464 @@
+"""Selecting by a mask: the elements where it holds, in C order, whatever the blocks are.
+
+Blocks that are ranges of C order are compressed where they are, and only counts travel: the result lies where its
+elements lay, in ragged pieces, evened out if they are badly uneven.  Other blocks are made of fragments of lines:
+from the counts of all fragments each process knows the rank of each of its elements and sends it straight to its
+place.  Where fragments would be so many that their counts outweigh the data, the array is cut into rows first.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import asarray
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning import memory
+from bsp.arrays.planning.graph import Access, Blocks, DType, Node
+from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of, replicated
+from bsp.arrays.planning.shapes import contiguous
+from bsp.arrays.selection.procedures import (
+    computed,
+    evened,
+    flattened,
+    known,
+    layout_at,
+    made_of,
+)
+from bsp.arrays.world import World, world
+
+_PIECE = 1 << 17  # elements selected at once
+
+Payload = Callable[[Shape, Any], Any]  # (block coordinates, mask block) -> what is selected, axis 0 in C order
+
+
+def mask_node(mask: Any) -> Node:
+    """A mask as a node; every process has a NumPy one whole."""
+    return build.strong(build.operand(mask))
+
+
+def checked_mask(shape: Shape, mask: Shape) -> None:
+    """NumPy's refusals of a mask that does not fit."""
+    if len(mask) > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(mask)} were indexed")
+    for axis, (length, other) in enumerate(zip(shape, mask, strict=False)):
+        if length != other:
+            raise IndexError(
+                f"boolean index did not match indexed array along axis {axis}; size of axis is {length} but size of "
+                f"corresponding boolean axis is {other}"
+            )
+
+
+class Located(NamedTuple):
+    """An array and a mask over its first axes, computed; the mask's blocks lie with the array's."""
+
+    layout: Layout  # of the array
+    values: Blocks
+    masks: Blocks  # by block coordinates of the array
+    known: Any  # the whole mask if every process has it
+
+
+def _with_mask(node: Node, mask: Node) -> Located:
+    """Both computed, the mask in the cuts of the array.  One evaluation, and a superstep if the mask must move."""
+    here = world()
+    ndim = len(mask.kind.shape)
+    node, mask = computed(node, mask)
+    layout = layout_at(node)
+    whole = known(mask)
+    if layout.replicated:
+        if whole is None:
+            (mask,) = computed(build.everywhere(mask))
+            whole = known(mask)
+        return Located(layout, node.value, dict.fromkeys(node.value, whole), whole)
+    if whole is not None:
+        masks = {at: whole[tuple(slice(*span) for span in layout.box(at)[:ndim])] for at in layout.mine(here.pid)}
+        return Located(layout, node.value, masks, whole)
+    first, rest = layout.axes[:ndim], layout.axes[ndim:]
+    if layout.table is not None:
+        raise AssertionError("a table of owners is cut into rows before")
+    target = layout_of((*first, *[Axis(axis.parts, axis.parts, axis.deal, axis.stride) for axis in rest]))
+    if target is not layout_at(mask):
+        spread = build.viewed(mask, target.shape, [Access(axis) for axis in range(ndim)])
+        (mask,) = computed(build.relaid(spread if rest else mask, target))
+    blocks = {at: block.reshape(block.shape[:ndim]) for at, block in mask.value.items()}
+    return Located(layout, node.value, blocks, None)
+
+
+def _count(mask: Any) -> int:
+    """How many hold; in an abstract run the most there can be."""
+    return int(np.count_nonzero(mask)) if isinstance(mask, np.ndarray) else int(mask.size)
+
+
+def _picked(block: Any, mask: Any) -> Any:
+    """block[mask]; of a large vector piece by piece, by the positions where the mask holds: twice as quick."""
+    if mask.ndim == block.ndim == 1 and block.size > _PIECE and isinstance(block, np.ndarray):
+        found = memory.empty((int(np.count_nonzero(mask)),), block.dtype)
+        start = 0
+        for first in range(0, block.size, _PIECE):
+            places = np.flatnonzero(mask[first : first + _PIECE])
+            # "clip" is the mode that needs no buffer; there is nothing to clip
+            np.take(block[first : first + _PIECE], places, out=found[start : start + places.size], mode="clip")
+            start += places.size
+        return found
+    if mask.ndim == block.ndim:
+        return np.compress(mask.reshape(-1), block.reshape(-1))
+    return block[mask]
+
+
+def _stays(layout: Layout, ndim: int) -> bool:
+    """Whether what is selected by a mask over `ndim` axes may stay in the block it lies in."""
+    if layout.table is not None or not ndim:
+        return False
+    leading = layout.axes[0]
+    return leading.parts == leading.deal and all(axis.parts == 1 for axis in layout.axes[1:ndim])
+
+
+def compress_node(node: Node, mask: Node) -> Array:
+    """node[mask].
+
+    Cost: one superstep for counts, h = p - 1, and none if every process knows the mask; one more if the pieces are
+    uneven.  Blocks that are no ranges of C order: counts of line fragments, then each element moves once.
+    """
+    checked_mask(node.kind.shape, mask.kind.shape)
+    node, mask = _fitted(node, mask)
+    found = _with_mask(node, mask)
+
+    def payload(at: Shape, chosen: Any) -> Any:
+        return _picked(found.values[at], chosen)
+
+    return _collected(found, len(mask.kind.shape), node.kind.dtype, payload, node.kind.shape)
+
+
+def _fitted(node: Node, mask: Node) -> tuple[Node, Node]:
+    """The array cut into rows where fragments would cost more than the array."""
+    here = world()
+    node, mask = computed(node, mask)
+    layout, ndim = layout_at(node), len(mask.kind.shape)
+    if layout.replicated or _stays(layout, ndim):
+        return node, mask
+    fragments = prod(_fragments(layout, ndim))
+    if layout.table is not None or fragments > max(4096, node.kind.size // here.nprocs):
+        rows = contiguous(node.kind.shape[:ndim], here.nprocs)
+        trailing = tuple(Axis(length) for length in node.kind.shape[ndim:])
+        node, mask = computed(build.relaid(node, layout_of(rows.axes + trailing)), mask)
+        layout = layout_at(node)
+        if not _stays(layout, ndim) and prod(_fragments(layout, ndim)) > max(4096, node.kind.size):
+            node = computed(build.relaid(node, automatic(node.kind.shape, here.nprocs, False)))[0]
+    return node, mask
+
+
+def _fragments(layout: Layout, ndim: int) -> Shape:
+    """How many lines of each axis, and parts of the last cut one: its elements follow each other in C order."""
+    cut = [axis for axis in range(ndim) if layout.axes[axis].parts > 1]
+    last = cut[-1] if cut else 0
+    return (*layout.shape[:last], layout.axes[last].parts) if ndim else (1,)
+
+
+def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape: Shape) -> Array:
+    """What the masks select, as an array of 1 + trailing axes."""
+    here = world()
+    layout, trailing = found.layout, shape[ndim:]
+    if layout.replicated:
+        (at,) = found.masks
+        chosen = payload(at, found.known)
+        return made_of(chosen.shape, dtype, replicated(chosen.shape), {(0,) * chosen.ndim: chosen})
+    if _stays(layout, ndim):
+        leading = layout.axes[0]
+        blocks = {(at[0], *at[ndim:]): payload(at, mask) for at, mask in found.masks.items()}
+        counts = _counts_in_place(here, found, ndim)
+        cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
+        total = cuts[-1]
+        even = np.array_equal(Axis(total, leading.parts).bounds, cuts)
+        first = Axis(total, leading.parts, leading.deal, leading.stride, None if even else cuts)
+        result = layout_of((first, *layout.axes[ndim:]))
+        return evened(made_of((total, *trailing), dtype, result, blocks))
+    return _sent(here, found, ndim, dtype, payload, trailing)
+
+
+def _counts_in_place(here: World, found: Located, ndim: int) -> list[int]:
+    """How many are selected in each part of the first axis: one superstep, or none if all know the mask."""
+    axis = found.layout.axes[0]
+    bounds = axis.bounds
+    if found.known is not None:
+        return [_count(found.known[int(low) : int(high)]) for low, high in itertools.pairwise(bounds)]
+    own = next((_count(mask) for mask in found.masks.values()), 0)
+    told = here.private.allgather(own)
+    first = found.layout.owner.reshape(axis.parts, -1)[:, 0]
+    return [told[int(pid)] for pid in first]
+
+
+def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload, trailing: Shape) -> Array:
+    """Counts of all fragments to all, then each element to its place in an even layout: two supersteps."""
+    layout = found.layout
+    shape = _fragments(layout, ndim)
+    last = len(shape) - 1
+    counts = np.zeros(shape, np.int64)
+    own: dict[Shape, np.ndarray] = {}
+    for at, mask in found.masks.items():
+        if isinstance(mask, np.ndarray):
+            lines = mask.reshape(*mask.shape[:last], -1) if mask.size else np.zeros((*mask.shape[:last], 1), bool)
+            own[at] = np.count_nonzero(lines, axis=-1)
+        else:
+            own[at] = np.full(mask.shape[:last], prod(mask.shape[last:]), np.int64)
+    messages = here.private.allgather([own[at] for at in layout.mine(here.pid) if not any(at[ndim:])])
+    for pid, sent in enumerate(messages):
+        for at, block in zip([at for at in layout.mine(pid) if not any(at[ndim:])], sent, strict=True):
+            where: Any = tuple(slice(*span) for span in layout.box(at)[:last])
+            counts[(*where, at[last])] = block
+    ends = np.cumsum(counts.reshape(-1)).reshape(shape)
+    starts = ends - counts
+    total = int(ends.reshape(-1)[-1]) if ends.size else 0
+    result = automatic((total, *trailing), here.nprocs, False)
+    result = layout_of((_dealt_to(total, here.nprocs), *[Axis(length) for length in trailing]))
+    bounds = result.axes[0].bounds
+
+    def ranks(at: Shape) -> tuple[np.ndarray, np.ndarray]:
+        """Of the fragments of a block: the rank of the first element, and how many."""
+        where: Any = (*[slice(*span) for span in layout.box(at)[:last]], at[last])
+        return starts[where].reshape(-1), counts[where].reshape(-1)
+
+    def shares(at: Shape) -> list[tuple[int, int, int]]:
+        """(process, from, to): which of a block's selected elements go where."""
+        first, many = ranks(at)
+        before = np.concatenate([[0], np.cumsum(many)])
+        cuts = []
+        for bound in bounds:
+            k = int(np.searchsorted(first, bound, side="right")) - 1
+            cuts.append(0 if k < 0 else int(before[k] + min(int(bound) - int(first[k]), int(many[k]))))
+        cuts[-1] = int(before[-1])
+        return [(dest, low, high) for dest, (low, high) in enumerate(itertools.pairwise(cuts)) if high > low]
+
+    out = []
+    for at in layout.mine(here.pid):
+        chosen = payload(at, found.masks[at])
+        out += [(dest, chosen[low:high]) for dest, low, high in shares(at)]
+    arrived = here.exchange("selected elements to their places", out)
+    blocks: Blocks = {}
+    if here.pid < result.axes[0].parts:
+        low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
+        block = here.empty((high - low, *trailing), dtype)
+        pieces = iter(arrived)
+        for pid in range(here.nprocs):
+            for at in layout.mine(pid):
+                for dest, start, stop in shares(at):
+                    if dest != here.pid:
+                        continue
+                    _, piece = next(pieces)
+                    if here.abstract:
+                        continue
+                    first, many = ranks(at)
+                    position = np.repeat(first - np.cumsum(many) + many, many) + np.arange(int(many.sum()))
+                    columns = tuple(slice(*span) for span in layout.box(at)[ndim:])
+                    block[(position[start:stop] - low, *columns)] = piece
+        blocks[(here.pid, *[0] * len(trailing))] = block
+    return made_of((total, *trailing), dtype, result, blocks)
+
+
+def _dealt_to(length: int, nprocs: int) -> Axis:
+    parts = max(1, min(nprocs, length))
+    return Axis(length, parts, parts, 1 if parts > 1 else 0)
+
+
+# ------------------------------------------------------------------------------- positions
+
+
+def positions(x: Any) -> Array:
+    """The C-order positions of the elements that are not zero, ascending.  Cost: as x[mask] of one word each."""
+    node = build.strong(asarray(x)._node)
+    mask = node if node.kind.dtype.kind == "b" else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
+    if not mask.kind.shape:
+        mask = build.expanded(mask, [0])
+    mask, _ = _fitted(mask, mask)
+    layout = layout_at(mask)
+    shape = mask.kind.shape
+    found = Located(layout, mask.value, dict(mask.value), known(mask))
+
+    def payload(at: Shape, chosen: Any) -> Any:
+        if not isinstance(chosen, np.ndarray):
+            return np.flatnonzero(chosen)
+        box = layout.box(at)
+        local = np.flatnonzero(chosen)
+        start = int(np.ravel_multi_index([low for low, _ in box], shape)) if chosen.size else 0
+        if chosen.shape[1:] == shape[1:]:
+            return local + start
+        return start + np.ravel_multi_index(np.unravel_index(local, chosen.shape), shape)
+
+    return _collected(found, len(shape), np.dtype(np.int64), payload, shape)
+
+
+def nonzero(x: Any, /) -> tuple[Array, ...]:
+    """For each axis the positions of the elements that are not zero, in C order.
+
+    Cost: as `x[mask]` of one word an element.  NumPy's order and dtype; the arrays are dealt alike.
+    """
+    array = asarray(x)
+    if not array.ndim:
+        raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
+    flat = positions(array)._node
+    layout, shape = layout_at(flat), array.shape
+    columns: list[Blocks] = [{} for _ in shape]
+    for at, block in flat.value.items():
+        parts = np.unravel_index(block, shape) if isinstance(block, np.ndarray) else [block] * len(shape)
+        for column, part in zip(columns, parts, strict=True):
+            column[at] = part
+    return tuple(made_of(flat.kind.shape, flat.kind.dtype, layout, column) for column in columns)
+
+
+def flatnonzero(x: Any) -> Array:
+    """Positions in C order of the elements that are not zero."""
+    return positions(x)
+
+
+def argwhere(x: Any) -> Array:
+    """One row for each element that is not zero: its position along each axis."""
+    array = asarray(x)
+    flat = positions(array)._node
+    layout = layout_at(flat)
+    ndim = array.ndim
+    shape = (flat.kind.shape[0], ndim)
+    blocks: Blocks = {}
+    for at, block in flat.value.items():
+        if not isinstance(block, np.ndarray):
+            blocks[(*at, 0)] = world().empty((block.shape[0], ndim), flat.kind.dtype)
+        elif ndim:
+            blocks[(*at, 0)] = np.stack(np.unravel_index(block, array.shape), axis=-1)
+        else:
+            blocks[(*at, 0)] = np.empty((len(block), 0), np.int64)
+    target = replicated(shape) if layout.replicated else layout_of((*layout.axes, Axis(ndim)))
+    return made_of(shape, flat.kind.dtype, target, blocks)
+
+
+def extract(condition: Any, x: Any) -> Array:
+    """The elements of x, in C order, where the condition holds."""
+    mask = mask_node(condition)
+    if mask.kind.dtype.kind != "b":
+        mask = build.apply(ew.of_ufunc(np.not_equal), mask, build.operand(0))
+    array = asarray(x)
+    if mask.kind.shape == array.shape and array.ndim:
+        return compress_node(build.strong(array._node), mask)
+    return compress(wrap(flattened(mask)), flattened_array(array))
+
+
+def flattened_array(array: Array) -> Array:
+    """All elements in C order."""
+    return wrap(flattened(build.strong(array._node)))
+
+
+def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -> Array:
+    """The slices of an axis where the condition holds; None: of all elements in C order."""
+    from bsp.arrays.functions.manipulation import moveaxis
+    from bsp.arrays.functions.ufuncs import stored
+
+    mask = mask_node(condition)
+    if len(mask.kind.shape) != 1:
+        raise ValueError("condition must be a 1-d array")
+    if mask.kind.dtype.kind != "b":
+        mask = build.apply(ew.of_ufunc(np.not_equal), mask, build.operand(0))
+    array = asarray(x)
+    if axis is None:
+        array, axis = flattened_array(array), 0
+    place = build.normal_axis(axis, array.ndim)
+    length, given = array.shape[place], mask.kind.shape[0]
+    if given > length:
+        (mask,) = computed(mask)
+        beyond = positions(wrap(mask)[length:])
+        if beyond.size and not world().abstract:
+            raise IndexError(f"index {length + int(beyond[0])} is out of bounds for axis {place} with size {length}")
+        mask = wrap(mask)[:length]._node
+    moved = moveaxis(array, place, 0) if place else array
+    if given < length:
+        moved = moved[:given]
+    found = compress_node(build.strong(moved._node), mask)
+    return stored(moveaxis(found, 0, place) if place else found, out)
+
+
+# ------------------------------------------------------------------------------ assignment
+
+
+def assigned(node: Node, mask: Node, value: Node) -> Node:
+    """`node` with `value` where the mask holds: lazily if each place gets the same, else a procedure.
+
+    Cost of values of the mask's count: one superstep for counts, one that brings the values; an array whose blocks
+    are no ranges of C order is cut into rows first.
+    """
+    shape, ndim, dtype = node.kind.shape, len(mask.kind.shape), node.kind.dtype
+    checked_mask(shape, mask.kind.shape)
+    trailing = shape[ndim:]
+    if not trailing and len(value.kind.shape) > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
+            f"{len(value.kind.shape)} dimensions"
+        )
+    if value.kind.weak is int:
+        ew.fits(value.value, dtype, "assignment")
+    value = build.strong(build.cast(value, dtype))
+    while len(value.kind.shape) > 1 + len(trailing) and value.kind.shape[0] == 1:
+        value = build.squeezed(value, [0])
+    if len(value.kind.shape) == 1 + len(trailing) and value.kind.shape[0] == 1:
+        value = build.squeezed(value, [0])
+    own = value.kind.shape
+    if len(own) <= len(trailing):
+        if any(mine not in (1, wanted) for mine, wanted in zip(own[::-1], trailing[::-1], strict=False)):
+            raise ValueError(_mismatch(own, ("count", *trailing)))
+        if len(mask.kind.shape) < len(shape):
+            mask = build.expanded(mask, range(ndim, len(shape)))
+        return build.apply(ew.WHERE, mask, value, node)
+    here = world()
+    node, mask, value = computed(node, mask, value)
+    layout = layout_at(node)
+    if not layout.replicated and not _stays(layout, ndim):
+        rows = contiguous(shape[:ndim], here.nprocs).axes
+        if any(axis.parts > 1 for axis in rows[1:]):
+            rows = (_dealt_to(shape[0], here.nprocs), *[Axis(each) for each in shape[1:ndim]])
+        (node,) = computed(build.relaid(node, layout_of(rows + tuple(Axis(length) for length in trailing))))
+        layout = layout_at(node)
+    found = _with_mask(node, mask)
+    counts = [_count(found.known)] if layout.replicated else _counts_in_place(here, found, ndim)
+    cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
+    if here.abstract:
+        cuts = tuple(int(cut) for cut in np.linspace(0, own[0], len(cuts)).astype(int))
+    elif own[0] != cuts[-1]:
+        raise ValueError(
+            f"NumPy boolean array indexing assignment cannot assign {own[0]} input values to the {cuts[-1]} output "
+            "values where the mask is true"
+            if ndim == len(shape)
+            else _mismatch(own, (cuts[-1], *trailing))
+        )
+    if any(mine not in (1, wanted) for mine, wanted in zip(own[1:], trailing, strict=True)):
+        raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
+    value = build.broadcast(value, (own[0], *trailing))
+    if layout.replicated:
+        target = replicated(value.kind.shape)
+    else:
+        leading = layout.axes[0]
+        target = layout_of((Axis(own[0], leading.parts, leading.deal, leading.stride, cuts), *layout.axes[ndim:]))
+    (value,) = computed(build.relaid(value, target))
+    blocks: Blocks = {}
+    for at, block in found.values.items():
+        new = block.copy()
+        part = value.value[(at[0], *at[ndim:]) if not layout.replicated else (0,) * (1 + len(trailing))]
+        if not here.abstract:
+            new[found.masks[at]] = part
+        blocks[at] = new
+    return made_of(shape, dtype, layout, blocks)._node
+
+
+def _mismatch(value: tuple[Any, ...], wanted: tuple[Any, ...]) -> str:
+    def text(shape: tuple[Any, ...]) -> str:
+        return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+    return (
+        f"shape mismatch: value array of shape {text(value)} could not be broadcast to indexing result of shape "
+        f"{text(wanted)}"
+    )
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (nonzero, flatnonzero, argwhere, extract, compress)
+}

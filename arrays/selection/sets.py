@@ -1,0 +1,411 @@
+"""Arrays as sets: distinct elements with counts, first positions and inverses; unions, intersections, membership.
+
+Each process makes its own elements distinct first.  If that leaves few, all tell all: one superstep.  Else splitters
+from a sample deal the distinct elements to processes by value, where those of all processes are merged; the result
+stays there, in pieces whose lengths become known by one exchange of counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.manipulation import concat, ravel
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.graph import Blocks, DType, Node
+from bsp.arrays.planning.layout import replicated
+from bsp.arrays.selection.masks import compress_node
+from bsp.arrays.selection.orderstats import ALL
+from bsp.arrays.selection.procedures import computed, known, layout_at, line_layout, made_of
+from bsp.arrays.selection.searching import searchsorted
+from bsp.arrays.selection.sorting import INT64, sorting_positions
+from bsp.arrays.world import World, world
+
+
+class Distinct(NamedTuple):
+    """Distinct elements, ascending, with how often and where first."""
+
+    values: np.ndarray
+    counts: np.ndarray
+    first: np.ndarray  # position in C order
+
+
+def _bare(values: np.ndarray) -> Distinct:
+    """Elements of which nothing more is asked."""
+    nothing = np.zeros(values.size, np.int64)
+    return Distinct(values, nothing, nothing)
+
+
+def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
+    """Where a new element begins in sorted ones."""
+    found = np.ones(ordered.size, bool)
+    if ordered.size > 1:
+        np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+        if equal_nan and ordered.dtype.kind in "fc":
+            nan = np.isnan(ordered)
+            found[1:] &= ~(nan[1:] & nan[:-1])
+    return found
+
+
+def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
+    """Distinct elements of several."""
+    values = np.concatenate([part.values for part in parts])
+    counts = np.concatenate([part.counts for part in parts])
+    first = np.concatenate([part.first for part in parts])
+    order = np.lexsort((first, values)) if values.dtype.kind in "biuf" else _by_value(values, first)
+    new = np.flatnonzero(_changes(values[order], equal_nan))
+    if not new.size:
+        return Distinct(values, counts, first)
+    return Distinct(values[order][new], np.add.reduceat(counts[order], new), np.minimum.reduceat(first[order], new))
+
+
+def _by_value(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """lexsort does not know complex numbers with NaN: by position, then a stable sort by value."""
+    order = np.argsort(first, kind="stable")
+    return order[np.argsort(values[order], kind="stable")]
+
+
+class _Own(NamedTuple):
+    """What a process has: distinct elements, and for each block which of them each element is."""
+
+    distinct: Distinct
+    inverses: dict[tuple[int, ...], np.ndarray]
+
+
+def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
+    """The distinct elements of this process; of a replicated array all."""
+    layout = layout_at(node)
+    shape = node.kind.shape
+    parts, local = [], []
+    ats = layout.mine(here.pid)
+    for at in ats:
+        block = node.value[at]
+        flat = block.reshape(-1)
+        if not details:
+            ordered = np.sort(flat)
+            values = ordered[_changes(ordered, equal_nan)]
+            parts.append(_bare(values))
+            continue
+        order = sorting_positions(flat, False, True)
+        new = _changes(flat[order], equal_nan)
+        inverse = np.empty(flat.size, np.int64)
+        inverse[order] = np.cumsum(new) - 1
+        starts = np.flatnonzero(new)
+        first = order[starts]
+        if flat.size and block.shape != shape:
+            corner = np.array([low for low, _ in layout.box(at)]).reshape(-1, 1)
+            first = np.ravel_multi_index(tuple(np.array(np.unravel_index(first, block.shape)) + corner), shape)
+        parts.append(Distinct(flat[order][starts], np.diff(np.append(starts, flat.size)), first))
+        local.append(inverse)
+    if not parts:
+        empty = np.empty(0, np.int64)
+        return _Own(Distinct(np.empty(0, node.kind.dtype), empty, empty), {})
+    if len(parts) == 1:
+        return _Own(parts[0], dict(zip(ats, local, strict=False)))
+    together = merged(parts, equal_nan)
+    inverses = {
+        at: places[inverse]
+        for at, inverse, places in zip(ats, local, [_places(together, part, equal_nan) for part in parts], strict=False)
+    }
+    return _Own(together, inverses)
+
+
+def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
+    """Where the elements of a part stand in the whole; NaNs that are distinct are told apart by their positions."""
+    found = np.searchsorted(whole.values, part.values)
+    if not equal_nan and part.values.dtype.kind in "fc":
+        nan = np.flatnonzero(np.isnan(part.values))
+        if nan.size:
+            start = int(np.searchsorted(whole.values, part.values[nan[0]]))
+            order = np.argsort(whole.first[start:], kind="stable")
+            at = order[np.searchsorted(whole.first[start:][order], part.first[nan])]
+            if part.values.dtype.kind == "f":
+                found[nan] = start + at
+            else:
+                found[nan] = [start + int(np.flatnonzero(whole.first[start:] == each)[0]) for each in part.first[nan]]
+    return found
+
+
+class Unique(NamedTuple):
+    """The result: distinct elements, and what was asked for besides."""
+
+    values: Array
+    indices: Array | None
+    inverse: Array | None
+    counts: Array | None
+
+
+def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool) -> Unique:
+    """Distinct elements of an array.
+
+    Cost: one superstep if the distinct elements of all processes together are few (4096 or so); else three: a sample,
+    each distinct element of each process once, counts; and one more that brings the inverse back.
+    """
+    here = world()
+    (node,) = computed(build.strong(asarray(x)._node))
+    if here.abstract:
+        return _abstract(here, node, indices, inverse, counts)
+    details = indices or inverse or counts
+    own = _own(here, node, equal_nan, details)
+    layout = layout_at(node)
+    if layout.replicated:
+        return _finished(node, own.distinct, own, own.inverses, (indices, inverse, counts))
+    few = own.distinct.values.size * here.nprocs <= ALL
+    sample = own.distinct.values
+    if not few:
+        count = max(16, 64 * here.nprocs)
+        sample = sample[(2 * np.arange(count) + 1) * sample.size // (2 * count)]
+    out: list[tuple[int, Any]] = []
+    message = np.array([few, own.distinct.values.size], np.int64)
+    for dest in range(here.nprocs):
+        out += [(dest, message), (dest, sample)]
+        if few and details:
+            out += [(dest, own.distinct.counts), (dest, own.distinct.first)]
+    arrived = _by_source(here, here.exchange("distinct elements, or a sample", out))
+    if all(int(each[0][0]) for each in arrived):
+        parts = [Distinct(each[1], each[2], each[3]) if details else _bare(each[1]) for each in arrived]
+        whole = merged(parts, equal_nan)
+        places = _places(whole, own.distinct, equal_nan) if inverse else None
+        inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
+        return _finished(node, whole, own, inverses, (indices, inverse, counts))
+    return _dealt(here, node, own, arrived, equal_nan, (indices, inverse, counts))
+
+
+def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any]]:
+    found: list[list[Any]] = [[] for _ in range(here.nprocs)]
+    for pid, array in arrived:
+        found[pid].append(array)
+    return found
+
+
+def _finished(node: Node, whole: Distinct, own: _Own, inverses: Blocks, wanted: tuple[bool, bool, bool]) -> Unique:
+    """A result that every process knows."""
+
+    def all_have(values: np.ndarray) -> Array:
+        return made_of(values.shape, values.dtype, replicated(values.shape), {(0,): values})
+
+    indices, inverse, counts = wanted
+    layout, shape = layout_at(node), node.kind.shape
+    blocks = {at: each.reshape(layout.block_shape(at)) for at, each in inverses.items()}
+    return Unique(
+        all_have(whole.values),
+        all_have(whole.first) if indices else None,
+        made_of(shape, INT64, layout, blocks) if inverse else None,
+        all_have(whole.counts) if counts else None,
+    )
+
+
+def _dealt(
+    here: World, node: Node, own: _Own, arrived: list[list[Any]], equal_nan: bool, wanted: tuple[bool, bool, bool]
+) -> Unique:
+    """Distinct elements to processes by value."""
+    indices, inverse, counts = wanted
+    values = own.distinct.values
+    samples = [each[1] for each in arrived]
+    weights = np.concatenate([
+        np.full(sample.size, int(each[0][1]) / max(sample.size, 1))
+        for each, sample in zip(arrived, samples, strict=True)
+    ])  # fmt: skip
+    together = np.concatenate(samples)
+    order = np.argsort(together, kind="stable")
+    reach = np.cumsum(weights[order])
+    at = np.searchsorted(reach, reach[-1] * np.arange(1, here.nprocs) / here.nprocs)
+    splitters = together[order][at]
+    cuts = np.concatenate([[0], np.searchsorted(values, splitters), [values.size]])
+    out: list[tuple[int, Any]] = []
+    for dest in range(here.nprocs):
+        part = slice(int(cuts[dest]), int(cuts[dest + 1]))
+        out.append((dest, values[part]))
+        if any(wanted):
+            out += [(dest, own.distinct.counts[part]), (dest, own.distinct.first[part])]
+    parts = _by_source(here, here.exchange("distinct elements by value", out))
+    pieces = [Distinct(each[0], each[1], each[2]) if any(wanted) else _bare(each[0]) for each in parts]
+    whole = merged(pieces, equal_nan)
+    lengths = np.array(here.private.allgather(int(whole.values.size)))
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    layout = line_layout(bounds.tolist())
+
+    def piece(values: np.ndarray) -> Array:
+        return made_of((int(bounds[-1]),), values.dtype, layout, {(here.pid,): values})
+
+    found: Array | None = None
+    if inverse:
+        replies = [
+            (pid, _places(whole, each, equal_nan) + bounds[here.pid])
+            for pid, each in enumerate(pieces)
+            if each.values.size
+        ]
+        back = _by_source(here, here.exchange("where distinct elements stand", replies))
+        places = np.concatenate([np.empty(0, np.int64), *[each[0] for each in back if each]])
+        shape, own_layout = node.kind.shape, layout_at(node)
+        found = made_of(shape, INT64, own_layout, {
+            at: places[each].reshape(own_layout.block_shape(at)) for at, each in own.inverses.items()
+        })  # fmt: skip
+    return Unique(
+        piece(whole.values), piece(whole.first) if indices else None, found, piece(whole.counts) if counts else None
+    )
+
+
+def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: bool) -> Unique:
+    """All elements distinct."""
+    blocks = [node.value[at] for at in layout_at(node).mine(here.pid)]
+    layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
+    for block in blocks:
+        np.sort(block.reshape(-1))
+    if layout.replicated:
+        target = replicated((size,))
+    else:
+        target = line_layout([size * pid // here.nprocs for pid in range(here.nprocs + 1)])
+        here.exchange(
+            "distinct elements, or a sample",
+            [(dest, here.empty((64 * here.nprocs,), dtype)) for dest in range(here.nprocs)],
+        )
+        extra = 3 if indices or inverse or counts else 1
+        dest = (here.pid + 1) % here.nprocs
+        share = sum(block.size for block in blocks)
+        kinds = [dtype, INT64, INT64][:extra]
+        here.exchange("distinct elements by value", [(dest, here.empty((share,), kind)) for kind in kinds])
+        here.private.allgather(0)
+        if inverse:
+            here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
+
+    def made(kind: DType) -> Array:
+        return made_of(
+            (size,), kind, target, {at: here.empty(target.block_shape(at), kind) for at in target.mine(here.pid)}
+        )
+
+    whole = made_of(
+        node.kind.shape, INT64, layout, {at: here.empty(block.shape, INT64) for at, block in node.value.items()}
+    )
+    return Unique(
+        made(dtype), made(INT64) if indices else None, whole if inverse else None, made(INT64) if counts else None
+    )
+
+
+# ------------------------------------------------------------------------------ functions
+
+
+class UniqueAll(NamedTuple):
+    """What unique_all gives."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """What unique_counts gives."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """What unique_inverse gives."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """Distinct elements, ascending, their first positions, the inverse, how often; NaNs all differ."""
+    found = distinct(x, False, True, True, True)
+    assert found.indices is not None and found.inverse is not None and found.counts is not None
+    return UniqueAll(found.values, found.indices, found.inverse, found.counts)
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """Distinct elements, ascending, and how often each occurs; NaNs all differ."""
+    found = distinct(x, False, False, False, True)
+    assert found.counts is not None
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """Distinct elements, ascending, and which of them each element is; NaNs all differ."""
+    found = distinct(x, False, False, True, False)
+    assert found.inverse is not None
+    return UniqueInverse(found.values, found.inverse)
+
+
+def unique_values(x: Any, /) -> Array:
+    """Distinct elements, ascending; NaNs all differ."""
+    return distinct(x, False, False, False, False).values
+
+
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
+    """numpy.unique of all elements: distinct ones, ascending; NaNs count as equal.  Cost: see `distinct`."""
+    array = asarray(ar)
+    if axis is not None:
+        if array.ndim != 1:
+            raise TypeError("unique: axis= of arrays of several dimensions has no distributed form")
+        build.normal_axis(axis, 1)
+    found = distinct(array, equal_nan, bool(return_index), bool(return_inverse), bool(return_counts))
+    result = tuple(each for each in (found.values, found.indices, found.inverse, found.counts) if each is not None)
+    return result if len(result) > 1 else result[0]
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Array:
+    """Whether each element is one of `test_elements`; NaN is in nothing.
+
+    Cost: nothing if every process has the test elements; else that of their `unique` and of `searchsorted`.
+    """
+    array, tests = asarray(element), asarray(test_elements)
+    (node,) = computed(build.strong(tests._node))
+    whole = known(node)
+    if whole is None or world().abstract:
+        (node,) = computed(distinct(wrap(node), True, False, False, False).values._node)
+        whole = known(node)
+    if whole is not None:
+        (given,) = computed(build.strong(array._node))
+        blocks = {at: np.isin(block, whole, assume_unique=False, invert=invert) for at, block in given.value.items()}
+        return made_of(array.shape, np.dtype(bool), layout_at(given), blocks)
+    if not node.kind.size:
+        return (array != array) & False if not invert else (array == array) | True
+    line = wrap(node)
+    from bsp.arrays.functions.ufuncs import clip
+
+    at = searchsorted(line, array)
+    found: Array = line[clip(at, 0, line.size - 1)] == array
+    return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
+
+
+def union1d(ar1: Any, ar2: Any) -> Array:
+    """The distinct elements of either, ascending."""
+    return distinct(concat([ravel(ar1), ravel(ar2)]), True, False, False, False).values
+
+
+def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """The distinct elements of both, ascending."""
+    if return_indices:
+        raise TypeError("intersect1d: return_indices= has no distributed form")
+    parts = [ravel(ar1) if assume_unique else unique(ar1), ravel(ar2) if assume_unique else unique(ar2)]
+    if asarray(ar1).dtype.kind in "fc":
+        parts[0] = parts[0][parts[0] == parts[0]]  # NaN is in nothing
+    found = unique(concat(parts), return_counts=True, equal_nan=False)
+    return compress_node(found[0]._node, (found[1] > 1)._node)
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
+    """The distinct elements of the first that are not in the second."""
+    first = ravel(ar1) if assume_unique else unique(ar1)
+    return compress_node(build.strong(first._node), isin(first, ar2, invert=True)._node)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        unique_all, unique_counts, unique_inverse, unique_values, unique, isin, union1d, intersect1d, setdiff1d,
+    )
+}  # fmt: skip

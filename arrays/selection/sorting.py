@@ -1,0 +1,405 @@
+"""Sorting: of lines where they are, of a dealt vector by exact splitters, so that one exchange puts all in place.
+
+A dealt vector is cut before it is sorted: the elements at the ranks where the result's pieces begin are found
+exactly (`orderstats`), each process parts its elements at them and sends them, and sorts what it gets once, with
+NumPy's quickest kernel.  Among equal elements those of lower positions go first, so that many equal ones are dealt
+evenly too and the order is stable.  Regular sampling (Shi and Schaeffer 1992) would sort twice and land unevenly.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build
+from bsp.arrays.functions.creation import asarray
+from bsp.arrays.planning import memory
+from bsp.arrays.planning.graph import Along, Node, interned, kind_of
+from bsp.arrays.planning.layout import REPLICATED_SIZE
+from bsp.arrays.selection.orderstats import (
+    CHUNK,
+    PASSES,
+    Sorted,
+    Statistic,
+    Unsorted,
+    abstract_statistics,
+    order_statistics,
+)
+from bsp.arrays.selection.procedures import (
+    block_map,
+    bounds_of,
+    computed,
+    even_line,
+    flattened,
+    in_line,
+    layout_at,
+    made_of,
+)
+from bsp.arrays.world import World, world
+
+INT64 = np.dtype(np.int64)
+
+
+# --------------------------------------------------------------------------- on one process
+
+
+def odd_values(x: np.ndarray) -> bool:
+    """Whether equal elements may differ in their bits, or are NaN: then only a stable sort is defined."""
+    if x.dtype.kind != "f":
+        return x.dtype.kind == "c"
+    flat = x.reshape(-1) if x.flags.c_contiguous else x.ravel()
+    mask = np.empty(CHUNK, bool)
+    signed = flat.view(f"i{x.dtype.itemsize}") if x.dtype.itemsize in (2, 4, 8) else None
+    for start in range(0, flat.size, CHUNK):
+        chunk = flat[start : start + CHUNK]
+        out = mask[: chunk.size]
+        if np.not_equal(chunk, chunk, out=out).any():
+            return True
+        if signed is None:
+            if (np.signbit(chunk) & (chunk == 0)).any():
+                return True
+        elif np.equal(signed[start : start + CHUNK], np.iinfo(signed.dtype).min, out=out).any():
+            return True
+    return False
+
+
+def sorted_lines(x: np.ndarray, descending: bool, stable: bool) -> np.ndarray:
+    """x with its last axis sorted."""
+    if x.ndim == 1:
+        return sorted_vector(np.array(x), descending, stable)
+    kind: Any = "stable" if stable and odd_values(x) else None
+    if not descending:
+        return np.sort(x, axis=-1, kind=kind)
+    return np.ascontiguousarray(np.sort(x[..., ::-1], axis=-1, kind=kind)[..., ::-1])
+
+
+def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | None = None) -> np.ndarray:
+    """x, which is the caller's to change, sorted; zeros of both signs and NaNs in the order they stood in."""
+    if x.dtype.kind == "c":
+        if descending:
+            return np.ascontiguousarray(np.sort(x[::-1], kind="stable" if stable else None)[::-1])
+        return np.sort(x, kind="stable" if stable else None)
+    runs: list[tuple[Any, np.ndarray]] = []
+    if stable and (odd_values(x) if odd is None else odd):
+        runs = [(value, np.compress(mask, x)) for value, mask in ((x.dtype.type(0), x == 0), (np.nan, x != x))]
+    x.sort()
+    cuts = [(int(np.searchsorted(x, value, "left")), run) for value, run in runs]
+    if descending:
+        size = x.size
+        x = np.ascontiguousarray(x[::-1])
+        cuts = [(size - start - run.size, run) for start, run in cuts]
+    for start, run in cuts:
+        x[start : start + run.size] = run
+    return x
+
+
+def sorting_positions(x: Any, descending: bool, stable: bool) -> Any:
+    """The positions along the last axis that sort it."""
+    if x.ndim == 1 and x.dtype.kind in "iuf" and x.size > CHUNK:
+        return _quick_positions(x, descending)
+    kind: Any = "stable" if stable else None
+    if not descending:
+        return np.argsort(x, axis=-1, kind=kind).astype(np.int64, copy=False)
+    return x.shape[-1] - 1 - np.argsort(x[..., ::-1], axis=-1, kind=kind)[..., ::-1].astype(np.int64, copy=False)
+
+
+def _quick_positions(x: np.ndarray, descending: bool) -> np.ndarray:
+    """A stable argsort of a vector: the quick one, and the positions within runs of equal elements sorted again."""
+    order = np.argsort(x).astype(np.int64, copy=False)
+    if descending:
+        order = np.ascontiguousarray(order[::-1])
+    values = x[order]
+    equal = values[1:] == values[:-1]
+    if x.dtype.kind == "f":
+        nan = np.isnan(values)
+        equal |= nan[1:] & nan[:-1]
+    if not equal.any():
+        return order
+    run = np.zeros(x.size, np.int64)
+    np.cumsum(~equal, out=run[1:])
+    tied = np.zeros(x.size, bool)
+    tied[1:] = equal
+    tied[:-1] |= equal
+    places = np.flatnonzero(tied)
+    keys = run[places] * x.size + order[places]
+    keys.sort()
+    order[places] = keys % x.size
+    return order
+
+
+class _Lines:
+    """A sort of whole lines."""
+
+    work = 60.0
+
+    def __init__(self, positions: bool, descending: bool, stable: bool) -> None:
+        self.positions, self.descending, self.stable = positions, descending, stable
+        self.name = f"{'argsort' if positions else 'sort'}{' descending' * descending}{'' if stable else ' unstable'}"
+
+    def call(self, x: np.ndarray) -> np.ndarray:
+        """Lines are the last axis."""
+        how = sorting_positions if self.positions else sorted_lines
+        return how(x, self.descending, self.stable)
+
+
+@lru_cache(maxsize=16)
+def _lines(positions: bool, descending: bool, stable: bool) -> _Lines:
+    return _Lines(positions, descending, stable)
+
+
+# ------------------------------------------------------------------------ a dealt vector
+
+
+def _ties(statistic: Statistic, rank: int, backwards: bool) -> Any:
+    """How many of the elements equal to the one of a rank come before that rank, by process."""
+    equal = statistic.equal[::-1] if backwards else statistic.equal
+    earlier = np.cumsum(equal) - equal
+    before = np.clip(rank - int(statistic.less.sum()) - earlier, 0, equal)
+    return before[::-1] if backwards else before
+
+
+def _halved(buffer: np.ndarray, cuts: Sequence[int]) -> None:
+    """Parted at all cuts, by halves: each level touches every element once."""
+    inner = [cut for cut in cuts if 0 < cut < buffer.size]
+    if not inner:
+        return
+    middle = inner[len(inner) // 2]
+    buffer.partition(middle)
+    _halved(buffer[:middle], [cut for cut in inner if cut < middle])
+    _halved(buffer[middle:], [cut - middle for cut in inner if cut > middle])
+
+
+def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[int], backwards: bool) -> Any:
+    """For each element how many cuts come before it; ties by position."""
+    found: Any = np.zeros(x.size, np.uint16 if len(statistics) < 1 << 16 else np.int64)
+    mask = np.empty(x.size, bool)
+    for statistic, ties in zip(statistics, before, strict=True):
+        value = statistic.value
+        if value != value:  # NaN: after everything
+            equal = np.not_equal(x, x, out=mask)
+            after = np.zeros(x.size, bool)
+        else:
+            after = ~np.less_equal(x, value)
+            equal = np.equal(x, value, out=mask)
+        tied = np.flatnonzero(equal)
+        after[tied[: tied.size - ties] if backwards else tied[ties:]] = True
+        found += after
+    return found
+
+
+class _Sorting:
+    """One sort of a dealt vector."""
+
+    def __init__(self, here: World, node: Node, descending: bool, stable: bool, positions: bool) -> None:
+        self.here = here
+        self.descending = descending
+        self.stable = stable
+        self.positions = positions
+        self.bounds, self.block = in_line(node)
+        self.length = node.kind.shape[0]
+        self.dtype = node.kind.dtype
+        self.layout = even_line(self.length, here.nprocs)
+        target = bounds_of(self.layout, here.nprocs)
+        ends = self.length - target[::-1] if descending else target
+        self.pieces = [(int(a), int(b)) for a, b in itertools.pairwise(ends)]  # ranks, ascending
+        if descending:
+            self.pieces.reverse()  # by pid
+        self.cuts = sorted({rank for piece in self.pieces for rank in piece if 0 < rank < self.length})
+
+    def run(self) -> Array:
+        """The sorted vector, or the positions."""
+        if self.here.abstract:
+            return self._abstract()
+        careful = self.positions or self.dtype.kind == "c"
+        data: Unsorted | Sorted = Unsorted(self.block)
+        if len(self.cuts) > PASSES or self.dtype.kind == "c":
+            data = Sorted(np.sort(self.block))
+        odd = not careful and self.stable and odd_values(self.block)
+        statistics, extras = order_statistics(self.here, data, self.cuts, [int(odd)])
+        odd = bool(extras.any())
+        ordered = [statistics[rank] for rank in self.cuts]
+        ties = [_ties(each, rank, self.descending) for each, rank in zip(ordered, self.cuts, strict=True)]
+        table = np.array([each.less + tie for each, tie in zip(ordered, ties, strict=True)], np.int64)
+        table = table.reshape(len(self.cuts), self.here.nprocs)  # by cut and process: elements before it
+        if careful or odd:
+            segments = self._in_order(ordered, [int(tie[self.here.pid]) for tie in ties])
+        else:
+            segments = self._parted(data, table[:, self.here.pid])
+        return self._exchanged(segments, table, odd)
+
+    def _parted(self, data: Unsorted | Sorted, cuts: np.ndarray) -> list[list[np.ndarray]]:
+        """The elements between cuts, in any order."""
+        if isinstance(data, Sorted):
+            buffer = data.values
+        else:
+            buffer = memory.empty(self.block.shape, self.block.dtype)
+            np.copyto(buffer, self.block)
+            _halved(buffer, cuts.tolist())
+        return [[part] for part in np.split(buffer, cuts)]
+
+    def _in_order(self, statistics: Sequence[Statistic], ties: Sequence[int]) -> list[list[np.ndarray]]:
+        """The elements between cuts in the order of their positions, and their positions if asked for."""
+        segment = _segments_of(self.block, statistics, ties, self.descending)
+        order = np.argsort(segment, kind="stable")
+        cuts = np.searchsorted(segment[order], np.arange(1, len(statistics) + 1))
+        found = [[part] for part in np.split(self.block[order], cuts)]
+        if self.positions:
+            narrow = np.uint32 if self.length <= 1 << 32 else np.int64
+            for each, part in zip(found, np.split(order.astype(narrow), cuts), strict=True):
+                each.append(part)
+        return found
+
+    def _piece_of(self, pid: int) -> int:
+        """The number of the segment that becomes a process's piece, or -1."""
+        low, high = self.pieces[pid]
+        return self.cuts.index(low) + 1 if low in self.cuts else 0 if high > low else -1
+
+    def _exchanged(self, segments: list[list[np.ndarray]], table: np.ndarray, odd: bool) -> Array:
+        here, me = self.here, self.here.pid
+        sizes = np.diff(self.bounds)
+        edges = np.concatenate([np.zeros((1, here.nprocs), np.int64), table, sizes[None]])
+        counts = np.diff(edges, axis=0)  # by segment and process
+        out = []
+        for dest in range(here.nprocs):
+            number = self._piece_of(dest)
+            if dest != me and number >= 0 and counts[number, me]:
+                out += [(dest, part) for part in segments[number]]
+        number = self._piece_of(me)
+        sources = [pid for pid in range(here.nprocs) if number >= 0 and counts[number, pid]]
+        whole, into = None, None
+        if number >= 0 and not self.positions:  # received where it is sorted
+            whole = memory.empty((int(counts[number].sum()),), self.dtype)
+            ends = np.cumsum(counts[number])
+            into = {pid: [whole[ends[pid] - counts[number, pid] : ends[pid]]] for pid in sources}
+            waiting = {pid: [places[0]] for pid, places in into.items()}
+        arrived = [array for _, array in here.exchange("elements to their pieces", out, waiting if into else None)]
+        if number < 0:
+            return made_of((self.length,), INT64 if self.positions else self.dtype, self.layout, self._nothing())
+        kinds = 2 if self.positions else 1
+        mine: dict[int, list[np.ndarray]] = {me: segments[number]}
+        others = iter(arrived)
+        for pid in sources:
+            if pid != me:
+                mine[pid] = [next(others) for _ in range(kinds)]
+        if whole is not None and into is not None:
+            for pid in sources:
+                (place,) = into[pid]
+                if not np.may_share_memory(place, mine[pid][0]):
+                    place[:] = mine[pid][0]
+            values = whole
+        else:
+            values = np.concatenate([mine[pid][0] for pid in sources])
+        if not self.positions:
+            result = sorted_vector(values, self.descending, self.stable, odd)
+            return made_of((self.length,), self.dtype, self.layout, {(me,): result})
+        places = np.concatenate([mine[pid][1].astype(np.int64) + self.bounds[pid] for pid in sources])
+        order = sorting_positions(values, self.descending, True)
+        return made_of((self.length,), INT64, self.layout, {(me,): places[order]})
+
+    def _nothing(self) -> dict[Any, Any]:
+        kind = INT64 if self.positions else self.dtype
+        return {at: np.empty(self.layout.block_shape(at), kind) for at in self.layout.mine(self.here.pid)}
+
+    def _abstract(self) -> Array:
+        """The words of elements that all lie elsewhere, evenly spread."""
+        here, block = self.here, self.block
+        abstract_statistics(here, block, self.length, len(self.cuts))
+        np.partition(block, 0) if block.shape[0] else None
+        out, size = [], block.shape[0]
+        for dest in range(here.nprocs):
+            low, high = size * dest // here.nprocs, size * (dest + 1) // here.nprocs
+            if dest != here.pid and high > low:
+                out.append((dest, here.empty((high - low,), self.dtype)))
+                if self.positions:
+                    out.append((dest, here.empty((high - low,), np.dtype(np.uint32))))
+        here.exchange("elements to their pieces", out)
+        kind = INT64 if self.positions else self.dtype
+        blocks = {}
+        for at in self.layout.mine(here.pid):
+            values = here.empty(self.layout.block_shape(at), self.dtype)
+            np.argsort(values) if self.positions else np.sort(values)
+            blocks[at] = here.empty(values.shape, kind)
+        return made_of((self.length,), kind, self.layout, blocks)
+
+
+def _segments_of(x: np.ndarray, statistics: Sequence[Statistic], ties: Sequence[int], backwards: bool) -> Any:
+    """_segments, of complex numbers too."""
+    if x.dtype.kind != "c":
+        return _segments(x, statistics, ties, backwards)
+    values = np.array([each.value for each in statistics], x.dtype)
+    found = np.searchsorted(values, x, "left").astype(np.int64)  # cuts with a lesser value come before
+    for k, tie in enumerate(ties):  # of equal ones, those whose share this element is beyond
+        value = values[k : k + 1]
+        tied = np.flatnonzero((np.searchsorted(value, x, "right") == 1) & (np.searchsorted(value, x, "left") == 0))
+        found[tied[: tied.size - tie] if backwards else tied[tie:]] += 1
+    return found
+
+
+def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions: bool) -> Array:
+    array = asarray(x)
+    node = build.strong(array._node)
+    if axis is None:
+        node, axis = flattened(node), 0
+    shape = node.kind.shape
+    place = build.normal_axis(axis, len(shape))
+    dtype = INT64 if positions else node.kind.dtype
+    if len(shape) == 1:
+        here = world()
+        (node,) = computed(node)
+        layout = layout_at(node)
+        if not layout.replicated and (layout.blocks > 1 or shape[0] > REPLICATED_SIZE) and here.nprocs > 1:
+            return _Sorting(here, node, descending, stable, positions).run()
+        if layout.replicated or layout.blocks == 1:
+            how = _lines(positions, descending, stable)
+            if here.abstract:
+                return block_map(node, dtype, np.argsort if positions else np.sort)
+            return block_map(node, dtype, how.call)
+        (node,) = computed(build.relaid(node, even_line(shape[0], 1)))
+        return block_map(node, dtype, _lines(positions, descending, stable).call)
+    order = [axis for axis in range(len(shape)) if axis != place]
+    lines = build.permuted(node, (*order, place))
+    op = interned(Along, _lines(positions, descending, stable), (1,), (shape[place],))
+    found = Node(op, (lines,), kind_of(lines.kind.shape, dtype))
+    back = [*range(len(order))]
+    back.insert(place, len(order))
+    return wrap(build.permuted(found, back))
+
+
+def _is_stable(kind: Any, order: Any, stable: bool | None) -> bool:
+    if order is not None:
+        raise ValueError("Cannot specify order when the array has no fields.")
+    if kind is not None and stable is not None:
+        raise ValueError("`kind` and `stable` parameters can't be provided at the same time. Use only one of them.")
+    return stable is not False
+
+
+def sort(
+    x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+    stable: bool | None = True,
+) -> Array:  # fmt: skip
+    """Sorted along an axis; None: all elements.  NaN last; descending: equal elements keep their order, NaN first.
+
+    Cost: lines that lie whole move nothing.  A dealt vector of n elements: three supersteps as a rule: a sample of
+    (4n)^(2/3) elements, counts with as many elements again, and one total exchange of n/p words; (n/p) log(n/p)
+    comparisons.  The result is laid evenly.
+    """
+    return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), False)
+
+
+def argsort(
+    x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+    stable: bool | None = True,
+) -> Array:  # fmt: skip
+    """The positions that sort an axis; of equal elements the lower position first.
+
+    Cost: as `sort`, and half a word more for each element.
+    """
+    return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), True)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (sort, argsort)}
