@@ -220,7 +220,7 @@ class Array:
         return printed(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec else str(self)
+        return format(self.item(), spec) if spec and not world().abstract else str(self)
 
     def _repr_html_(self) -> str:
         """The blocks and their owners, for notebooks.  Local."""
@@ -234,6 +234,8 @@ class Array:
 
 def printed(array: Array) -> str:
     """NumPy's text; the middle of what it would leave out is never looked at."""
+    if world().abstract:
+        return f"<{array.dtype}{list(array.shape)}>"
     options = np.get_printoptions()
     edge = options["edgeitems"]
     if array.size <= options["threshold"]:

@@ -40,7 +40,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
         text = " @ ".join(args)
     elif isinstance(op, Reduce):
         whole = len(op.axes) == len(node.args[0].kind.shape)
-        text = f"{op.how.name}({args[0]}{'' if whole else f', axis={list(op.axes)}'})"
+        text = f"{op.how.name.partition('(')[0]}({args[0]}{'' if whole else f', axis={list(op.axes)}'})"
     else:
         text = f"{op.name.split('[')[0]}({', '.join(args)})"
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
@@ -65,7 +65,8 @@ def table(plan: Plan) -> str:
         for stage in step.stages:
             flops = stage_flops(stage, plan.nprocs).max(initial=0)
             where = "all" if stage.tasks.replicated else "x".join(map(str, stage.tasks.process_grid)) or "1"
-            lines.append(f"{head}  {stage.pattern:<20}  {stage.what:<40}  on {where:<8}  {flops:.2g} flops")
+            what = f"{stage.out.name} = {stage.what}"
+            lines.append(f"{head}  {stage.pattern:<20}  {what:<40}  on {where:<8}  {flops:.2g} flops")
         if step.fetches:
             what = ", ".join(dict.fromkeys(fetch.ref.value.name for fetch in step.fetches))
             lines.append(f"{head}  {'total exchange':<20}  {what:<40}  h = {step.h} words, {step.messages} pieces")

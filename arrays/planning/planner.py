@@ -15,6 +15,7 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -127,7 +128,6 @@ class Planner:
         self.stages: list[Stage] = []
         self.values: list[Value] = []
         self._stored: dict[int, Value] = {}
-        self._texts: dict[int, str] = {}
         self._fetches: dict[Any, Fetch] = {}
         self._position = dict(graph.index)
         self._params: dict[int, int] = {}
@@ -156,7 +156,6 @@ class Planner:
                 value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, node.layout)
                 value.leaf = leaves
                 self._stored[i] = value
-                self._texts[i] = value.name
                 leaves += 1
                 if self.loads is not None:
                     self.loads.hold(value)
@@ -168,7 +167,7 @@ class Planner:
                     Ref(value, identity(len(value.shape))), replicated(value.shape), "gather", f"whole {self.text(i)}"
                 )
             roots.append(value)
-        texts = [self.text(i) for i in self.graph.roots[: self.graph.asked]]
+        texts = self._name_all()
         small = [
             (i, value)
             for i, value in sorted(self._stored.items())
@@ -313,7 +312,7 @@ class Planner:
         moments = self._moments.get(key)  # a mean and a deviation of the same: one pass for both
         if moments is None:
             moments = self._folded(
-                arg, MOMENTS, op.axes, MOMENTS.partial(arg.kind.dtype), "moments" + text[text.find("(") :]
+                arg, MOMENTS, op.axes, MOMENTS.partial(arg.kind.dtype), f"moments of {text}"
             )
             self._moments[key] = moments
         ref = Ref(moments, identity(len(moments.shape)))
@@ -785,13 +784,23 @@ class Planner:
     # ----------------------------------------------------------------------------- names
 
     def text(self, i: int) -> str:
-        """A node as people write it, cut short."""
-        found = self._texts.get(i)
-        if found is None:
-            from bsp.arrays.planning.explain import text_of
+        """Stands for a node in what a stage is called, until all values have names."""
+        return f"#{i}#"
 
-            found = self._texts[i] = text_of(self.graph, i, self._texts)
-        return found
+    def _name_all(self) -> list[str]:
+        """Stages called by expressions over values; returns the roots' whole expressions."""
+        from bsp.arrays.planning.explain import text_of
+
+        named = {i: value.name for i, value in self._stored.items()}
+
+        def written(found: re.Match[str]) -> str:
+            i = int(found[1])
+            return text_of(self.graph, i, {k: name for k, name in named.items() if k != i})
+
+        for stage in self.stages:
+            stage.what = re.sub("#(\\d+)#", written, stage.what)
+        whole = {i: value.name for i, value in self._stored.items() if value.leaf >= 0}
+        return [text_of(self.graph, i, whole) for i in self.graph.roots[: self.graph.asked]]
 
 
 def _partial_view(ref: Ref) -> bool:

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import arrays
 import cost
 import nonstop
 
@@ -116,6 +117,8 @@ def lines(repeats: int) -> list[str]:
     for each in cost.rows():
         row(*each)
     for each in nonstop.rows():
+        row(*each)
+    for each in arrays.rows():
         row(*each)
     return table
 
