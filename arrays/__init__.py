@@ -11,7 +11,7 @@ Creation happens at once, arithmetic when a result is asked for: `compute()` bri
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
@@ -35,6 +35,10 @@ uint8, uint16, uint32, uint64 = _np.uint8, _np.uint16, _np.uint32, _np.uint64
 float32, float64, complex64, complex128 = _np.float32, _np.float64, _np.complex64, _np.complex128
 
 globals().update(_FUNCTIONS | _FILES)
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # NumPy's names, as many as it has
+
 
 __array_api_version__ = "2024.12"
 __all__ = [
@@ -44,5 +48,5 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __dir__() -> Any:
-    return sorted({*globals()} - {"annotations", "Any"})
+def __dir__() -> list[str]:
+    return sorted({*globals()} - {"annotations", "Any", "TYPE_CHECKING"})

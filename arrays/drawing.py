@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bsp.cost.units import in_bytes
+
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
@@ -18,7 +20,7 @@ _MOST = 32  # blocks along an axis that are drawn one by one
 def drawn(array: Array) -> str:
     """HTML: a line of words, and an SVG of the last two axes (of the first position along the others)."""
     layout = array.layout
-    head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {_bytes(array.nbytes)}"
+    head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {in_bytes(array.nbytes)}"
     if not array.size or not array.ndim:
         return f"<div>{head}</div>"
     owner = np.zeros(layout.grid, int) if layout.replicated else layout.owner
@@ -45,7 +47,8 @@ def drawn(array: Array) -> str:
             name = "all" if layout.replicated else str(pid)
             colour = f"hsl({pid * 137.508 % 360:.0f} 60% 75%)"
             boxes.append(
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}" stroke="#444">'
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+                f'fill="{colour}" stroke="#444">'
                 f"<title>block {i}, {j} of process {name}</title></rect>"
             )
             if height >= 14 and width >= 8 * len(name) + 4:
@@ -59,9 +62,3 @@ def drawn(array: Array) -> str:
         f'<div>{head}{more}<br><svg width="{width + 2:.0f}" height="{height + 2:.0f}" '
         f'viewBox="-1 -1 {width + 2:.0f} {height + 2:.0f}">{"".join(boxes)}</svg></div>'
     )
-
-
-def _bytes(count: int) -> str:
-    from bsp.cost.units import in_bytes
-
-    return in_bytes(count)

@@ -30,7 +30,7 @@ from numpy.linalg import LinAlgError
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.functions import build, panels, reductions, tall, ufuncs
+from bsp.arrays.functions import build, manipulation, panels, reductions, tall, ufuncs
 from bsp.arrays.functions.contraction import matmul, tensordot, vecdot
 from bsp.arrays.functions.creation import asarray, eye
 from bsp.arrays.functions.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
@@ -719,8 +719,6 @@ def cond(x: Any, /, p: Any = None) -> Array:
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
     """The product of several matrices in the order that takes fewest flops; the first and last may be vectors."""
-    from bsp.arrays.functions.ufuncs import stored
-
     given = [asarray(each) for each in arrays]
     if len(given) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -736,7 +734,7 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
     found = _product(given, _splits(lengths), 0, len(given) - 1)
     if first:
         found = found[0]
-    return stored(found[..., 0] if last else found, out)
+    return ufuncs.stored(found[..., 0] if last else found, out)
 
 
 def _splits(lengths: list[int]) -> dict[tuple[int, int], int]:
@@ -782,9 +780,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The diagonals of the last two axes.  Lazy."""
-    from bsp.arrays.functions.manipulation import diagonal as of_axes
-
-    return of_axes(x, offset, -2, -1)
+    return manipulation.diagonal(x, offset, -2, -1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:

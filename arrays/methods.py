@@ -10,7 +10,7 @@ import numpy as np
 from bsp.arrays import namespace
 from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
-from bsp.arrays.planning.graph import Node
+from bsp.arrays.planning import elementwise as ew
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +80,15 @@ def _imatmul(self: Array, other: Any) -> Any:
     return ufuncs.stored(found, self, name="matmul")
 
 
+def _rdivmod(self: Array, other: Any) -> Any:
+    return ufuncs.called(np.divmod, other, self) if _takes(other) else NotImplemented
+
+
+def _contains(self: Array, value: Any) -> bool:
+    """Whether some element equals a value.  A collective."""
+    return bool(reductions.any(self == value))
+
+
 def _divmod(self: Array, other: Any) -> Any:
     return ufuncs.called(np.divmod, self, other) if _takes(other) else NotImplemented
 
@@ -101,10 +110,8 @@ def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         return NotImplemented
     if "out" in kwargs and isinstance(kwargs["out"], tuple) and ufunc.nout == 1:
         (kwargs["out"],) = kwargs["out"]
-    if ufunc is np.matmul and method == "__call__":
-        return ufuncs.stored(contraction.matmul(*inputs), kwargs.get("out"))
-    if method == "__call__" and ufunc is getattr(np, "vecdot", None):
-        return contraction.vecdot(*inputs)
+    if method == "__call__" and ufunc in (np.matmul, np.vecdot):
+        return _product(ufunc, *inputs, **kwargs)
     if ufunc.signature is not None:
         return NotImplemented
     if method == "__call__":
@@ -118,6 +125,17 @@ def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwar
         a, b = (wrap(build.strong(build.operand(each))) for each in inputs)
         return ufuncs.called(ufunc, a[(..., *[None] * b.ndim)], b, **kwargs)
     raise TypeError(f"numpy.{ufunc.__name__}.{method} of distributed arrays is not supported")
+
+
+def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
+    """matmul and vecdot, as ufuncs take arguments."""
+    axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
+    if others:
+        raise TypeError(f"{ufunc.__name__}: arrays take out, dtype and axis, not {sorted(others)}")
+    if dtype is not None:
+        a, b = (ufuncs.astype(wrap(build.strong(build.operand(each))), dtype) for each in (a, b))
+    found = contraction.matmul(a, b) if ufunc is np.matmul else contraction.vecdot(a, b, axis=axis)
+    return ufuncs.stored(found, out, name=ufunc.__name__)
 
 
 _REDUCTIONS = {
@@ -144,26 +162,23 @@ def _array_function(self: Array, function: Any, types: Any, args: Any, kwargs: A
 
 def _conj(self: Array) -> Array:
     """Complex conjugates."""
-    return ufuncs.FUNCTIONS["conjugate"](self)
-
-
-def _ravel_node(node: Node) -> Node:
-    return build.reshaped(node, (node.kind.size,))
+    return wrap(build.apply(ew.of_ufunc(np.conjugate), self._node))
 
 
 def _flatten(self: Array) -> Array:
     """All elements in C order."""
-    return wrap(_ravel_node(self._node))
+    return wrap(build.reshaped(self._node, (self.size,)))
 
 
 for _name, _function in {
     "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "conj": _conj, "conjugate": _conj,
     "to_device": _to_device, "to_local": _to_local, "__array_namespace__": _namespace, "__matmul__": _matmul,
-    "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__array_ufunc__": _array_ufunc,
+    "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__rdivmod__": _rdivmod,
+    "__contains__": _contains, "__array_ufunc__": _array_ufunc,
     "__array_function__": _array_function, **interchange.METHODS,
 }.items():  # fmt: skip
     setattr(Array, _name, _function)
-Array.T = property(_t, doc=_t.__doc__)  # type: ignore[attr-defined]
-Array.mT = property(lambda self: manipulation.matrix_transpose(self), doc="The last two axes swapped.")  # type: ignore[attr-defined]
-Array.real = property(lambda self: ufuncs.real(self), doc="The real parts.")  # type: ignore[attr-defined]
-Array.imag = property(lambda self: ufuncs.imag(self), doc="The imaginary parts.")  # type: ignore[attr-defined]
+for _name, _getter in {
+    "T": _t, "mT": manipulation.matrix_transpose, "real": ufuncs.real, "imag": ufuncs.imag,
+}.items():  # fmt: skip
+    setattr(Array, _name, property(_getter))

@@ -285,10 +285,10 @@ class Generator:
             if len(shape) != 1:
                 raise TypeError(f"permutation of {x!r}: a number or an array")
             key = self._next()
-            if here.abstract:
-                return _abstract(here, shape, _INT, grid, process_grid)  # type: ignore[no-any-return]
-            some = Order(shape[0], Streams(self._entropy, key))
             layout = layout_for(shape, grid, process_grid)
+            if here.abstract:
+                return _abstract_array(here, shape, _INT, layout)
+            some = Order(shape[0], Streams(self._entropy, key))
             return made(shape, _INT, layout, lambda size, box: some.at(np.arange(*box[0])))
         array = asarray(x)
         axis = build.normal_axis(axis, array.ndim)
@@ -481,7 +481,7 @@ def _distribution(name: str, parameters: dict[str, Any], natural: DType, text: s
 
     method.__name__, method.__qualname__ = name, f"Generator.{name}"
     method.__doc__ = f"{text} numbers; no words, no superstep."
-    method.__signature__ = signature  # type: ignore[attr-defined]
+    method.__signature__ = signature  # type: ignore[attr-defined]  # known to inspect alone
     return method
 
 

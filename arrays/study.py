@@ -27,6 +27,7 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build, contraction, reductions
+from bsp.arrays.planning.elementwise import of_ufunc
 from bsp.arrays.planning.graph import capture, leaf
 from bsp.arrays.planning.layout import Shape, asked
 from bsp.arrays.planning.plan import Plan
@@ -74,17 +75,8 @@ def _rows(blocks: int = 0, columns: int = COLUMNS) -> Callable[[int], Array]:
 def _newton(p: int) -> list[Array]:
     """The gradient and Hessian of a logistic regression at β, as section 2.3 has them; y and β as arrays."""
     x, y, beta = dealt((ROWS, FEATURES), p, (p, 1)), dealt((ROWS,), p, (p,)), dealt((FEATURES,), p, (1,))
-    mu = 1 / (1 + wrap(build.apply(_EXP, (-(x @ beta))._node)))
+    mu = 1 / (1 + wrap(build.apply(of_ufunc(np.exp), (-(x @ beta))._node)))
     return [x.T @ (mu - y), x.T @ ((mu * (1 - mu))[:, None] * x)]
-
-
-def _exp() -> object:
-    from bsp.arrays.planning.elementwise import of_ufunc
-
-    return of_ufunc(np.exp)
-
-
-_EXP = _exp()
 
 
 def _square_rows(p: int) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ from typing import Any
 import bsp
 from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.planning import memory
-from bsp.arrays.planning.graph import LEAF, DType, Graph, Node, capture
+from bsp.arrays.planning.graph import LEAF, Blocks, DType, Graph, Node, capture
 from bsp.arrays.planning.kernels import Product
 from bsp.arrays.planning.layout import Shape
 from bsp.arrays.planning.plan import Plan
@@ -39,7 +39,6 @@ class World:
         self.machine = proc.machine
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
-        self.runs = 0  # evaluations so far, on every process alike
         self.schedule = "patterns"
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
@@ -75,7 +74,7 @@ class World:
         self.context.landings = {}
         return [(source, array) for source, _, array, _ in arrived]
 
-    def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Any]:
+    def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Graph]:
         """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""
         graph = capture(nodes)
         key = (self.nprocs, self.machine, self.schedule, self.memory, gather, graph.key)
@@ -104,13 +103,12 @@ class World:
                 )
             panels *= 2
 
-    def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Any]:
+    def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Blocks]:
         """The nodes computed; every process calls this alike.  Gathered: whole arrays; else blocks stay.
 
         Ends at least one superstep, in which all processes agree that they evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
-        self.runs += 1
         run = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
         blocks = run.results()
         for i, value in plan.small:
@@ -118,7 +116,7 @@ class World:
         for k, node in enumerate(graph.given):
             if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1):
                 node.become(plan.roots[k].layout, blocks[k])
-        for node in graph.index:
+        for node in graph.positions:
             node.computed = True
         return blocks[: graph.asked]
 

@@ -14,7 +14,7 @@ import sys
 from types import CodeType, FrameType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
-_here = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
+_here: tuple[str, ...] = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
 
 
 class Line(tuple[str, int]):

@@ -145,7 +145,7 @@ def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: A
     inner = sum(low * step for (low, _), step in zip(box[outer:], steps[outer:], strict=True))
     for at, row in zip(np.ndindex(*block.shape[:outer]), rows, strict=True):
         first = inner + sum((box[axis][0] + k) * steps[axis] for axis, k in enumerate(at))
-        left = memoryview(row.view(np.uint8))  # type: ignore[arg-type]
+        left = row.view(np.uint8).data
         place = start + first * block.itemsize
         while left:
             done = os.pwrite(file.fileno(), left, place)

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.aggregates import SUM, Aggregate
@@ -29,6 +30,7 @@ from bsp.arrays.planning.graph import (
     parameter,
 )
 from bsp.arrays.planning.layout import Layout, Shape, automatic, replicated
+from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
 
@@ -44,8 +46,6 @@ def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
 
 def from_whole(values: Any, layout: Layout | None = None) -> Node:
     """A leaf from an array that is the same on every process; each keeps its blocks.  No words."""
-    from bsp.arrays.world import world
-
     here = world()
     if layout is None:
         layout = automatic(values.shape, here.nprocs)
@@ -54,7 +54,7 @@ def from_whole(values: Any, layout: Layout | None = None) -> Node:
 
 def operand(value: Any) -> Node:
     """Anything that arithmetic takes: an array, a number, what np.asarray makes an array of numbers of."""
-    from bsp.arrays.array import Array
+    from bsp.arrays.array import Array  # it needs what is here
 
     if type(value) is Array:
         return value._node
@@ -71,10 +71,10 @@ def operand(value: Any) -> Node:
 def apply(op: ew.Elementwise, *nodes: Node) -> Node:
     """An elementwise operation on nodes."""
     kinds = [node.kind for node in nodes]
-    if len(kinds) == 2 and op.name not in _COMPARISONS:
-        for number, other in ((nodes[0], kinds[1]), (nodes[1], kinds[0])):
-            if number.kind.weak is int and other.weak is None:
-                ew.fits(number.value, other.dtype, op.name)
+    if op.loop is not None and op.name not in _COMPARISONS:
+        for k, number in enumerate(nodes):
+            if number.kind.weak is int and any(kind.weak is None for kind in kinds):
+                ew.fits(number.value, op.loop(*kinds)[k], op.name)
     return Node(op, nodes, ew.infer(op, *kinds))
 
 
@@ -157,9 +157,9 @@ def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape,
 def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:
     """The sum over all labels not in `out` of the product of nodes."""
     nodes, labels = [strong(node) for node in nodes], [tuple(each) for each in labels]
-    extents = {
-        label: length for own, node in zip(labels, nodes, strict=True) for label, length in zip(own, node.kind.shape, strict=True)
-    }  # fmt: skip
+    extents: dict[int, int] = {}
+    for own, node in zip(labels, nodes, strict=True):
+        extents.update(zip(own, node.kind.shape, strict=True))
     for k, own in enumerate(labels):  # what one factor alone has is summed before
         others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
         alone = tuple(axis for axis, label in enumerate(own) if label not in others)
@@ -207,8 +207,6 @@ def everywhere(node: Node) -> Node:
 
 def normal_axis(axis: Any, ndim: int) -> int:
     """An axis counted from the start; NumPy's AxisError for one that is not there."""
-    from numpy.lib.array_utils import normalize_axis_index
-
     return normalize_axis_index(axis, ndim)
 
 
@@ -216,6 +214,4 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes counted from the start, ascending; None: all."""
     if axis is None:
         return tuple(range(ndim))
-    from numpy.lib.array_utils import normalize_axis_tuple
-
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))

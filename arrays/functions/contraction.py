@@ -10,6 +10,8 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.manipulation import expand_dims, moveaxis, ravel, reshape
+from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning.aggregates import SUM
 from bsp.arrays.planning.graph import Access, Node
 from bsp.errors import ShapeError
@@ -30,10 +32,9 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     left, right = a.kind.shape, b.kind.shape
     if not left or not right:
         raise ValueError("matmul: Input operand does not have enough dimensions")
-    if left[-1] != right[-2 if len(right) > 1 else 0]:
-        raise ShapeError(
-            f"matmul: shapes {left} and {right} do not match: {left[-1]} columns meet {right[-2 if len(right) > 1 else 0]} rows"
-        )
+    met = right[-2 if len(right) > 1 else 0]
+    if left[-1] != met:
+        raise ShapeError(f"matmul: shapes {left} and {right} do not match: {left[-1]} columns meet {met} rows")
     if len(left) > 2 or len(right) > 2:
         if len(left) == 1 or len(right) == 1:
             return _with_vector(a, b)
@@ -104,8 +105,6 @@ def inner(a: Any, b: Any) -> Array:
 
 def outer(a: Any, b: Any) -> Array:
     """All products of two vectors' elements."""
-    from bsp.arrays.functions.manipulation import ravel
-
     x, y = asarray(a), asarray(b)
     x, y = x if x.ndim == 1 else ravel(x), y if y.ndim == 1 else ravel(y)
     return x[:, None] * y[None, :]
@@ -113,9 +112,6 @@ def outer(a: Any, b: Any) -> Array:
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """Sums of products along an axis, the first factor conjugated."""
-    from bsp.arrays.functions.manipulation import moveaxis
-    from bsp.arrays.functions.ufuncs import FUNCTIONS
-
     a, b = asarray(x1), asarray(x2)
     if not a.ndim or not b.ndim:
         raise ValueError("vecdot: arrays of one dimension or more")
@@ -123,7 +119,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     if x.shape[-1] != y.shape[-1]:
         raise ShapeError(f"vecdot along axis {axis}: shapes {a.shape} and {b.shape} do not match")
     if x.dtype.kind == "c":
-        x = FUNCTIONS["conjugate"](x)
+        x = x.conj()
     lead = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
     labels = tuple(range(len(lead) + 1))
     p, q = (build.broadcast(each._node, (*lead, each.shape[-1])) for each in (x, y))
@@ -132,8 +128,6 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 def kron(a: Any, b: Any) -> Array:
     """The Kronecker product."""
-    from bsp.arrays.functions.manipulation import expand_dims, reshape
-
     x, y = asarray(a), asarray(b)
     ndim = max(x.ndim, y.ndim)
     x, y = reshape(x, (1,) * (ndim - x.ndim) + x.shape), reshape(y, (1,) * (ndim - y.ndim) + y.shape)
@@ -147,8 +141,6 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
     Which of the two is planned by the machine: pairs have fewest flops, one grid keeps partial products where they
     are made (MTTKRP moves faces of the tensor's blocks and nothing else).  Cost: of each pair as `matmul`.
     """
-    from bsp.arrays.functions.ufuncs import stored
-
     nodes = [build.strong(build.operand(each)) for each in operands]
     inputs, output = _subscripts(subscripts, nodes)
     extents: dict[str, int] = {}

@@ -11,6 +11,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import LayoutError
 from bsp.arrays.functions import build
+from bsp.arrays.functions.ufuncs import where
 from bsp.arrays.planning.graph import Blocks, DType, leaf
 from bsp.arrays.planning.layout import Layout, Shape, asked, ragged
 from bsp.arrays.world import world
@@ -109,7 +110,7 @@ def _like(function: Callable[..., Array]) -> Callable[..., Array]:
         given.append(Parameter("fill_value", Parameter.POSITIONAL_OR_KEYWORD))
     named = ("dtype", "shape", "device", "grid", "process_grid")
     given += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in named]
-    like.__signature__ = Signature(given)  # type: ignore[attr-defined]
+    like.__signature__ = Signature(given)  # type: ignore[attr-defined]  # known to inspect alone
     like.__name__ = like.__qualname__ = f"{function.__name__}_like"
     like.__doc__ = f"`{function.__name__}` of the shape, dtype and layout of x."
     return like
@@ -173,7 +174,7 @@ def eye(
     found = np.dtype(float if dtype is None else dtype)
     return made(
         shape, found, layout_for(shape, grid, process_grid),
-        lambda size, box: np.eye(*size, k=k + box[0][0] - box[1][0], dtype=found),
+        lambda size, box: np.eye(size[0], size[1], k + box[0][0] - box[1][0], dtype=found),
     )  # fmt: skip
 
 
@@ -293,8 +294,6 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
 
 
 def _triangle(x: Any, k: int, lower: bool) -> Array:
-    from bsp.arrays.functions.ufuncs import where
-
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError("tril and triu take arrays of two dimensions or more")

@@ -12,7 +12,7 @@ import numpy as np
 
 from bsp.arrays.functions import build
 from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import Access, Node
+from bsp.arrays.planning.graph import Access, DType, Node
 from bsp.arrays.planning.layout import Shape
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
@@ -41,12 +41,13 @@ def parts_of(key: Any) -> tuple[Any, ...]:
 
 def is_advanced(parts: tuple[Any, ...]) -> bool:
     """Whether masks or integer arrays are in an index."""
-    from bsp.arrays.array import Array
+    from bsp.arrays.array import Array  # arrays and selecting need what is here
 
     for each in parts:
-        if isinstance(each, (list, np.ndarray)) or isinstance(each, (bool, np.bool_)):
-            return not (isinstance(each, np.ndarray) and each.ndim == 0 and each.dtype.kind in "iu")
-        if isinstance(each, Array) or is_abstract(each):
+        number = isinstance(each, np.ndarray) and each.ndim == 0 and each.dtype.kind in "iu"
+        if isinstance(each, (list, np.ndarray, bool, np.bool_, Array)) and not number:
+            return True
+        if is_abstract(each):
             return True
     return False
 
@@ -111,7 +112,7 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
     )
 
 
-def get(array: Array, key: Any) -> Any:
+def get(array: Array, key: Any) -> Array:
     """array[key]"""
     from bsp.arrays.array import wrap
 
@@ -137,12 +138,26 @@ def put(array: Array, key: Any, value: Any) -> None:
     array._node = laid_over(node, basic(node.kind.shape, parts), build.operand(value))
 
 
+def scalar_of(number: Node, dtype: DType) -> np.ndarray:
+    """A Python number as NumPy assigns it to an array of this dtype; its errors for what does not go."""
+    place = np.zeros((), dtype)
+    if number.kind.weak is int:
+        ew.fits(number.value, dtype, "assignment")
+    place[()] = number.value
+    return place
+
+
+def assignable(value: Node, dtype: DType) -> Node:
+    """A value as an array of this dtype."""
+    if value.kind.weak is not None:
+        value = build.operand(scalar_of(value, dtype).item())
+    return build.strong(build.cast(value, dtype))
+
+
 def laid_over(node: Node, where: Basic, value: Node) -> Node:
     """`node` with `value`, broadcast, where a basic index points."""
     dtype = node.kind.dtype
-    if value.kind.weak is int:
-        ew.fits(value.value, dtype, "assignment")
-    value = build.strong(build.cast(value, dtype))
+    value = assignable(value, dtype)
     own = value.kind.shape
     while len(own) > len(where.shape) and own[0] == 1:
         value = build.squeezed(value, [0])

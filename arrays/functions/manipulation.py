@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import Grid, asarray, checked_shape, layout_for
+from bsp.arrays.functions.creation import Grid, arange, asarray, checked_shape, layout_for
+from bsp.arrays.functions.ufuncs import stored, where
 from bsp.arrays.planning.graph import Access, Node
-from bsp.arrays.planning.layout import Shape
 from bsp.errors import ShapeError
 
 
@@ -55,8 +57,6 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     """Axes at other places, the rest in their order."""
-    from numpy.lib.array_utils import normalize_axis_tuple
-
     ndim = asarray(x).ndim
     old, new = normalize_axis_tuple(source, ndim, "source"), normalize_axis_tuple(destination, ndim, "destination")
     if len(old) != len(new):
@@ -97,8 +97,6 @@ def ravel(x: Any, order: str = "C") -> Array:
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
     """New axes of length 1."""
-    from numpy.lib.array_utils import normalize_axis_tuple
-
     node = _node(x)
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     places = normalize_axis_tuple(given, len(node.kind.shape) + len(given))
@@ -171,7 +169,8 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
             a != b for place, (a, b) in enumerate(zip(each.shape, given[0].shape, strict=True)) if place != axis
         ):
             raise ShapeError(
-                f"concatenate along axis {axis}: array 0 has shape {given[0].shape} and array {k} has shape {each.shape}"
+                f"concatenate along axis {axis}: array 0 has shape {given[0].shape} and "
+                f"array {k} has shape {each.shape}"
             )
     found = np.result_type(*[each.dtype for each in given]) if dtype is None else np.dtype(dtype)
     length = sum(each.shape[axis] for each in given)
@@ -186,8 +185,6 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
 
 def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Array:
     """concat."""
-    from bsp.arrays.functions.ufuncs import stored
-
     return stored(concat(arrays, axis=axis, dtype=dtype), out)
 
 
@@ -256,7 +253,7 @@ def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
     else:
         cuts = [0, *[int(cut) for cut in parts], length]
     before = (slice(None),) * place
-    return [array[(*before, slice(low, high))] for low, high in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [array[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:
@@ -288,7 +285,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
         return reshape(broadcast_to(spread, shape), (*array.shape[:place], length * times, *array.shape[place + 1 :]))
     if counts.shape != (length,):
         raise ValueError(f"operands could not be broadcast together with shape ({length},) {counts.shape}")
-    from bsp.arrays.selection.selecting import take
+    from bsp.arrays.selection.selecting import take  # it needs what is here
 
     return take(array, np.repeat(np.arange(length), counts), axis=place)
 
@@ -303,9 +300,8 @@ def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0)
         raise ValueError("pad: one constant for all sides")
     shape = tuple(length + before + after for length, (before, after) in zip(array.shape, widths, strict=True))
     base = build.broadcast(build.cast(build.operand(constant_values), array.dtype), shape)
-    return wrap(build.assembled(shape, array.dtype, [
-        (base, (0,) * array.ndim, (1,) * array.ndim), (array._node, tuple(before for before, _ in widths), (1,) * array.ndim)
-    ]))  # fmt: skip
+    origin, inside, steps = (0,) * array.ndim, tuple(before for before, _ in widths), (1,) * array.ndim
+    return wrap(build.assembled(shape, array.dtype, [(base, origin, steps), (array._node, inside, steps)]))
 
 
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -339,21 +335,10 @@ def diag(x: Any, k: int = 0) -> Array:
         return diagonal(array, k)
     if array.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
-    from bsp.arrays.functions.creation import arange
-    from bsp.arrays.functions.ufuncs import where
-
     n = array.shape[0] + abs(k)
     wide = pad(array, [(max(k, 0), max(-k, 0))])
     rows, columns = arange(n), arange(n)
     return where(columns[None, :] - rows[:, None] == k, wide[None, :], np.zeros((), array.dtype))
-
-
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Array:
-    """The sum of a diagonal."""
-    from bsp.arrays.functions.reductions import sum
-    from bsp.arrays.functions.ufuncs import stored
-
-    return stored(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
 
 
 def rechunk(x: Any, /, *, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -365,16 +350,11 @@ def rechunk(x: Any, /, *, grid: Grid = None, process_grid: Grid = None) -> Array
     return wrap(build.relaid(node, layout_for(node.kind.shape, grid, process_grid)))
 
 
-def to_shape(shape: Shape) -> Shape:
-    """A shape as a tuple."""
-    return checked_shape(shape)
-
-
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
         broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, column_stack,
-        split, array_split, tile, repeat, pad, diagonal, diag, trace, rechunk,
+        split, array_split, tile, repeat, pad, diagonal, diag, rechunk,
     )
 }  # fmt: skip

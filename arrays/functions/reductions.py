@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
+from bsp.arrays.functions.manipulation import concat, diagonal
 from bsp.arrays.functions.ufuncs import stored, where
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
@@ -17,7 +19,7 @@ from bsp.arrays.planning.graph import Node, Scan, interned, kind_of
 _NONE = object()
 
 
-def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable[..., Any]:
+def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable[..., Array]:
     def function(
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
         where: Any = True,
@@ -45,8 +47,8 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"{what} over `axis` (an integer, several, or all).\n\n"
-        "    Cost: one pass; where the axis is dealt to q processes, a partial reduce: h = (q-1)·n words for n results\n"
-        "    (one superstep), or about 2n (two), the cheaper by (g, L).  Source: Elibol, section 3.4."
+        "    Cost: one pass; where the axis is dealt to q processes, a partial reduce: h = (q-1)·n words for n\n"
+        "    results (one superstep), or about 2n (two), the cheaper by (g, L).  Source: Elibol, section 3.4."
     )
     return function
 
@@ -54,7 +56,7 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
 def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims: bool, initial: Any) -> Array:
     """An extreme that also has a value to start from, so an empty axis is no mistake."""
     first = build.operand(initial)
-    if any(node.kind.shape[axis] == 0 for axis in axes):
+    if builtins.any(node.kind.shape[axis] == 0 for axis in axes):
         kept = tuple(
             (1 if keepdims else None) if axis in axes else length for axis, length in enumerate(node.kind.shape)
         )
@@ -87,7 +89,7 @@ any = _reduction("any", ag.ANY, False, "Whether some element is true")
 mean = _reduction("mean", ag.MEAN, True, "The mean of elements")
 
 
-def _moment(name: str, root: bool) -> Callable[..., Any]:
+def _moment(name: str, root: bool) -> Callable[..., Array]:
     def function(
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
         *, correction: float | None = None,
@@ -111,7 +113,7 @@ var = _moment("var", False)
 std = _moment("std", True)
 
 
-def _extreme(name: str, how: ag.Aggregate) -> Callable[..., Any]:
+def _extreme(name: str, how: ag.Aggregate) -> Callable[..., Array]:
     def function(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Array:
         node = build.strong(build.operand(x))
         if node.kind.size == 0 and (
@@ -138,6 +140,11 @@ def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Arr
     return sum(wrap(build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))), axis=axis, keepdims=keepdims)
 
 
+def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Array:
+    """The sum of a diagonal."""
+    return stored(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
+
+
 def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
     """Greatest less least."""
     return stored(max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims), out)
@@ -145,30 +152,38 @@ def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Ar
 
 def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
     """The mean, weighted if there are weights."""
+    a = wrap(build.strong(build.operand(x)))
     if weights is None:
-        found = mean(x, axis=axis, keepdims=keepdims)
-        total = wrap(build.operand(x)).size / builtin_max(found.size, 1) + found * 0
-    else:
-        a, w = wrap(build.strong(build.operand(x))), wrap(build.strong(build.operand(weights)))
-        if w.shape != a.shape:
-            if axis is None or w.ndim != 1 or w.shape[0] != a.shape[axis]:
-                raise TypeError("average: weights have the shape of the array, or of one axis that is named")
-            place = build.normal_axis(axis, a.ndim)
-            w = w[tuple(slice(None) if k == place else None for k in range(a.ndim))]
-        total = sum(w + a * 0, axis=axis, keepdims=keepdims)
-        found = sum(a * w, axis=axis, keepdims=keepdims) / total
+        found = mean(a, axis=axis, keepdims=keepdims)
+        count = a.size // builtins.max(found.size, 1)
+        return (found, _constant(count, found)) if returned else found
+    w = wrap(build.strong(build.operand(weights)))
+    if w.shape != a.shape:
+        if axis is None or w.ndim != 1 or w.shape[0] != a.shape[axis]:
+            raise TypeError("average: weights have the shape of the array, or of one axis that is named")
+        place = build.normal_axis(axis, a.ndim)
+        w = w[tuple(slice(None) if k == place else None for k in range(a.ndim))]
+    dtype = np.result_type(a.dtype, w.dtype, np.float64 if a.dtype.kind in "iub" else a.dtype)
+    w = wrap(build.broadcast(build.cast(w._node, dtype), a.shape))
+    total = sum(w, axis=axis, keepdims=keepdims)
+    found = sum(a * w, axis=axis, keepdims=keepdims) / total
     return (found, total) if returned else found
 
 
-builtin_max = __builtins__["max"] if isinstance(__builtins__, dict) else __builtins__.max
+def _constant(value: float, like: Array) -> Array:
+    """One number in the shape and dtype of another array."""
+    return wrap(build.broadcast(build.cast(build.operand(value), like.dtype), like.shape))
 
 
-def _nan(name: str, plain: Callable[..., Any], fill: float) -> Callable[..., Any]:
+def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
     def function(x: Any, /, axis: Any = None, **kwargs: Any) -> Array:
         array = wrap(build.strong(build.operand(x)))
         if array.dtype.kind not in "fc":
             return plain(array, axis=axis, **kwargs)
-        return plain(where(array != array, fill, array), axis=axis, **kwargs)
+        found = plain(where(array != array, fill, array), axis=axis, **kwargs)
+        if plain in (min, max):  # of NaN alone it is NaN
+            found = where(any(array == array, axis=axis, keepdims=kwargs.get("keepdims", False)), found, np.nan)
+        return found
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{plain.__name__}, NaN left out."
@@ -181,13 +196,18 @@ nanmin = _nan("nanmin", min, np.inf)
 nanmax = _nan("nanmax", max, -np.inf)
 
 
+def _real_dtype(array: Array) -> np.dtype[Any]:
+    """The dtype of an array's absolute values."""
+    return np.dtype(f"f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else array.dtype
+
+
 def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Array:
     """The mean, NaN left out."""
     array = wrap(build.strong(build.operand(x)))
     if array.dtype.kind not in "fc":
         return mean(array, axis=axis, keepdims=keepdims)
-    here = array == array
-    return nansum(array, axis=axis, keepdims=keepdims) / sum(here, axis=axis, keepdims=keepdims)
+    count = sum(array == array, axis=axis, keepdims=keepdims)
+    return nansum(array, axis=axis, keepdims=keepdims) / count.astype(_real_dtype(array))
 
 
 def nanvar(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Array:
@@ -198,7 +218,7 @@ def nanvar(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False)
     deviation = array - nanmean(array, axis=axis, keepdims=True)
     squares = deviation.real**2 + deviation.imag**2 if array.dtype.kind == "c" else deviation * deviation
     count = sum(array == array, axis=axis, keepdims=keepdims)
-    return nansum(squares, axis=axis, keepdims=keepdims) / (count - ddof)
+    return nansum(squares, axis=axis, keepdims=keepdims) / (count - ddof).astype(_real_dtype(array))
 
 
 def nanstd(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Array:
@@ -206,7 +226,7 @@ def nanstd(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False)
     return nanvar(x, axis=axis, ddof=ddof, keepdims=keepdims) ** 0.5
 
 
-def _cumulative(name: str, how: ag.Aggregate) -> Callable[..., Any]:
+def _cumulative(name: str, how: ag.Aggregate) -> Callable[..., Array]:
     def function(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
         node = build.strong(build.operand(x))
         if axis is None:
@@ -221,8 +241,8 @@ def _cumulative(name: str, how: ag.Aggregate) -> Callable[..., Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
         f"Running {'sums' if how is ag.SUM else 'products'} along an axis; None: of all elements in C order.\n\n"
-        "    Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words, one\n"
-        "    superstep."
+        "    Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words,\n"
+        "    one superstep."
     )
     return function
 
@@ -231,7 +251,7 @@ cumsum = _cumulative("cumsum", ag.SUM)
 cumprod = _cumulative("cumprod", ag.PROD)
 
 
-def _cumulative_standard(name: str, plain: Callable[..., Any], identity: int) -> Callable[..., Any]:
+def _cumulative_standard(name: str, plain: Callable[..., Array], identity: int) -> Callable[..., Array]:
     def function(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
         node = build.strong(build.operand(x))
         ndim = len(node.kind.shape)
@@ -266,24 +286,20 @@ cumulative_prod = _cumulative_standard("cumulative_prod", cumprod, 1)
 
 def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis, n times over."""
-    from bsp.arrays.functions.manipulation import concat
-
     array = wrap(build.strong(build.operand(x)))
     axis = build.normal_axis(axis, array.ndim)
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
-    sides = []
-    for side in (prepend, append):
+    one = tuple(1 if k == axis else length for k, length in enumerate(array.shape))
+
+    def beside(side: Any) -> list[Array]:
         if side is None:
-            sides.append([])
-            continue
-        node = build.operand(side)
-        if not node.kind.shape:
-            one = tuple(1 if k == axis else length for k, length in enumerate(array.shape))
-            node = build.broadcast(build.strong(node), one)
-        sides.append([wrap(node)])
-    if sides[0] or sides[1]:
-        array = concat([*sides[0], array, *sides[1]], axis=axis)
+            return []
+        node = build.strong(build.operand(side))
+        return [wrap(node if node.kind.shape else build.broadcast(node, one))]
+
+    if prepend is not None or append is not None:
+        array = concat([*beside(prepend), array, *beside(append)], axis=axis)
     upper = tuple(slice(1, None) if k == axis else slice(None) for k in range(array.ndim))
     lower = tuple(slice(None, -1) if k == axis else slice(None) for k in range(array.ndim))
     for _ in range(n):
@@ -294,7 +310,7 @@ def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, ptp, average, nansum, nanprod,
-        nanmin, nanmax, nanmean, nanvar, nanstd, cumsum, cumprod, cumulative_sum, cumulative_prod, diff,
+        sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
+        nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, cumsum, cumprod, cumulative_sum, cumulative_prod, diff,
     )
 }  # fmt: skip

@@ -90,7 +90,7 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | None = No
         if pattern is None:
             pattern = cheapest(here.machine, here.nprocs, columns, dtype.itemsize)
         if pattern == "direct":
-            piece, r = _direct(here, r, rows.layout, want_q)
+            piece, r = _direct(here, r, want_q)
         else:
             piece, r = _butterfly(here, r, want_q)
         if want_q:
@@ -135,7 +135,7 @@ def _factored(a: Any, want_q: bool) -> tuple[Any, Any]:
     return None, np.linalg.qr(a, mode="r")
 
 
-def _direct(here: World, r: Any, layout: Layout, want_q: bool) -> tuple[Any, Any]:
+def _direct(here: World, r: Any, want_q: bool) -> tuple[Any, Any]:
     """Every R on every process; each factors the stack alike and keeps the rows of Q that are its own."""
     sent = [(dest, r) for dest in range(here.nprocs) if dest != here.pid and r.shape[0]]
     found = dict(here.exchange("tsqr", sent))

@@ -84,7 +84,7 @@ def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
         return called(ufunc, *args, **kwargs)
 
     names = ["x"] if ufunc.nin == 1 else [f"x{k}" for k in range(1, ufunc.nin + 1)]
-    function.__signature__ = Signature(  # type: ignore[attr-defined]
+    function.__signature__ = Signature(  # type: ignore[attr-defined]  # known to inspect alone
         [Parameter(each, Parameter.POSITIONAL_ONLY) for each in names]
         + [Parameter(each, Parameter.KEYWORD_ONLY, default=value) for each, value in _KEYWORDS.items()]
     )
@@ -183,10 +183,11 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
         y = wrap(build.cast(y._node, np.dtype(np.float64)))
     f = FUNCTIONS
     near = f["less_equal"](f["absolute"](x - y), atol + rtol * f["absolute"](y))
-    found = (near & f["isfinite"](y)) | (x == y)
-    if equal_nan:
-        found = found | (f["isnan"](x) & f["isnan"](y))
-    return found
+    found: Array = (near & f["isfinite"](y)) | (x == y)
+    if not equal_nan:
+        return found
+    both: Array = f["isnan"](x) & f["isnan"](y)
+    return found | both
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
@@ -196,7 +197,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
         return wrap(build.apply(ew.COPY, node))
     if node.kind.dtype.kind == "c":
         parts = [nan_to_num(part(wrap(node)), copy, nan, posinf, neginf) for part in (real, imag)]
-        return (parts[0] + 1j * parts[1]).astype(node.kind.dtype)
+        return wrap(build.cast((parts[0] + 1j * parts[1])._node, node.kind.dtype))
     array = wrap(node)
     limits = np.finfo(node.kind.dtype)
     high = float(limits.max) if posinf is None else posinf

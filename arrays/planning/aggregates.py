@@ -7,7 +7,7 @@ done in the order of the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -17,6 +17,7 @@ from bsp.arrays.planning.graph import DType
 from bsp.arrays.planning.programs import PIECE
 
 Axes = tuple[int, ...]
+Place = Sequence[tuple[int, int]]  # of a piece: for each axis its first position, and the length of the whole axis
 
 
 class Aggregate:
@@ -35,11 +36,8 @@ class Aggregate:
         """The dtype of partial results of values of `dtype`."""
         return self.result(dtype)
 
-    def fold(self, values: np.ndarray, axes: Axes, place: Any) -> np.ndarray:
-        """The partial result of a piece.
-
-        place : for each axis (position of the piece's first element, length of the whole axis).
-        """
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
+        """The partial result of a piece."""
         return np.asarray(self.ufunc.reduce(values, axis=axes, dtype=self.partial(values.dtype)))
 
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
@@ -65,7 +63,8 @@ class Aggregate:
 
 def _sum_dtype(ufunc: np.ufunc) -> Callable[[DType], DType]:
     def result(dtype: DType) -> DType:
-        return ufunc.reduce(np.empty(0, dtype)).dtype
+        found: DType = ufunc.reduce(np.empty(0, dtype)).dtype
+        return found
 
     return result
 
@@ -92,7 +91,7 @@ class Extreme(Aggregate):
         """The value and its position."""
         return np.dtype([("value", dtype), ("place", np.int64)])
 
-    def fold(self, values: np.ndarray, axes: Axes, place: Any) -> np.ndarray:
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
         """The extreme of a piece, with its position in the whole."""
         kept = [axis for axis in range(values.ndim) if axis not in axes]
         lengths = [values.shape[axis] for axis in axes]
@@ -159,7 +158,7 @@ class Moments(Aggregate):
         square = np.dtype(f"f{mean.itemsize // 2}") if mean.kind == "c" else mean
         return np.dtype([("mean", mean), ("squares", square)])
 
-    def fold(self, values: np.ndarray, axes: Axes, place: Any) -> np.ndarray:
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
         """Of one piece, in two passes while it is in the cache."""
         partial = self.partial(values.dtype)
         mean = values.mean(axis=axes, dtype=partial["mean"], keepdims=True)
@@ -205,21 +204,20 @@ class Moments(Aggregate):
         left = max(count - self._correction, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = partial["squares"] / np.asarray(left, partial["squares"].dtype)
-            return np.sqrt(found) if self._root else found
+            return np.asarray(np.sqrt(found) if self._root else found)
 
 
-class Unfinished(Aggregate):
-    """An aggregate whose partial result is the result: several are finished from one, each in its way."""
+class Unfinished(Moments):
+    """Moments whose partial result is the result: several are finished from one, each in its way."""
 
-    plain = False
+    def __init__(self) -> None:
+        super().__init__(0.0, False)
+        self.name = "moments"
+        self.result = self.partial
 
-    def __init__(self, of: Aggregate) -> None:
-        super().__init__("moments", of.ufunc, of.identity, of.partial)
-        self.piece = of.piece
-        self.partial = of.partial  # type: ignore[method-assign]
-        self.fold = of.fold  # type: ignore[method-assign]
-        self.into = of.into  # type: ignore[method-assign]
-        self.merge = of.merge  # type: ignore[method-assign]
+    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
+        """As it is."""
+        return partial
 
 
 class Mean(Aggregate):
@@ -248,7 +246,7 @@ ANY = Aggregate("any", np.logical_or, False, _boolean)
 ARGMIN = Extreme("argmin", np.argmin, np.less)
 ARGMAX = Extreme("argmax", np.argmax, np.greater)
 MEAN = Mean()
-MOMENTS = Unfinished(Moments(0.0, False))
+MOMENTS = Unfinished()
 
 
 def finished(how: Aggregate, partial: np.ndarray, count: int) -> np.ndarray:

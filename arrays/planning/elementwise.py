@@ -15,27 +15,32 @@ from bsp.arrays.planning.graph import DType, Kind, Operation, kind_of
 from bsp.errors import ShapeError
 
 Resolve = Callable[..., DType]
+Loop = Callable[..., tuple[DType, ...]]
 
 
 class Elementwise(Operation):
     """`call(*arrays, out)` fills `out` from arrays that broadcast to it; `resolve(*kinds)` gives its dtype."""
 
-    def __init__(self, name: str, call: Callable[..., Any], resolve: Resolve) -> None:
+    def __init__(self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None) -> None:
         self.name = name
         self.call = call
         self.resolve = resolve
+        self.loop = loop  # the dtypes of arguments and results that a ufunc computes in
 
 
-def _ufunc_resolve(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None) -> Resolve:
-    def resolve(*kinds: Kind) -> DType:
+def _loop_of(ufunc: np.ufunc, dtype: DType | None) -> Loop:
+    results = (None,) * ufunc.nout
+    signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
+
+    def loop(*kinds: Kind) -> tuple[DType, ...]:
         given = tuple(kind.dtype if kind.weak is None or kind.weak is bool else kind.weak for kind in kinds)
-        more = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[dtype] * ufunc.nout)}
         if all(isinstance(each, type) for each in given):
             given = tuple(kind.dtype for kind in kinds)
-        found = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), **more)
-        return found[ufunc.nin + output]
+        if dtype is None:
+            return ufunc.resolve_dtypes((*given, *results))
+        return ufunc.resolve_dtypes((*given, *results), signature=signature)
 
-    return resolve
+    return loop
 
 
 def _second(ufunc: np.ufunc, output: int) -> Callable[..., Any]:
@@ -61,7 +66,9 @@ def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None) -> El
         call: Any = ufunc if ufunc.nout == 1 else _second(ufunc, output)
         if dtype is not None and ufunc.nout == 1:
             call = _typed(ufunc, dtype)
-        found = _of_ufunc[key] = Elementwise(name, call, _ufunc_resolve(ufunc, output, dtype))
+        loop = _loop_of(ufunc, dtype)
+        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop)
+        _of_ufunc[key] = found
     return found
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from bsp.arrays.planning.elementwise import Elementwise
 from bsp.arrays.planning.graph import LEAF, PARAM, Contract, Graph, Reduce, View
-
-if TYPE_CHECKING:
-    from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.plan import Plan, stage_flops
+from bsp.cost.units import in_bytes, in_seconds
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "greater": ">",
@@ -27,7 +24,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
         return known.get(i, "x")
     args = []
     for arg in node.args:
-        k = graph.index[arg]
+        k = graph.positions[arg]
         if k not in known:
             known[k] = text_of(graph, k, known)
         args.append(known[k])
@@ -56,9 +53,6 @@ def _view(op: View) -> str:
 
 def table(plan: Plan) -> str:
     """One line for each stage and each exchange."""
-    from bsp.arrays.planning.plan import stage_flops
-    from bsp.cost.units import in_bytes, in_seconds
-
     lines = []
     for step in plan.supersteps:
         head = f"superstep {step.number + 1}"

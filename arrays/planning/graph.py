@@ -8,14 +8,17 @@ structure, so a loop that changes a step size plans nothing again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from bsp.arrays.planning.layout import Layout, Shape
+
+if TYPE_CHECKING:
+    from bsp.arrays.planning.aggregates import Aggregate
 
 DType = np.dtype[Any]
 Blocks = dict[Shape, np.ndarray]  # this process's, by block coordinates
@@ -96,8 +99,8 @@ class View(Operation):
 class Reduce(Operation):
     """An aggregate over some axes, which disappear."""
 
-    def __init__(self, how: Any, axes: tuple[int, ...]) -> None:
-        self.how = how  # an Aggregate
+    def __init__(self, how: Aggregate, axes: tuple[int, ...]) -> None:
+        self.how = how
         self.axes = axes
         self.name = f"{how.name}{list(axes)}"
 
@@ -134,14 +137,29 @@ class Reshape(Operation):
         self.name = f"reshape{list(shape)}"
 
 
+class OfLines(Protocol):
+    """A function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core)."""
+
+    @property
+    def name(self) -> str:
+        """Says which; functions of one name are the same."""
+
+    @property
+    def work(self) -> float:
+        """Operations for each element."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The function."""
+
+
 class Along(Operation):
     """A function of lines, planes, ...: each argument's last `cores[k]` axes are brought together in one piece.
 
     The other axes are the same for all arguments, and the result has them first.
-    how : `how.call(*arrays)` maps arrays (..., core) to one (..., out_core); `how.name` says which; `how.flops(n)`.
     """
 
-    def __init__(self, how: Any, cores: tuple[int, ...], out_core: Shape) -> None:
+    def __init__(self, how: OfLines, cores: tuple[int, ...], out_core: Shape) -> None:
         self.how = how
         self.cores = cores
         self.out_core = out_core
@@ -151,7 +169,7 @@ class Along(Operation):
 class Scan(Operation):
     """Partial results of an aggregate along one axis: cumsum, cumprod."""
 
-    def __init__(self, how: Any, ufunc: np.ufunc, axis: int) -> None:
+    def __init__(self, how: Aggregate, ufunc: np.ufunc, axis: int) -> None:
         self.how = how
         self.ufunc = ufunc
         self.axis = axis
@@ -166,13 +184,14 @@ class Relayout(Operation):
         self.name = f"rechunk{list(layout.grid)}{list(layout.process_grid)}{'*' * layout.replicated}"
 
 
-_interned: dict[Any, Operation] = {}
+_Operation = TypeVar("_Operation", bound=Operation)
+_interned: dict[Any, Any] = {}
 
 
-def interned(cls: type[Operation], *parameters: Any) -> Any:
+def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
     """The one operation of a class with these parameters (hashable)."""
     key = (cls, *parameters)
-    found = _interned.get(key)
+    found: _Operation | None = _interned.get(key)
     if found is None:
         if len(_interned) > 1 << 16:
             _interned.clear()
@@ -229,7 +248,7 @@ class Graph(NamedTuple):
     """What an evaluation is of: nodes, arguments before users, and the key that equal structures share."""
 
     nodes: list[Node]
-    index: dict[Node, int]  # of every node below the roots; equal ones have one position
+    positions: dict[Node, int]  # of every node below the roots; equal ones have one position
     roots: tuple[int, ...]  # what is asked for, and what is kept besides
     given: tuple[Node, ...]  # the roots themselves
     asked: int  # how many of the roots were asked for
@@ -272,7 +291,7 @@ def capture(roots: Sequence[Node]) -> Graph:
                 continue
             if not node.computed:
                 for arg in args:
-                    if arg.computed and arg.op is not LEAF:
+                    if arg.computed and arg.op is not LEAF and arg.op is not PARAM:
                         kept[arg] = None
             own = (op, node.kind, *[index[arg] for arg in args])
             position = known.setdefault(own, len(nodes))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from bsp.abstract.work import CACHED, counter
 from bsp.arrays.planning.aggregates import Aggregate, finished
 from bsp.arrays.planning.graph import Blocks, DType
 from bsp.arrays.planning.layout import Layout, Shape
@@ -35,10 +36,13 @@ class Task(NamedTuple):
 
 def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
     """In an abstract run: the work of a kernel, and that arrays no cache holds come from memory or go there."""
-    from bsp.abstract.work import CACHED, counter
-
     counter.flops(kernel, flops)
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
+
+
+def filling(array: Any, shape: Shape) -> Any:
+    """The array itself if it has the shape, else repeated to it."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 class Slots(Protocol):
@@ -63,6 +67,19 @@ class Room(Protocol):
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """A new array, abstract where the run is."""
+
+
+class Kernel(Protocol):
+    """What the tasks of a stage do."""
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results, at most."""
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """The blocks that a process's tasks make."""
 
 
 class Map:
@@ -91,7 +108,7 @@ class Map:
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         if program.plain:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            return only if only.shape == shape else np.broadcast_to(only, shape)
+            return filling(only, shape)
         if room.abstract:
             out = room.empty(shape, self.dtype)
             charge("elementwise", out.size * len(program.code), [*task.regions, out])
@@ -449,7 +466,7 @@ class Product:
         return out
 
     def _in_pieces(self, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
-        """Two factors that are computed: a piece of the longest summed label at a time, so that they stay in the cache."""
+        """Two factors that are computed, a piece of the longest summed label at a time: they stay in the cache."""
         along = max(self.summed, key=lambda label: shape[label])
         across = max(prod(shape[label] for label in labels if label != along) for labels in self.factors)
         step = max(1, 2 * PIECE // max(across, 1))
@@ -483,11 +500,10 @@ class Product:
 def _factor(program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
     """One factor of a product, computed if it is an expression."""
     if program.plain:
-        only = side[program.result] if program.result < len(side) else np.asarray(params[0])
-        return only if only.shape == shape else np.broadcast_to(only, shape)
+        return filling(side[program.result] if program.result < len(side) else np.asarray(params[0]), shape)
     out = np.empty(shape, program.code[-1].dtype)
     for box in pieces_of(shape, PIECE):
-        piece = out[box]
+        piece = out[(*box, ...)]
         program.run([part(x, box) for x in side], params, piece, program.scratch(piece.size))
     return out
 

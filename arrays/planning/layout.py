@@ -12,7 +12,7 @@ number of elements (D5): consecutive pids share an element, so the last digits o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -180,7 +180,7 @@ def dealt(shape: Shape, parts: Sequence[int], grid: Sequence[int], cuts: Sequenc
     strides = [prod(grid[axis + 1 :]) for axis in range(len(grid))]
     return layout_of(
         tuple(
-            Axis(length, count, deal, stride if deal > 1 else 0, cut)
+            Axis(length, count, min(deal, count), stride if min(deal, count) > 1 else 0, cut)
             for length, count, deal, stride, cut in zip(
                 shape, parts, grid, strides, cuts or [None] * len(shape), strict=True
             )
@@ -221,7 +221,7 @@ def asked(shape: Shape, nprocs: int, grid: Shape | None, process_grid: Shape | N
             )
     if process_grid is None:
         assert grid is not None
-        process_grid = _fitting(shape, grid, nprocs)
+        process_grid = _fitting(grid, nprocs)
     elif prod(process_grid) > nprocs:
         raise LayoutError(f"process_grid={process_grid} takes {prod(process_grid)} processes; there are {nprocs}")
     if nprocs == 1 and set(grid or process_grid) <= {1}:
@@ -229,7 +229,7 @@ def asked(shape: Shape, nprocs: int, grid: Shape | None, process_grid: Shape | N
     return dealt(shape, grid or process_grid, process_grid)
 
 
-def _fitting(shape: Shape, grid: Shape, nprocs: int) -> Shape:
+def _fitting(grid: Shape, nprocs: int) -> Shape:
     """A process grid for so many blocks: as many processes as can have one, along the axes with most blocks."""
     found = [1] * len(grid)
     for factor in factors(nprocs):
@@ -261,9 +261,3 @@ def ragged(shape: Shape, axis: int, counts: Sequence[int]) -> Layout:
 def table_layout(axes: tuple[Axis, ...], owner: np.ndarray) -> Layout:
     """Blocks whose owners follow no process grid (LSHS)."""
     return layout_of(axes, False, tuple(int(pid) for pid in owner.reshape(-1)))
-
-
-def boxes(layout: Layout) -> Iterator[tuple[Shape, tuple[tuple[int, int], ...]]]:
-    """All blocks: coordinates and index ranges."""
-    for at in np.ndindex(*layout.grid):
-        yield at, layout.box(at)

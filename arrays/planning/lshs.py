@@ -12,16 +12,12 @@ know where data live.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bsp.arrays.planning.layout import Axis, Layout, Shape, layout_of, table_layout
 from bsp.arrays.planning.moves import pieces
-from bsp.arrays.planning.stages import Ref, Value
-
-if TYPE_CHECKING:
-    from bsp.arrays.planning.planner import Spec
+from bsp.arrays.planning.stages import Ref, Spec, Value
 
 _Copies = dict[tuple[int, ...], set[int]]  # processes that have a piece: (block..., start...) of one value
 
@@ -78,8 +74,6 @@ class Loads:
 
     def place_pairs(self, ref: Ref, axes: tuple[Axis, ...]) -> Layout:
         """Where pairs of slots, the last axis, are merged."""
-        from bsp.arrays.planning.planner import Spec
-
         labels = tuple(axis.length for axis in axes)
         spec = Spec(labels, (ref,), tuple(range(len(labels) - 1)), (), 1.0, ref.value.dtype.itemsize)
         return self.place(spec, axes)
@@ -87,7 +81,8 @@ class Loads:
     def _cheapest(self, options: Sequence[int], wanted: list[list[_Need]], size: float, have: set[int]) -> int:
         best, found = None, options[0]
         for pid in options:
-            into, out = 0.0, {}
+            into = 0.0
+            out: dict[int, float] = {}
             for needs in wanted:
                 for words, source, holders in needs:
                     if pid not in holders:

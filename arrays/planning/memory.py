@@ -47,8 +47,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         _kept -= size
     else:
         # no array: NumPy would make an array that owns memory, not what is lent of it, the base of all views
-        memory = (ctypes.c_ubyte * size).from_buffer(np.empty(size, np.uint8))
-    lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memory)
+        memory = (ctypes.c_ubyte * size).from_buffer(np.empty(size, np.uint8).data)
+    lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memory)  # type: ignore[arg-type]  # it is a buffer
     lent.memory = memory
     return lent.view(np.ndarray)
 

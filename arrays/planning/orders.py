@@ -17,7 +17,7 @@ class Direct(NamedTuple):
 
     value: int
     block: Shape
-    index: tuple[Any, ...] | None
+    where: tuple[Any, ...] | None  # an index into it; None: all of it
     fetch: Fetch
 
 
@@ -117,15 +117,16 @@ def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, .
 
 def _block(fetch: Fetch, at: Shape) -> Direct:
     layout = fetch.ref.value.layout
-    block, index = [], []
+    block: list[int] = []
+    where: list[Any] = []
     for axis, (label, start, _) in zip(layout.axes, fetch.ref.access, strict=True):
         if label < 0:
             part = axis.part_of(start)
             block.append(part)
-            index.append(start - int(axis.bounds[part]))
+            where.append(start - int(axis.bounds[part]))
         else:
             block.append(at[label])
-            index.append(slice(None))
+            where.append(slice(None))
     labels = [each.label for each in fetch.ref.access]
     plain = labels == sorted(labels) and all(label >= 0 for label in labels)
-    return Direct(fetch.ref.value.number, tuple(block), None if plain else (*index, ...), fetch)
+    return Direct(fetch.ref.value.number, tuple(block), None if plain else (*where, ...), fetch)

@@ -16,6 +16,7 @@ from bsp.arrays.planning.kernels import Product
 from bsp.arrays.planning.orders import Orders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Machine
+from bsp.cost.units import in_bytes, in_seconds
 from bsp.header import digest
 
 
@@ -42,7 +43,7 @@ class Plan:
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
-        roots: list[Value], texts: list[str], small: list[tuple[int, Value]],
+        roots: list[Value], texts: list[str], small: list[tuple[int, Value]], mode: tuple[Any, ...],
     ) -> None:  # fmt: skip
         self.nprocs = nprocs
         self.machine = machine
@@ -63,7 +64,7 @@ class Plan:
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
         self._orders: dict[int, Orders] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
-        self.digests = [digest("plan", level, repr(graph.key)) for level in range(self.boundaries)]
+        self.digests = [digest("plan", level, mode, repr(graph.key)) for level in range(self.boundaries)]
 
     def orders(self, pid: int) -> Orders:
         """What one process does."""
@@ -165,14 +166,14 @@ class Plan:
 
     def explain(self) -> str:
         """Each superstep: what, where and why, words, operations, memory, time."""
-        from bsp.arrays.planning.explain import table
+        from bsp.arrays.planning.explain import table  # it needs what is here
 
         return table(self)
 
     def __repr__(self) -> str:
         return f"<plan of {self.text}: {self.boundaries} supersteps, {self.words} words>"
 
-    def cost(self) -> Any:
+    def cost(self) -> Cost:
         """The price in figures."""
         return Cost(self.flops, self.words, self.boundaries, self.peak_bytes, self.seconds, self.machine)
 
@@ -204,8 +205,6 @@ class Cost(NamedTuple):
     machine: Machine
 
     def __str__(self) -> str:
-        from bsp.cost.units import in_bytes, in_seconds
-
         return (
             f"W = {self.W:.3g} flops, H = {self.H} words, S = {self.S}; at most {in_bytes(self.peak_bytes)} a process; "
             f"{in_seconds(self.seconds)} on {self.machine.name}"

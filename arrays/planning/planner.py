@@ -26,6 +26,7 @@ import numpy as np
 from bsp.arrays.planning import layout as layouts
 from bsp.arrays.planning.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.planning.elementwise import Elementwise
+from bsp.arrays.planning.explain import text_of
 from bsp.arrays.planning.graph import (
     LEAF,
     PARAM,
@@ -33,6 +34,7 @@ from bsp.arrays.planning.graph import (
     Along,
     Assemble,
     Contract,
+    DType,
     Graph,
     Node,
     Reduce,
@@ -42,7 +44,7 @@ from bsp.arrays.planning.graph import (
     View,
     kind_of,
 )
-from bsp.arrays.planning.kernels import Crossing, Finish, Fold, Map, Merge, Product, pairs
+from bsp.arrays.planning.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
 from bsp.arrays.planning.layout import (
     Axis,
     Layout,
@@ -56,9 +58,10 @@ from bsp.arrays.planning.layout import (
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.plan import Plan, flops_of
 from bsp.arrays.planning.programs import Instruction, Program
-from bsp.arrays.planning.stages import Fetch, Ref, Stage, Value, expansion
+from bsp.arrays.planning.stages import Fetch, Ref, Spec, Stage, Value, expansion
 from bsp.cost.model import Machine
 
+_SPREAD = "dealt out"
 LONGEST = 64  # operations in a program: beyond, a stage of its own
 
 Access_ = tuple[Access, ...]
@@ -96,20 +99,7 @@ class Operand(NamedTuple):
 
     program: Program
     refs: tuple[Ref, ...]
-    dtype: Any
-
-
-class Spec(NamedTuple):
-    """A stage before it has a place."""
-
-    labels: Shape
-    refs: tuple[Ref, ...]
-    out: tuple[int, ...]  # labels of the result
-    over: tuple[int, ...]  # labels that are summed
-    work: float  # flop-times for each point
-    itemsize: int  # of the result
-    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed; labels of several
-    flops_on: Callable[[Layout], float] | None = None  # where operations are not work times points
+    dtype: DType
 
 
 class Planner:
@@ -129,13 +119,13 @@ class Planner:
         self.values: list[Value] = []
         self._stored: dict[int, Value] = {}
         self._fetches: dict[Any, Fetch] = {}
-        self._position = dict(graph.index)
+        self._position = dict(graph.positions)
         self._params: dict[int, int] = {}
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # means and variances of the same
         for node in graph.nodes:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
-                key = (graph.index[node.args[0]], node.op.axes)
+                key = (graph.positions[node.args[0]], node.op.axes)
                 self._of_moments[key] = self._of_moments.get(key, 0) + 1
         self._inline: list[bool] = []
         self._made: list[Value] = []  # of nodes that are none of the graph's
@@ -168,15 +158,16 @@ class Planner:
                 )
             roots.append(value)
         texts = self._name_all()
+        mode = (gather, self.schedule, self.panels)
         small = [
             (i, value)
             for i, value in sorted(self._stored.items())
             if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
         ]
-        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small)
+        return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small, mode)
 
-    def _value(self, name: str, shape: Shape, dtype: Any, layout: Layout) -> Value:
-        value = Value(len(self.values), name, shape, np.dtype(dtype), layout)
+    def _value(self, name: str, shape: Shape, dtype: DType, layout: Layout) -> Value:
+        value = Value(len(self.values), name, shape, dtype, layout)
         self.values.append(value)
         return value
 
@@ -287,7 +278,7 @@ class Planner:
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
             return self._contract(i, node, op)
-        from bsp.arrays.planning import shapes
+        from bsp.arrays.planning import shapes  # it needs what is here
 
         return shapes.expand(self, i, node)
 
@@ -311,17 +302,15 @@ class Planner:
             return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
         moments = self._moments.get(key)  # a mean and a deviation of the same: one pass for both
         if moments is None:
-            moments = self._folded(
-                arg, MOMENTS, op.axes, MOMENTS.partial(arg.kind.dtype), f"moments of {text}"
-            )
-            self._moments[key] = moments
+            held = MOMENTS.partial(arg.kind.dtype)
+            moments = self._moments[key] = self._folded(arg, MOMENTS, op.axes, held, f"moments of {text}")
         ref = Ref(moments, identity(len(moments.shape)))
         spec = Spec(moments.shape, (ref,), tuple(range(len(moments.shape))), (), 2.0, node.kind.dtype.itemsize)
         count = prod(arg.kind.shape[axis] for axis in op.axes)
         kernel = Finish(op.how, count, node.kind.dtype)
         return self.stage(spec, moments.layout, kernel, moments.layout, node.kind.dtype, text, "in place")
 
-    def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: Any, text: str) -> Value:
+    def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str) -> Value:
         extents = arg.kind.shape
         operand = self.operand(arg, identity(len(extents)))
         labels = tuple(range(len(extents)))
@@ -353,8 +342,9 @@ class Planner:
             args = (terms[first][1], terms[second][1])
             dtype = np.result_type(*[arg.kind.dtype for arg in args])
             extents = self._extents(node, op)
-            step = Node(Contract((left, right), out), args, kind_of(tuple(extents[label] for label in out), dtype))
-            value = self._joined(text, step, step.op, args)
+            product = Contract((left, right), out)
+            step = Node(product, args, kind_of(tuple(extents[label] for label in out), dtype))
+            value = self._joined(text, step, product, args)
             self._position[step] = -1 - len(self._made)
             self._made.append(value)
             terms = [term for k, term in enumerate(terms) if k not in (first, second)] + [(out, step)]
@@ -369,7 +359,7 @@ class Planner:
                 extents[label] = length
         return tuple(extents)
 
-    def _joined(self, text: str, node: Node, op: Any, args: Sequence[Node]) -> Value:
+    def _joined(self, text: str, node: Node, op: Contract, args: Sequence[Node]) -> Value:
         """A contraction as one group-by-join."""
         extents = self._extents(node, op)
         operands = [
@@ -379,8 +369,9 @@ class Planner:
         refs = tuple(ref for operand in operands for ref in operand.refs)
         sides = [tuple(sorted(set(labels))) for labels in op.labels]
         summed = tuple(label for label in range(len(extents)) if label not in op.out)
-        both = [label for label in sides[0] if label in sides[1]]
+        classes: tuple[tuple[int, ...], ...]
         if len(sides) == 2:
+            both = [label for label in sides[0] if label in sides[1]]
             classes = (
                 tuple(label for label in both if label in op.out),
                 tuple(label for label in sides[0] if label not in both),
@@ -436,7 +427,7 @@ class Planner:
         return total
 
     def _in_panels(
-        self, spec: Spec, tasks: Layout, kernel_of: Callable[[Slots], Product], dtype: Any, text: str, pattern: str
+        self, spec: Spec, tasks: Layout, kernel_of: Callable[[Slots], Product], dtype: DType, text: str, pattern: str
     ) -> Value:
         """A contraction whose factors are brought a part of the longest summed label at a time, each added to the last.
 
@@ -562,15 +553,12 @@ class Planner:
                     axes[label] = Axis(spec.labels[label], count, count, prod(grid[position + 1 :]))
             found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
         found.sort(key=lambda each: each[0])
-        return [
-            (
-                tasks,
-                "partial reduce"
-                if grid[-1] > 1 and max(grid[:-1]) == 1
-                else f"group-by-join {'x'.join(map(str, grid))}",
-            )
-            for _, grid, tasks in found[:6]
-        ]
+
+        def pattern(grid: tuple[int, ...]) -> str:
+            only_summed = grid[-1] > 1 and max(grid[:-1], default=1) == 1
+            return "partial reduce" if only_summed else f"group-by-join {'x'.join(map(str, grid))}"
+
+        return [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
 
     def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
         """Words a process reads and merges, without looking where they are."""
@@ -629,7 +617,7 @@ class Planner:
     # -------------------------------------------------------------------------- 3. combine
 
     def _combined(
-        self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: Any, text: str
+        self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str
     ) -> Value:
         """The merged result of partial ones."""
         kept_shape = value.shape[:-1]
@@ -665,10 +653,10 @@ class Planner:
         return slots.deal == self.nprocs and slots.stride == 1 and all(axis.parts == 1 for axis in kept)
 
     def _crossed(
-        self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str,
+        self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str,
         digits: tuple[int, ...],
     ) -> Value:  # fmt: skip
-        """Everybody's result by an exchange for each digit of the pid, the last one first: a butterfly of these arities.
+        """Everybody's result by an exchange for each digit of the pid, the last first: a butterfly of these arities.
 
         Neighbours, who share an element, merge first.  h = sum of (arity - 1)·n words in as many supersteps.
         """
@@ -686,7 +674,7 @@ class Planner:
             tasks = layout_of((*plain, *copies, cuts, new))
             ref = Ref(value, tuple(Access(axis) for axis in range(ndim)))
             spec = Spec(tasks.shape, (ref,), tuple(range(kept)), (ndim - 1,), 1.0, value.dtype.itemsize)
-            kernel = Crossing(how, counts, count, np.dtype(dtype) if last else None, value.dtype, kept)
+            kernel = Crossing(how, counts, count, dtype if last else None, value.dtype, kept)
             copies.append(new)
             out = replicated(value.shape[:kept]) if last else layout_of(
                 (*plain, *copies, Axis(groups, groups, groups, cuts.stride))
@@ -696,8 +684,8 @@ class Planner:
             done *= arity
         return value
 
-    def _in_tree(self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str) -> Value:
-        """Neighbours merge until one is left: first those whose processes are next to each other (NumS, section 3.4)."""
+    def _in_tree(self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str) -> Value:
+        """Neighbours merge until one is left, those of neighbouring processes first (NumS, section 3.4)."""
         assert self.loads is not None
         last = False
         while not last:
@@ -710,7 +698,7 @@ class Planner:
             pairs = Axis(slots, len(cuts) - 1, cuts=cuts) if len(cuts) > 2 else Axis(slots)
             tasks = self.loads.place_pairs(ref, (*value.layout.axes[:-1], pairs))
             merged = np.add.reduceat(counts, cuts[:-1], axis=-1)
-            kernel = Merge(how, counts, count, np.dtype(dtype) if last else None, value.dtype)
+            kernel = Merge(how, counts, count, dtype if last else None, value.dtype)
             out_axes = value.layout.axes[:-1] + (() if last else (Axis(len(cuts) - 1, len(cuts) - 1),))
             out = layout_of(out_axes, False, tasks.table)
             value = self.stage(spec, tasks, kernel, out, dtype if last else value.dtype, f"merged {text}", "tree")
@@ -725,23 +713,19 @@ class Planner:
         fetch = self.fetch(Ref(value, identity(len(value.shape))), self._merge_tasks(value, target))
         return self.fetch_price(fetch)
 
-    def _copy_price(self, shape: Shape, dtype: Any, source: Layout) -> float:
-        probe = Value(-1, "", shape, np.dtype(dtype), source)
-        return self.fetch_price(Fetch(Ref(probe, identity(len(shape))), replicated(shape), self.nprocs))
-
     def fetch_price(self, fetch: Fetch) -> float:
         out, into = fetch.traffic
         h = max(out.max(initial=0), into.max(initial=0)) / 8
         return self.machine.price(h=float(h), supersteps=1, messages=fetch.messages) if h else 0.0
 
     def _merged(
-        self, value: Value, target: Layout, how: Aggregate, counts: np.ndarray, count: int, dtype: Any, text: str
+        self, value: Value, target: Layout, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str
     ) -> Value:
         tasks = self._merge_tasks(value, target)
         labels = tuple(range(len(value.shape)))
         kept_labels, over = labels[:-1], labels[-1:]
-        spec = Spec(value.shape, (Ref(value, identity(len(labels))),), kept_labels, over, 1.0, np.dtype(dtype).itemsize)
-        kernel = Merge(how, counts, count, np.dtype(dtype), value.dtype)
+        spec = Spec(value.shape, (Ref(value, identity(len(labels))),), kept_labels, over, 1.0, dtype.itemsize)
+        kernel = Merge(how, counts, count, dtype, value.dtype)
         return self.stage(spec, tasks, kernel, target, dtype, f"merged {text}", "merge")
 
     def copied(self, ref: Ref, target: Layout, pattern: str, text: str) -> Value:
@@ -761,7 +745,7 @@ class Planner:
         return found
 
     def stage(
-        self, spec: Spec, tasks: Layout, kernel: Any, layout: Layout, dtype: Any, what: str, pattern: str,
+        self, spec: Spec, tasks: Layout, kernel: Kernel, layout: Layout, dtype: DType, what: str, pattern: str,
         induced: Sequence[Layout] | None = None, after: int = -1,
     ) -> Value:  # fmt: skip
         """A new stage.
@@ -769,17 +753,43 @@ class Planner:
         induced : for each reference the tasks over labels of its own, if it has such.
         after : it runs in a later superstep than this one.
         """
+        refs = spec.refs
+        if induced is None and pattern != _SPREAD:
+            refs = tuple(self._spread(ref, tasks) for ref in refs)
         shape = tuple(axis.length for axis in layout.axes)
         value = self._value(f"v{len(self.stages)}", shape, dtype, layout)
-        stage = Stage(len(self.stages), spec.labels, tasks, spec.refs, kernel, value, what, pattern)
+        stage = Stage(len(self.stages), spec.labels, tasks, refs, kernel, value, what, pattern)
         stage.level = after + 1
-        for k, ref in enumerate(spec.refs):
+        for k, ref in enumerate(refs):
             fetch = self.fetch(ref, tasks if induced is None else induced[k])
             stage.fetches.append(fetch)
             stage.level = max(stage.level, ref.value.level + (1 if fetch.moves else 0))
         value.level = stage.level
         self.stages.append(stage)
         return value
+
+    def _spread(self, ref: Ref, tasks: Layout) -> Ref:
+        """A reference that all tasks read whole: dealt out first where few have it all (McColl 1.6.1, two phases)."""
+        used = ref.labels
+        if self.loads is not None or any(tasks.axes[label].parts > 1 for label in used):
+            return ref
+        once = self.fetch(ref, tasks)
+        if not once.moves:
+            return ref
+        shape = tuple(tasks.shape[label] for label in used)
+        column = {label: k for k, label in enumerate(used)}
+        narrow = Ref(ref.value, tuple(
+            Access(column[label] if label >= 0 else -1, start, step) for label, start, step in ref.access
+        ))  # fmt: skip
+        target = automatic(shape, self.nprocs, False)
+        if target is ref.value.layout:
+            return ref
+        access = tuple(Access(label) for label in used)
+        probe = Fetch(Ref(Value(-1, "", shape, ref.value.dtype, target), access), tasks, self.nprocs)
+        if self.fetch_price(once) <= self.fetch_price(self.fetch(narrow, target)) + self.fetch_price(probe):
+            return ref
+        dealt_out = self.copied(narrow, target, _SPREAD, ref.value.name)
+        return Ref(dealt_out, access)
 
     # ----------------------------------------------------------------------------- names
 
@@ -789,8 +799,6 @@ class Planner:
 
     def _name_all(self) -> list[str]:
         """Stages called by expressions over values; returns the roots' whole expressions."""
-        from bsp.arrays.planning.explain import text_of
-
         named = {i: value.name for i, value in self._stored.items()}
 
         def written(found: re.Match[str]) -> str:

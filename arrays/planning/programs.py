@@ -121,7 +121,7 @@ def part(array: np.ndarray, box: Slices) -> np.ndarray:
 
 def flattened(arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> list[np.ndarray] | None:
     """All arrays as vectors, if each has the whole shape in C order (or is a single number)."""
-    found = []
+    found: list[np.ndarray] = []
     for array in arrays:
         if array.shape == shape and array.flags.c_contiguous:
             found.append(array.reshape(-1))

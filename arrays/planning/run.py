@@ -12,7 +12,7 @@ from bsp.arrays.planning.kernels import Task
 from bsp.arrays.planning.layout import Shape
 from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.stages import Stage, Value
+from bsp.arrays.planning.stages import Fetch, Row, Value
 from bsp.effects import Send
 from bsp.task import Call
 
@@ -49,7 +49,7 @@ class Run:
         for level in range(max(plan.last + 1, plan.boundaries)):
             if level <= plan.last:
                 for stage, tasks in orders.tasks[level]:
-                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(stage, tasks))
+                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
             if level < plan.boundaries:
                 self._meet(level)
             self._release(level)
@@ -61,15 +61,15 @@ class Run:
         assert found is not None
         return found
 
-    def _tasks(self, stage: Stage, orders: list[TaskOrder]) -> Iterator[Task]:
+    def _tasks(self, orders: list[TaskOrder]) -> Iterator[Task]:
         for at, box, reads in orders:
             yield Task(at, box, [self._region(read) for read in reads])
 
     def _region(self, read: Direct | Pieced) -> Any:
         if isinstance(read, Direct):
             block = self.blocks(read.fetch.ref.value)[read.block]
-            return block if read.index is None else read.fetch.piece(block, read.index)
-        fetch, number, region = read
+            return block if read.where is None else read.fetch.piece(block, read.where)
+        fetch, number, _ = read
         if fetch.tasks.replicated and not self._alone:
             found = self._common.get(number)
             if found is None:
@@ -78,12 +78,15 @@ class Run:
         return self._joined(read)
 
     def _in_common(self, number: int, make: Callable[[], Any]) -> Any:
-        """What all processes of the element would make alike: the first makes it, the last takes it away."""
-        shared = self.world.task.element.shared
-        key = ("arrays", self.world.runs, number)
-        if key not in shared:
-            shared[key] = [make(), len(self.world.task.element.tasks)]
-        entry = shared[key]
+        """What all processes of the element make alike now: the first makes it, the last takes it away."""
+        element = self.world.task.element
+        shared, key = element.shared, (element.superstep, self.plan.digests[0], number)
+        entry = shared.get(key)
+        if entry is None:
+            left = [each for each in shared if each[0] < element.superstep]  # by one that failed or was made anew
+            for each in left:
+                del shared[each]
+            entry = shared[key] = [make(), len(element.tasks)]
         entry[1] -= 1
         if not entry[1]:
             del shared[key]
@@ -103,9 +106,9 @@ class Run:
                 whole[row.into] = piece
         return whole
 
-    def _piece(self, fetch: Any, number: int, row: Any) -> Any:
+    def _piece(self, fetch: Fetch, number: int, row: Row) -> Any:
         if row.source in (self.world.pid, -1):
-            return fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
+            return fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
         return self._arrived[number][row.number]
 
     def _meet(self, level: int) -> None:
@@ -116,7 +119,7 @@ class Run:
         if not last:
             effects = context.outbox.effects
             for fetch, row, dests in self.orders.sends[level]:
-                piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.index)
+                piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
                 effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
             if self._alone and not self.abstract and self.orders.landings[level]:
                 context.landings = self._landings(level)
@@ -127,8 +130,8 @@ class Run:
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
-            for (_, number, row), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                self._arrived[number][row] = piece
+            for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
+                self._arrived[number][row_number] = piece
 
     def _landings(self, level: int) -> dict[int, list[Any]]:
         """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from bsp.arrays.planning import layout as layouts
-from bsp.arrays.planning.graph import Access, Along, Assemble, Blocks, Node, Placement, Relayout, Reshape, Scan, View
-from bsp.arrays.planning.kernels import Fold, Room, Task
+from bsp.arrays.planning.graph import (
+    Access,
+    Along,
+    Assemble,
+    Blocks,
+    DType,
+    Node,
+    OfLines,
+    Placement,
+    Relayout,
+    Reshape,
+    Scan,
+    View,
+)
+from bsp.arrays.planning.kernels import Fold, Room, Task, filling
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.planning.planner import Planner, Slots, identity, through
 from bsp.arrays.planning.programs import Program
-from bsp.arrays.planning.stages import Ref, Value, expansion
-
-if TYPE_CHECKING:
-    from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
 
 
 def expand(planner: Planner, i: int, node: Node) -> Value:
@@ -36,8 +47,6 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
 
 def _read(planner: Planner, node: Node) -> Ref:
     """A reference to a node's value; views are looked through."""
-    from bsp.arrays.planning.planner import identity, through
-
     view = identity(len(node.kind.shape))
     while isinstance(node.op, View) and planner.is_inline(node):
         view = through(view, node.op.access)
@@ -52,7 +61,7 @@ class Overlay:
     """Regions laid over each other in one block."""
 
     def __init__(
-        self, placements: Sequence[Placement], induced: Sequence[Layout], dtype: Any, expand: Sequence[Any]
+        self, placements: Sequence[Placement], induced: Sequence[Layout], dtype: DType, expand: Sequence[Any]
     ) -> None:
         self.expand = expand  # makes each region broadcast over all axes
         self.placements = placements
@@ -112,8 +121,6 @@ def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
 
 
 def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
-    from bsp.arrays.planning.planner import Spec
-
     refs = tuple(_read(planner, arg) for arg in node.args)
     shape = node.kind.shape
     shapes = [arg.kind.shape for arg in node.args]
@@ -155,7 +162,7 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
 class Relabel:
     """The same memory under another shape; blocks are contiguous ranges of elements, in the order of the blocks."""
 
-    def __init__(self, tasks: Layout, layout: Layout, expand: Any) -> None:
+    def __init__(self, tasks: Layout, layout: Layout, expand: tuple[Any, ...]) -> None:
         self.layout = layout
         self.expand = expand
         self._from = tasks.grid
@@ -175,9 +182,7 @@ class Relabel:
         for task in tasks:
             rank = int(np.ravel_multi_index(task.at, self._from)) if self._from else 0
             at = tuple(int(k) for k in np.unravel_index(rank, grid)) if grid else ()
-            region = task.regions[0][self.expand]
-            if region.shape != task.shape:
-                region = np.broadcast_to(region, task.shape)
+            region = filling(task.regions[0][self.expand], task.shape)
             found[at] = region.reshape(self.layout.block_shape(at))
         return found
 
@@ -217,8 +222,6 @@ def is_contiguous(layout: Layout) -> bool:
 
 
 def _relabelled(planner: Planner, ref: Ref, tasks: Layout, layout: Layout, text: str) -> Value:
-    from bsp.arrays.planning.planner import Spec
-
     shape = tuple(axis.length for axis in tasks.axes)
     spec = Spec(shape, (ref,), tuple(range(len(shape))), (), 0.0, ref.value.dtype.itemsize)
     kernel = Relabel(tasks, layout, expansion(ref, range(len(shape))))
@@ -226,8 +229,6 @@ def _relabelled(planner: Planner, ref: Ref, tasks: Layout, layout: Layout, text:
 
 
 def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
-    from bsp.arrays.planning.planner import identity
-
     (arg,) = node.args
     ref = _read(planner, arg)
     text = planner.text(i)
@@ -264,7 +265,10 @@ def _fitting(line: Layout, shape: Shape) -> Layout | None:
 class Lines:
     """A function of stacks of lines, planes, ..."""
 
-    def __init__(self, how: Any, free: int, out_core: Shape, dtype: Any, expand: Sequence[Any], labels: Any) -> None:
+    def __init__(
+        self, how: OfLines, free: int, out_core: Shape, dtype: DType, expand: Sequence[Any],
+        labels: Sequence[tuple[int, ...]],
+    ) -> None:  # fmt: skip
         self.how = how
         self.expand = expand  # makes each region broadcast over the labels of its argument
         self.labels = labels  # of each argument
@@ -274,7 +278,7 @@ class Lines:
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Operations for so many points, by the function's own count."""
-        return points * self.how.work
+        return np.asarray(points * self.how.work)
 
     def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes: as much again as goes in, three times."""
@@ -286,24 +290,20 @@ class Lines:
         for task in tasks:
             outer = task.shape[: self.free]
             shape = outer + self.out_core
+            where = task.at[: self.free] + (0,) * len(self.out_core)
             if room.abstract or (not prod(shape) and not prod(outer)):
-                found[task.at[: self.free] + (0,) * len(self.out_core)] = room.empty(shape, self.dtype)
+                found[where] = room.empty(shape, self.dtype)
                 continue
-            regions = []
-            for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True):
-                full = tuple(task.shape[label] for label in labels)
-                found_region = region[index]
-                regions.append(found_region if found_region.shape == full else np.broadcast_to(found_region, full))
+            regions = [
+                filling(region[index], tuple(task.shape[label] for label in labels))
+                for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True)
+            ]
             result = np.asarray(self.how.call(*regions))
-            found[task.at[: self.free] + (0,) * len(self.out_core)] = result.astype(self.dtype, copy=False).reshape(
-                shape
-            )
+            found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
 
 
 def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
-    from bsp.arrays.planning.planner import Spec
-
     free = len(node.kind.shape) - len(op.out_core)
     outer = node.kind.shape[:free]
     refs, labels, own = [], list(outer), []
@@ -318,9 +318,8 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
         )))  # fmt: skip
     extents = tuple(labels)
     rest = tuple(Axis(length) for length in extents[free:])
-    if (
-        all(ref.value.layout.replicated for ref in refs) and prod(node.kind.shape) <= layouts.REPLICATED_SIZE
-    ) or not free:
+    known = all(ref.value.layout.replicated for ref in refs)
+    if (known and prod(node.kind.shape) <= layouts.REPLICATED_SIZE) or not free:
         tasks = replicated(extents)
     else:
         options = []
@@ -345,7 +344,7 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
 class Prefix:
     """Cumulative results along one label, after what the parts before this one come to."""
 
-    def __init__(self, ufunc: np.ufunc, axis: int, dtype: Any, split: bool, expand: Any) -> None:
+    def __init__(self, ufunc: np.ufunc, axis: int, dtype: DType, split: bool, expand: tuple[Any, ...]) -> None:
         self.ufunc = ufunc
         self.expand = expand
         self.axis = axis
@@ -366,11 +365,7 @@ class Prefix:
         before: dict[Shape, Any] = {}
         for task in tasks:
             values = task.regions[0][self.expand]
-            values = (
-                values
-                if values.shape == task.shape[: values.ndim]
-                else np.broadcast_to(values, task.shape[: values.ndim])
-            )
+            values = filling(values, task.shape[: values.ndim])
             if room.abstract:
                 out = room.empty(values.shape, self.dtype)
                 self.ufunc(out, out)
@@ -389,20 +384,17 @@ class Prefix:
 
 
 def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
-    from bsp.arrays.planning.planner import Slots, Spec
-
     ref = _read(planner, node.args[0])
     shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
     text = planner.text(i)
     like = replicated(shape) if ref.value.layout.replicated else planner.like(ref, shape)
-    tasks = like if like is not None else automatic(shape, planner.nprocs)
+    tasks = like if like is not None and like.table is None else automatic(shape, planner.nprocs)
     at = tasks.axes[axis] if not tasks.replicated else Axis(shape[axis])
     labels = tuple(range(len(shape)))
     if at.deal == 1:
         spec = Spec(shape, (ref,), labels, (), 2.0, dtype.itemsize)
-        return planner.stage(
-            spec, tasks, Prefix(op.ufunc, axis, dtype, False, expansion(ref, labels)), tasks, dtype, text, "scan"
-        )
+        kernel = Prefix(op.ufunc, axis, dtype, False, expansion(ref, labels))
+        return planner.stage(spec, tasks, kernel, tasks, dtype, text, "scan")
     if at.parts != at.deal:  # parts in turn: one part for each process instead
         at = Axis(shape[axis], at.deal, at.deal, at.stride)
         tasks = layout_of((*tasks.axes[:axis], at, *tasks.axes[axis + 1 :]))
@@ -418,8 +410,8 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     extents = (*shape, at.deal)
     both = layout_of((*tasks.axes, Axis(at.deal)))
     spec = Spec(extents, (ref, moved), labels, (axis,), 2.0, dtype.itemsize)
-    kernel = _PrefixOfParts(op.ufunc, axis, dtype, True, expansion(ref, labels))
-    return planner.stage(spec, both, kernel, tasks, dtype, text, "scan")
+    of_parts = _PrefixOfParts(op.ufunc, axis, dtype, True, expansion(ref, labels))
+    return planner.stage(spec, both, of_parts, tasks, dtype, text, "scan")
 
 
 class _PrefixOfParts(Prefix):

@@ -6,7 +6,7 @@ run by its owner.  References say which box of which value a task needs; a fetch
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.planning.graph import Access, DType
-from bsp.arrays.planning.layout import Axis, Layout, Shape
+from bsp.arrays.planning.kernels import Kernel
+from bsp.arrays.planning.layout import Layout, Shape
 from bsp.arrays.planning.moves import Pieces, pieces, stays
 
 
@@ -44,6 +45,19 @@ class Ref(NamedTuple):
         return tuple(sorted({each.label for each in self.access if each.label >= 0}))
 
 
+class Spec(NamedTuple):
+    """A stage before it has a place."""
+
+    labels: Shape
+    refs: tuple[Ref, ...]
+    out: tuple[int, ...]  # labels of the result
+    over: tuple[int, ...]  # labels that are summed
+    work: float  # flop-times for each point
+    itemsize: int  # of the result
+    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed; labels of several
+    flops_on: Callable[[Layout], float] | None = None  # where operations are not work times points
+
+
 def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:
     """The index that makes a region of `ref` broadcast over `labels`."""
     has = ref.labels
@@ -56,7 +70,7 @@ class Row(NamedTuple):
     number: int  # of the row in the table
     source: int  # pid
     block: Shape
-    index: tuple[Any, ...]  # into the source block
+    where: tuple[Any, ...]  # an index into the source block
     into: tuple[slice, ...]  # into the region
 
 
@@ -240,17 +254,12 @@ class Stage:
     labels: Shape
     tasks: Layout
     refs: tuple[Ref, ...]
-    kernel: Any
+    kernel: Kernel
     out: Value
     what: str
     pattern: str
     level: int = 0
     fetches: list[Fetch] = field(default_factory=list)
-
-
-def kept_axes(tasks: Layout, labels: Sequence[int]) -> tuple[Axis, ...]:
-    """The cuts of some labels as axes of an array."""
-    return tuple(tasks.axes[label] for label in labels)
 
 
 def walk(stages: Sequence[Stage]) -> Iterator[tuple[Stage, Fetch]]:

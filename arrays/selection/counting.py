@@ -90,11 +90,9 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
                 own = own.astype(np.uint8)
             told = here.private.allgather((own.min(), own.max()) if own.size else None)
             found = [each for each in told if each is not None]
-            ends = (
-                [np.minimum.reduce([low for low, _ in found]), np.maximum.reduce([high for _, high in found])]
-                if found
-                else []
-            )
+            ends = []
+            if found:
+                ends = [np.minimum.reduce([low for low, _ in found]), np.maximum.reduce([high for _, high in found])]
             sample = np.array(ends, own.dtype)
             edges = np.histogram_bin_edges(sample, bins)
             return edges, (bins, (sample[0], sample[1]) if found else (0, 1))
@@ -134,10 +132,7 @@ def histogram(
     counts = np.histogram(own, counted, span, weights=own_weights)[0]
     found = _added(here, counts)
     if density:
-        from bsp.arrays.functions.reductions import sum
-
-        dense: Any = found
-        return dense / np.diff(edges) / sum(found), wrap(build.from_whole(edges))
+        return found / np.diff(edges) / found.sum(), wrap(build.from_whole(edges))
     return found, wrap(build.from_whole(edges))
 
 

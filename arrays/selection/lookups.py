@@ -30,6 +30,12 @@ class Slice(NamedTuple):
     step: int
     size: int
 
+    def part(self, low: int, high: int) -> slice:
+        """What k = low, ..., high - 1 are on the axis."""
+        if high <= low:
+            return slice(0, 0)
+        return slice(self.start + self.step * low, self.start + self.step * (high - 1) + 1, self.step)
+
 
 class Lookup(NamedTuple):
     """What is looked up in an array."""
@@ -231,11 +237,7 @@ def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array
         for at in target.mine(here.pid):
             box = target.box(at)
             window = tuple(slice(*span) for span in box[:free])
-            local = tuple(
-                slice(each.start + each.step * low, each.start + each.step * (high - 1) + 1, each.step) if high > low
-                else slice(0, 0)
-                for (_, each), (low, high) in zip(what.slices, box[free:], strict=True)
-            )  # fmt: skip
+            local = tuple(each.part(*span) for (_, each), span in zip(what.slices, box[free:], strict=True))
             blocks[at] = _whole(block, what, [each[window] for each in positions], local)
         return made_of(shape, dtype, target, blocks)
     target, stays = _target(source, what, here.nprocs)
@@ -363,10 +365,7 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
         told = here.private.allgather(asked.bad)
         refused([each for each in told if each is not None], what, lengths)
         (block,) = node.value.values()
-        local = tuple(
-            slice(each.start, each.start + each.step * (each.size - 1) + 1, each.step) if each.size else slice(0, 0)
-            for _, each in what.slices
-        )
+        local = tuple(each.part(0, each.size) for _, each in what.slices)
         blocks = {(*at, *[0] * len(what.rest)): _whole(block, what, chosen, local) for at, chosen in asked.blocks}
         return made_of(shape, dtype, target, blocks)
     if here.abstract:

@@ -18,6 +18,9 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.indexing import assignable
+from bsp.arrays.functions.manipulation import moveaxis
+from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning import memory
 from bsp.arrays.planning.graph import Access, Blocks, DType, Node
@@ -171,7 +174,7 @@ def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape:
     if _stays(layout, ndim):
         leading = layout.axes[0]
         blocks = {(at[0], *at[ndim:]): payload(at, mask) for at, mask in found.masks.items()}
-        counts = _counts_in_place(here, found, ndim)
+        counts = _counts_in_place(here, found)
         cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
         total = cuts[-1]
         even = np.array_equal(Axis(total, leading.parts).bounds, cuts)
@@ -181,7 +184,7 @@ def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape:
     return _sent(here, found, ndim, dtype, payload, trailing)
 
 
-def _counts_in_place(here: World, found: Located, ndim: int) -> list[int]:
+def _counts_in_place(here: World, found: Located) -> list[int]:
     """How many are selected in each part of the first axis: one superstep, or none if all know the mask."""
     axis = found.layout.axes[0]
     bounds = axis.bounds
@@ -352,9 +355,6 @@ def flattened_array(array: Array) -> Array:
 
 def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -> Array:
     """The slices of an axis where the condition holds; None: of all elements in C order."""
-    from bsp.arrays.functions.manipulation import moveaxis
-    from bsp.arrays.functions.ufuncs import stored
-
     mask = mask_node(condition)
     if len(mask.kind.shape) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -395,9 +395,7 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
             "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, input has "
             f"{len(value.kind.shape)} dimensions"
         )
-    if value.kind.weak is int:
-        ew.fits(value.value, dtype, "assignment")
-    value = build.strong(build.cast(value, dtype))
+    value = assignable(value, dtype)
     while len(value.kind.shape) > 1 + len(trailing) and value.kind.shape[0] == 1:
         value = build.squeezed(value, [0])
     if len(value.kind.shape) == 1 + len(trailing) and value.kind.shape[0] == 1:
@@ -419,16 +417,16 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
         (node,) = computed(build.relaid(node, layout_of(rows + tuple(Axis(length) for length in trailing))))
         layout = layout_at(node)
     found = _with_mask(node, mask)
-    counts = [_count(found.known)] if layout.replicated else _counts_in_place(here, found, ndim)
+    counts = [_count(found.known)] if layout.replicated else _counts_in_place(here, found)
     cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
     if here.abstract:
         cuts = tuple(int(cut) for cut in np.linspace(0, own[0], len(cuts)).astype(int))
     elif own[0] != cuts[-1]:
+        if ndim < len(shape):
+            raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
         raise ValueError(
             f"NumPy boolean array indexing assignment cannot assign {own[0]} input values to the {cuts[-1]} output "
             "values where the mask is true"
-            if ndim == len(shape)
-            else _mismatch(own, (cuts[-1], *trailing))
         )
     if any(mine not in (1, wanted) for mine, wanted in zip(own[1:], trailing, strict=True)):
         raise ValueError(_mismatch(own, (cuts[-1], *trailing)))

@@ -261,7 +261,7 @@ def order_statistics(
             brackets += [(number, *each) for each in _brackets(parts, sizes, group, seed > p)]
         if not brackets:
             break
-        groups = _round(here, groups, group_sizes, brackets, found, empty)
+        groups = _round(here, groups, brackets, found, empty)
     assert extras is not None
     return found, extras
 
@@ -322,7 +322,7 @@ def _brackets(
 
 
 def _round(
-    here: World, groups: list[_Group], group_sizes: np.ndarray, brackets: Sequence[tuple[int, Bracket, list[int], int]],
+    here: World, groups: list[_Group], brackets: Sequence[tuple[int, Bracket, list[int], int]],
     found: dict[int, Statistic], empty: np.ndarray,
 ) -> list[_Group]:  # fmt: skip
     """Counts and what brackets caught, to all; the ranks that are settled go to `found`, the others into new groups."""

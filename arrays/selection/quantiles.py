@@ -140,7 +140,7 @@ def _checked(node: Node, q: Any, method: str, weights: Any) -> np.ndarray:
     return q.compute() if isinstance(q, Array) else np.asanyarray(q)
 
 
-def _spread(node: Node, axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:
+def _spread(axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:
     """The summed axes as ones, after the axes of q."""
     return build.expanded(found, [leading + axis for axis in axes]) if keepdims and axes else found
 
@@ -167,7 +167,7 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
         found = Node(op, (lines,), kind_of((*[shape[axis] for axis in order], *leading), kind))
         kept = len(order)
         found = build.permuted(found, (*range(kept, kept + len(leading)), *range(kept)))
-    return stored(wrap(_spread(node, axes, keepdims, 0 if medians else q.ndim, found)), out)
+    return stored(wrap(_spread(axes, keepdims, 0 if medians else q.ndim, found)), out)
 
 
 def _nan_count(x: np.ndarray) -> int:

@@ -17,11 +17,11 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.indexing import basic
+from bsp.arrays.functions.indexing import basic, scalar_of
 from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Along, Node, interned, kind_of
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays.planning.layout import Shape, automatic
 from bsp.arrays.selection import masks
 from bsp.arrays.selection.lookups import (
     Lookup,
@@ -259,8 +259,6 @@ def _dealt(node: Node) -> bool:
 
 def _spread(node: Node) -> Node:
     """Positions without values, small enough to be replicated: dealt, as if nobody knew them."""
-    from bsp.arrays.planning.layout import automatic
-
     return computed(build.relaid(node, automatic(node.kind.shape, world().nprocs, False)))[0]
 
 
@@ -305,12 +303,9 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
             array._node = masks.assigned(build.strong(array._node), masked.mask, given)
             return
         if len(given.kind.shape) <= array.ndim - ndim - first:
-            mask = (
-                build.expanded(masked.mask, range(ndim, array.ndim - first))
-                if array.ndim - first > ndim
-                else masked.mask
-            )
             masks.checked_mask(array.shape[first:], masked.mask.kind.shape)
+            after = range(ndim, array.ndim - first)
+            mask = build.expanded(masked.mask, after) if after else masked.mask
             array._node = build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node))
             return
     index = _general(build.strong(array._node), items)
@@ -334,10 +329,8 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
 
 
 def _valued(given: Node, array: Array) -> Node:
-    if given.kind.weak is int:
-        ew.fits(given.value, array.dtype, "assignment")
     if given.kind.weak is not None and not world().abstract:
-        return build.from_whole(np.asarray(given.value).astype(array.dtype))
+        return build.from_whole(scalar_of(given, array.dtype))
     return build.strong(build.cast(given, array.dtype))
 
 
@@ -409,9 +402,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, m
 def clipped(positions: Any, length: int) -> Any:
     """Positions no less than 0 and no more than the last."""
     if isinstance(positions, Array):
-        from bsp.arrays.functions.ufuncs import clip
-
-        return clip(positions, 0, max(length - 1, 0))
+        return positions.clip(0, max(length - 1, 0))
     return np.clip(positions, 0, max(length - 1, 0))
 
 

@@ -154,7 +154,7 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
     own = _own(here, node, equal_nan, details)
     layout = layout_at(node)
     if layout.replicated:
-        return _finished(node, own.distinct, own, own.inverses, (indices, inverse, counts))
+        return _finished(node, own.distinct, own.inverses, (indices, inverse, counts))
     few = own.distinct.values.size * here.nprocs <= ALL
     sample = own.distinct.values
     if not few:
@@ -172,7 +172,7 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
         whole = merged(parts, equal_nan)
         places = _places(whole, own.distinct, equal_nan) if inverse else None
         inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
-        return _finished(node, whole, own, inverses, (indices, inverse, counts))
+        return _finished(node, whole, inverses, (indices, inverse, counts))
     return _dealt(here, node, own, arrived, equal_nan, (indices, inverse, counts))
 
 
@@ -183,7 +183,7 @@ def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any
     return found
 
 
-def _finished(node: Node, whole: Distinct, own: _Own, inverses: Blocks, wanted: tuple[bool, bool, bool]) -> Unique:
+def _finished(node: Node, whole: Distinct, inverses: Blocks, wanted: tuple[bool, bool, bool]) -> Unique:
     """A result that every process knows."""
 
     def all_have(values: np.ndarray) -> Array:
@@ -374,10 +374,8 @@ def isin(
     if not node.kind.size:
         return (array != array) & False if not invert else (array == array) | True
     line = wrap(node)
-    from bsp.arrays.functions.ufuncs import clip
-
     at = searchsorted(line, array)
-    found: Array = line[clip(at, 0, line.size - 1)] == array
+    found = line[at.clip(0, line.size - 1)] == array
     return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
 
 

@@ -247,3 +247,38 @@ def test_peak_bytes_are_not_below_what_is_used(name: str, p: int) -> None:
     finally:
         tracemalloc.stop()
     assert planned[-1] >= most - (256 << 10)  # Python's own objects
+
+
+def test_processes_that_evaluate_different_things_all_hear_of_it_with_both_lines() -> None:
+    def sums(proc: bsp.Process) -> None:
+        x = ba.ones(100_000)
+        float(x.max() if proc.pid == 1 else x.sum())
+
+    def ways(proc: bsp.Process) -> None:
+        x = ba.ones(100_000) + 1
+        x.compute() if proc.pid == 2 else x.persist()
+
+    def layouts(proc: bsp.Process) -> None:
+        x = ba.ones(100_000, grid=(2 + (proc.pid == 1),))
+        x.compute()
+
+    def missing(proc: bsp.Process) -> None:
+        x = ba.ones(100_000)
+        if proc.pid:
+            x.sum().compute()
+
+    for main, said in ((sums, "sum(x0)"), (ways, "(x0 + c)"), (layouts, "x0"), (missing, "process 0 has returned")):
+        with pytest.raises(bsp.SyncMismatch, match="test_plans.py:") as mismatch:
+            bsp.run(main, nprocs=3)
+        assert said in str(mismatch.value)
+        assert str(mismatch.value).count("test_plans.py:") == (1 if main is missing else 2)
+
+
+@pytest.mark.parametrize("p", [2, 8, 64])
+def test_what_one_process_has_goes_to_all_in_one_phase_or_two(p: int) -> None:
+    machine = bsp.Machine(p=p, g=10.0, o=0.0, L=100.0)
+    x = dealt((64, 4096), p, (p, 1))
+    plan = study.planned([ba.exp(x[5])], p, "patterns", machine)
+    one, two = (p - 1) * 4096, 2 * 4096 * (p - 1) // p
+    assert plan.words == min(one, two)
+    assert plan.boundaries == (1 if one <= two else 2)
