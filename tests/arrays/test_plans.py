@@ -75,7 +75,7 @@ def test_a_tall_product_sums_where_the_large_operand_lives() -> None:
     p, d = 8, 16
     x = dealt((1 << 18, d), p, (p, 1))
     plan = study.planned([x.T @ x], p, "patterns")
-    assert [stage.pattern for stage in plan.stages][0] == "partial reduce"
+    assert plan.stages[0].pattern == "partial reduce"
     assert plan.supersteps[0].h <= (p - 1) * d * d
     assert not any(fetch.ref.value.leaf >= 0 and fetch.moves for fetch in plan.fetches)
 
@@ -268,7 +268,7 @@ def test_processes_that_evaluate_different_things_all_hear_of_it_with_both_lines
             x.sum().compute()
 
     for main, said in ((sums, "sum(x0)"), (ways, "(x0 + c)"), (layouts, "x0"), (missing, "process 0 has returned")):
-        with pytest.raises(bsp.SyncMismatch, match="test_plans.py:") as mismatch:
+        with pytest.raises(bsp.SyncMismatch, match=r"test_plans\.py:") as mismatch:
             bsp.run(main, nprocs=3)
         assert said in str(mismatch.value)
         assert str(mismatch.value).count("test_plans.py:") == (1 if main is missing else 2)

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import arrays
 import cost
 import nonstop
 
+import arrays
 from bsp.launch import Launch, find_mpiexec
 
 HERE = Path(__file__).parent
