@@ -491,6 +491,8 @@ class Planner:
             options = []
             for ref in sorted(real, key=lambda ref: -prod(ref.value.shape) * ref.value.dtype.itemsize):
                 tasks = self.like(ref, spec.labels)
+                if tasks is not None and spec.over and tasks.table is not None:
+                    continue  # blocks placed one by one share no slots: how many values they stand for differs
                 if tasks is not None and all(tasks is not other for other, _ in options):
                     options.append((tasks, self._named(spec, tasks)))
             first = options[0][0] if options else None

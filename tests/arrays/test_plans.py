@@ -282,3 +282,25 @@ def test_what_one_process_has_goes_to_all_in_one_phase_or_two(p: int) -> None:
     one, two = (p - 1) * 4096, 2 * 4096 * (p - 1) // p
     assert plan.words == min(one, two)
     assert plan.boundaries == (1 if one <= two else 2)
+
+
+@pytest.mark.parametrize("schedule", ["lshs", "round-robin"])
+def test_arrays_that_were_placed_one_by_one_are_used_by_patterns(schedule: str) -> None:
+    data = np.random.default_rng(0).normal(size=(13, 6))
+
+    def main(proc: bsp.Process) -> None:
+        with ba.options(schedule=schedule):
+            x = (ba.asarray(data, grid=(4, 3)) * 2).persist()
+        for found, expected in (
+            (x.std(axis=1), (2 * data).std(axis=1)), (x.sum(axis=0), (2 * data).sum(axis=0)),
+            (x.T @ x, 4 * data.T @ data), (ba.cumsum(x, axis=0), (2 * data).cumsum(axis=0)), (x + 1, 2 * data + 1),
+            (x.reshape(-1), 2 * data.reshape(-1)), (ba.concat([x, x]), np.concatenate([2 * data, 2 * data])),
+            (ba.sort(x, axis=0), np.sort(2 * data, axis=0)), (x[2:9], 2 * data[2:9]),
+        ):  # fmt: skip
+            np.testing.assert_allclose(found.compute(), expected, rtol=0, atol=1e-13)
+        changed = x + 0
+        changed[3:5] = 7
+        np.testing.assert_array_equal(changed[4].compute(), np.full(6, 7.0))
+
+    for p in (1, 2, 3, 5):
+        bsp.run(main, nprocs=p)
