@@ -27,8 +27,7 @@ for _name in (
     "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "trace", "var", "astype", "copy", "rechunk",
     "argsort", "searchsorted", "take", "nonzero",
 ):  # fmt: skip
-    if _name in namespace.FUNCTIONS:
-        setattr(Array, _name, _method(namespace.FUNCTIONS[_name]))
+    setattr(Array, _name, _method(namespace.FUNCTIONS[_name]))
 
 
 def _reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:

@@ -47,6 +47,10 @@ class Generator:
 
     __slots__ = ("_draws", "_entropy", "_key", "_spawned")
 
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...  # the distributions that are like all others
+
     def __init__(self, entropy: int | Sequence[int], key: Sequence[int] = ()) -> None:
         self._entropy = entropy
         self._key = tuple(key)

@@ -13,11 +13,14 @@ _SIGNS = {
     "remainder": "%", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
 }  # fmt: skip
 _LONGEST = 60
+_DEEPEST = 20
 
 
-def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
+def text_of(graph: Graph, i: int, known: dict[int, str], deep: int = 0) -> str:
     """A node as an expression, cut short."""
     node = graph.nodes[i]
+    if deep > _DEEPEST:
+        return "..."
     if node.op is PARAM:
         return "c"
     if node.op is LEAF:
@@ -26,7 +29,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str]) -> str:
     for arg in node.args:
         k = graph.positions[arg]
         if k not in known:
-            known[k] = text_of(graph, k, known)
+            known[k] = text_of(graph, k, known, deep + 1)
         args.append(known[k])
     op = node.op
     if isinstance(op, Elementwise) and op.name in _SIGNS and len(args) == 2:

@@ -229,7 +229,7 @@ class Fold:
             key = tuple(at.start for at in kept)
             count = prod(lengths[label] for label in over)
             if key in done:
-                self.how.into(total[kept], new, done[key], count)
+                self.how.into(total[(*kept, ...)], new, done[key], count)
             else:
                 total[kept] = new
             done[key] = done.get(key, 0) + count
@@ -400,10 +400,12 @@ class Product:
     def temporary(self, points: int, tasks: Layout) -> int:
         """Bytes besides regions and results: factors that are computed, products on the way, factors put in order."""
 
-        def size(labels: Iterable[int]) -> int:
-            return prod(int(np.diff(tasks.axes[label].bounds).max(initial=0)) for label in labels) * self.dtype.itemsize
+        longest = tuple(int(np.diff(axis.bounds).max(initial=0)) for axis in tasks.axes)
 
-        in_pieces = len(self.factors) == 2 and self.summed
+        def size(labels: Iterable[int]) -> int:
+            return prod(longest[label] for label in labels) * self.dtype.itemsize
+
+        in_pieces = self._along(longest) is not None
         total = 8192
         for program, labels in zip(self.programs, self.factors, strict=True):
             if program.code:
@@ -443,12 +445,29 @@ class Product:
             regions = regions[program.arrays :]
         if room.abstract:
             return self._abstract(room, task)
-        if len(sides) > 2 or not self.summed or all(program.plain for program in self.programs):
+        along = self._along(shape)
+        if along is None:
             return self._multiplied([
                 _factor(program, side, values, tuple(shape[label] for label in labels))
                 for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True)
             ], shape)  # fmt: skip
-        return self._in_pieces(sides, params, shape)
+        return self._in_pieces(along, sides, params, shape)
+
+    def _along(self, shape: Shape) -> int | None:
+        """The label that factors that are computed are cut along, so that they stay in the cache; None: they are not.
+
+        A summed one where the result is small; else one of the result that every computed factor has.
+        """
+        computed = [labels for program, labels in zip(self.programs, self.factors, strict=True) if program.code]
+        if not computed or len(self.factors) > 2:
+            return None
+        small = prod(shape[label] for label in self.out) <= PIECE
+        options = [
+            label
+            for label in sorted({label for labels in computed for label in labels})
+            if (label not in self.out and small) or (label in self.out and all(label in labels for labels in computed))
+        ]
+        return max(options, key=lambda label: shape[label], default=None)
 
     def _abstract(self, room: Room, task: Task) -> Any:
         """The shape of a product, its work charged; what a factor's program makes stays in the cache."""
@@ -465,22 +484,32 @@ class Product:
                    [*task.regions, out] if kernel != "blas3" else [])  # fmt: skip
         return out
 
-    def _in_pieces(self, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
-        """Two factors that are computed, a piece of the longest summed label at a time: they stay in the cache."""
-        along = max(self.summed, key=lambda label: shape[label])
-        across = max(prod(shape[label] for label in labels if label != along) for labels in self.factors)
+    def _in_pieces(self, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+        """Two factors, a piece of one label at a time: added up if it is summed, else beside each other."""
+        across = max(
+            prod(shape[label] for label in labels if label != along)
+            for program, labels in zip(self.programs, self.factors, strict=True)
+            if program.code
+        )
         step = max(1, 2 * PIECE // max(across, 1))
-        total = None
+        total: Any = None
+        if along in self.out:
+            total = np.empty([shape[label] for label in self.out], self.dtype)
         for start in range(0, max(shape[along], 1), step):
             size = max(0, min(step, shape[along] - start))
             extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
+
+            def cut(labels: Labels, start: int = start, size: int = size) -> tuple[slice, ...]:
+                return tuple(slice(start, start + size) if label == along else slice(None) for label in labels)
+
             factors = []
             for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True):
-                box = tuple(slice(start, start + size) if label == along else slice(None) for label in labels)
-                cut = [part(x, box) for x in side]
-                factors.append(_factor(program, cut, values, tuple(extents[label] for label in labels)))
+                pieces = [part(x, cut(labels)) for x in side]
+                factors.append(_factor(program, pieces, values, tuple(extents[label] for label in labels)))
             new = self._multiplied(factors, extents)
-            if total is None:
+            if along in self.out:
+                total[cut(self.out)] = new
+            elif total is None:
                 total = new
             elif self.dtype.kind == "b":
                 total |= new

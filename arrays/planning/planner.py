@@ -149,6 +149,9 @@ class Planner:
                 leaves += 1
                 if self.loads is not None:
                     self.loads.hold(value)
+        for i, node in enumerate(self.graph.nodes):  # arguments before users, so that no expansion goes deep
+            if not self._inline[i] and node.op is not PARAM:
+                self.root(i)
         roots = []
         for k, i in enumerate(self.graph.roots):
             value = self.root(i)
@@ -192,13 +195,13 @@ class Planner:
         for i in range(count):  # arguments first: how long the program would get
             op = nodes[i].op
             if isinstance(op, (Elementwise, View)):
-                length[i] = isinstance(op, Elementwise) + sum(length[self._position[arg]] for arg in nodes[i].args)
+                length[i] = 1 + sum(length[self._position[arg]] for arg in nodes[i].args)
                 if length[i] > LONGEST:
                     length[i] = 0
         for i in reversed(range(count)):
             node = nodes[i]
             op = node.op
-            if isinstance(op, View) and i not in roots:
+            if isinstance(op, View) and i not in roots and length[i]:
                 self._inline[i] = True
                 for arg in node.args:
                     users[self._position[arg]] += [(group, True) for group, _ in users[i]]

@@ -14,10 +14,14 @@ from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, Row, Value
 from bsp.effects import Send
+from bsp.header import digest
 from bsp.task import Call
 
 if TYPE_CHECKING:
     from bsp.arrays.world import World
+
+
+_SHOWN = 4  # numbers that a mismatch shows
 
 
 class Run:
@@ -36,6 +40,11 @@ class Run:
                 self.values[value.number] = leaves[value.leaf]
         self._alone = world.alone
         self._awaited: dict[int, np.ndarray] = {}  # regions that parts have been received into
+        self._text, self._digests = plan.text, plan.digests
+        if params:  # numbers are no part of the plan, but those of processes that differ make no array
+            shown = ", ".join(map(repr, params[:_SHOWN]))
+            self._text = f"{plan.text} with c = {shown}"
+            self._digests = [digest("parameters", first, params) for first in plan.digests]
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
 
@@ -124,7 +133,7 @@ class Run:
             if self._alone and not self.abstract and self.orders.landings[level]:
                 context.landings = self._landings(level)
         world.task.label = plan.text
-        world.task.boundary(Call(plan.text, plan.digests[level], (context,)))
+        world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
         if not last:

@@ -72,3 +72,30 @@ def test_nothing_changes_where_no_array_is_small_enough_to_be_replicated(program
             for cache in (layout.automatic, layout.asked):
                 cache.cache_clear()
             world._plans.clear()
+
+
+def test_deep_expressions_of_every_kind_are_planned_without_recursion() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.ones((4, 4), grid=(2, 2))
+        product, chain, line, turned = x, x, ba.zeros(50, grid=(3,)), ba.arange(30, grid=(2,))
+        for _ in range(300):
+            product = (product @ x) * 0.25
+        for _ in range(3000):
+            chain = chain + 1.0
+        for k in range(250):
+            line[k % 50] = float(k)
+            turned = ba.roll(turned, 1)[::-1]
+        np.testing.assert_allclose(product.compute(), np.ones((4, 4)), rtol=0, atol=1e-12)
+        assert chain.compute()[0, 0] == 3001
+        np.testing.assert_array_equal(line.compute(), np.arange(200.0, 250.0))
+        assert sorted(turned.compute().tolist()) == list(range(30))
+
+    bsp.run(main, nprocs=3)
+
+
+def test_numbers_that_differ_between_processes_make_no_array() -> None:
+    def main(proc: bsp.Process) -> None:
+        (ba.ones(100, grid=(3,)) * float(proc.pid)).compute()
+
+    with pytest.raises(bsp.SyncMismatch, match=r"\(x0 \* c\) with c = 2\.0 at test_expressions\.py"):
+        bsp.run(main, nprocs=3)
