@@ -3,7 +3,7 @@
     python -m bsp.arrays.coverage                                  # the page
     python -m bsp.arrays.coverage --write docs/arrays-coverage.md
 
-Every public function of NumPy is called on arrays that are really dealt to three processes, its words are counted,
+Every public function of NumPy is called on arrays that are really dealt to four processes, its words are counted,
 and what it gives is compared with NumPy's values, shape and dtype.
 It is called by NumPy's own name; where that has no distributed form, by the same name of `bsp.arrays`.
 A function without a recipe below is called on the first operands that NumPy takes.
@@ -30,8 +30,8 @@ import bsp.arrays as ba
 from bsp.arrays.planning.graph import LEAF
 from bsp.cost.whole_file import write_text
 
-NPROCS = 3
-WHOLE = 0.6  # share of the words of operands or result; with p = 3 a gather brings 2/3, a total exchange 1/3 at most
+NPROCS = 4
+WHOLE = 0.7  # share of the words of operands or result: with p = 4 a gather brings 3/4, a square product 1/2
 STATUSES = ("distributed", "gathered", "refused", "missing", "wrong")
 HEAD = """# What of NumPy is distributed
 
@@ -547,7 +547,9 @@ def table(text: str) -> dict[str, str]:
 
 def listed(text: str) -> list[str]:
     """Expressions between bars: a bar with blanks, but not where it is the operator."""
-    found = [each.strip() for line in text.strip().splitlines() for each in line.replace("J | J2", "J ¦ J2").split(" | ")]
+    found = [
+        each.strip() for line in text.strip().splitlines() for each in line.replace("J | J2", "J ¦ J2").split(" | ")
+    ]
     return [each.replace("¦", "|") for each in found]
 
 
@@ -630,7 +632,9 @@ def _generators() -> list[Case]:
 def _ufuncs() -> list[Case]:
     """The methods of every ufunc, on integers; what NumPy does not take is left out."""
     ufuncs = {
-        found.__name__: found for name in dir(np) if isinstance(found := getattr(np, name), np.ufunc) and not found.signature
+        found.__name__: found
+        for name in dir(np)
+        if isinstance(found := getattr(np, name), np.ufunc) and not found.signature
     }
     cases = []
     for method, text in UFUNC_METHODS.items():
@@ -769,7 +773,9 @@ def differs(found: Any, wanted: Any, how: str) -> str:
         if theirs.dtype.kind not in "fc":
             return "" if np.array_equal(mine, theirs) else "other values"
         size = np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))
-        near = np.isclose(mine, theirs, rtol=1e-9 if theirs.dtype.itemsize >= 8 else 1e-5, atol=1e-9 * size, equal_nan=True)
+        near = np.isclose(
+            mine, theirs, rtol=1e-9 if theirs.dtype.itemsize >= 8 else 1e-5, atol=1e-9 * size, equal_nan=True
+        )
         return "" if near.all() else "other values"
     if isinstance(wanted, (float, np.floating)):
         return "" if np.isclose(float(found), wanted, rtol=1e-9, equal_nan=True) else "another number"
@@ -822,7 +828,13 @@ def _judged(case: Case, name: str, attempts: Sequence[Attempt], rows: Sequence[d
     return cell
 
 
-_MISSING = ("has no distributed form", "is not supported", "has no attribute", "returned NotImplemented", "no implementation")
+_MISSING = (
+    "has no distributed form",
+    "is not supported",
+    "has no attribute",
+    "returned NotImplemented",
+    "no implementation",
+)
 
 
 def _told(error: BaseException, case: Case) -> tuple[str, str]:
@@ -883,7 +895,9 @@ def page(cells: Sequence[Cell]) -> str:
         lines.append("")
     lines += ["## Left out", ""]
     lines += [f"- {why}: {', '.join(f'`{name}`' for name in sorted(text.split()))}" for why, text in LEFT_OUT.items()]
-    lines.append(f"- of arrays, what tells about the memory of one process: {', '.join(f'`{name}`' for name in NO_METHODS.split())}")
+    lines.append(
+        f"- of arrays, what tells about the memory of one process: {', '.join(f'`{name}`' for name in NO_METHODS.split())}"
+    )
     return "\n".join(lines) + "\n"
 
 

@@ -50,12 +50,7 @@ class Boundary:
                     if k == index:
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
                         self._lends = self._lends or (borrowed and not effect.shared)
-                        self._here.append(
-                            Send(
-                                effect.source, dests, effect.context, effect.tag, effect.array, effect.pickled,
-                                borrowed, effect.shared,
-                            )  # fmt: skip
-                        )
+                        self._here.append(effect.to(dests, borrowed))
                     else:
                         self._packet(k).add(effect, dests)
             elif owner[effect.dest] == index:

@@ -74,6 +74,12 @@ class Send:
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
     shared: bool = False  # nobody ever writes to array: receivers of the sender's element may have it itself
 
+    def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
+        """The same message for some of its receivers."""
+        return Send(
+            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared
+        )  # fmt: skip
+
 
 @dataclass(slots=True)
 class Deferred:

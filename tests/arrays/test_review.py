@@ -1,0 +1,304 @@
+"""Faults a review found; each test is the smallest program that shows one.  What is not mended yet is marked."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+
+LARGE = 40_000  # elements: more than one piece of a fold
+
+
+def alike(compute: Callable[..., Any], *data: np.ndarray, p: int = 3, grid: int = 3) -> None:
+    """The same program with NumPy's arrays and with ours: values, shape, dtype."""
+    with np.errstate(all="ignore"):
+        expected = np.asarray(compute(np, *[each.copy() for each in data]))
+
+    def main(proc: bsp.Process) -> None:
+        with np.errstate(all="ignore"):
+            found = compute(ba, *[ba.asarray(each, grid=(grid,) * each.ndim) for each in data])
+            found = found.compute() if isinstance(found, ba.Array) else np.asarray(found)
+        assert found.shape == expected.shape
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-12)
+
+    bsp.run(main, nprocs=p)
+
+
+def refused(compute: Callable[..., Any], *data: np.ndarray) -> None:
+    """NumPy's error is ours."""
+    with pytest.raises((TypeError, ValueError, OverflowError)) as expected:
+        compute(np, *[each.copy() for each in data])
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(expected.type):
+            found = compute(ba, *[ba.asarray(each, grid=(3,) * each.ndim) for each in data])
+            if isinstance(found, ba.Array):
+                found.compute()
+
+    bsp.run(main, nprocs=3)
+
+
+def random(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape)
+
+
+# --------------------------------------------------------------------------------- layouts
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "argmax", "mean", "var", "cumsum"])
+@pytest.mark.parametrize("grid", [1, 2])
+def test_a_process_grid_may_be_longer_than_the_grid(name: str, grid: int) -> None:
+    data = random(7)
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data, grid=(grid,), process_grid=(3,))
+        np.testing.assert_allclose(getattr(ba, name)(x).compute(), getattr(np, name)(data), rtol=1e-12)
+
+    bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize("name", ["sum", "std", "argmax", "cumsum", "median", "sort"])
+@pytest.mark.parametrize("schedule", ["lshs", "round-robin"])
+def test_blocks_placed_one_by_one_are_reduced_by_patterns(name: str, schedule: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        for shape, grid in (((4, 4), (4, 4)), ((6, 5, 1), (1, 3, 3)), ((7, 4), (3, 2)), ((9,), (4,))):
+            data = random(*shape)
+            with ba.options(schedule=schedule):
+                x = (ba.asarray(data, grid=grid) * 2).persist()
+            for axis in range(len(shape)):
+                found = getattr(ba, name)(x, axis=axis).compute()
+                np.testing.assert_allclose(found, getattr(np, name)(2 * data, axis=axis), rtol=1e-9)
+
+    bsp.run(main, nprocs=3)
+
+
+# ------------------------------------------------------------------------- large expressions
+
+SCALARS: dict[str, Callable[..., Any]] = {
+    "argmax": lambda xp, x: xp.argmax(x),
+    "argmin of an expression": lambda xp, x: xp.argmin(x * 2 - x[:1]),
+    "sum": lambda xp, x: xp.sum((x - x[:1]) ** 2),
+    "sum of a stride": lambda xp, x: xp.sum(x[:, ::2] * 2),
+    "transposed": lambda xp, x: xp.sum(x.T + x),
+    "mean": lambda xp, x: xp.mean(x * x[:1]),
+    "any": lambda xp, x: xp.any(x > x[:1]),
+    "norm": lambda xp, x: xp.linalg.norm(x - x[0]),
+    "count": lambda xp, x: xp.count_nonzero(x.T[1:, :-1] > 0),
+}
+
+
+@pytest.mark.parametrize("name", list(SCALARS))
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_number_is_made_of_many_pieces(name: str, p: int) -> None:
+    alike(SCALARS[name], random(400, 400), p=p)
+
+
+def test_a_product_with_a_number_that_is_computed() -> None:
+    alike(lambda xp, x, s: xp.einsum("ij,->ij", x, s * 2), random(4, 5), np.array(3.0))
+    alike(lambda xp, x, y: xp.einsum("...i,...i", x, y), np.array([3]), np.arange(3))
+
+
+DEEP: dict[str, Callable[[Any], Any]] = {
+    "ufunc": lambda x: x * 0.5 + 1,
+    "view": lambda x: x[::-1],
+    "roll": lambda x: ba.roll(x, 1),
+    "reduction": lambda x: x - ba.sum(x) * 0,
+    "matmul": lambda x: ba.asarray(np.eye(10), grid=(3, 1)) @ x,
+}
+
+
+@pytest.mark.parametrize("name", list(DEEP))
+def test_expressions_may_be_a_thousand_operations_deep(name: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.ones(10), grid=(3,))
+        for _ in range(1000):
+            x = DEEP[name](x)
+        x.compute()
+
+    bsp.run(main, nprocs=2)
+
+
+def test_a_loop_may_assign_a_thousand_elements() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.zeros(1000), grid=(3,))
+        for k in range(1000):
+            x[k] = 2.0 * k
+        np.testing.assert_array_equal(x.compute(), 2.0 * np.arange(1000))
+
+    bsp.run(main, nprocs=2)
+
+
+def test_a_plan_that_multiplies_what_it_computes_says_what_it_takes() -> None:
+    import tracemalloc
+
+    planned: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(lambda i, j: np.sin(i * 7.0 + j), (20_000, 16))
+        found = (x * 2 + 1) @ ba.asarray(np.ones((16, 64)))
+        planned.append(int(found.plan().peaks.sum()))
+        if tracemalloc.is_tracing():
+            tracemalloc.reset_peak()
+        found.persist()
+
+    bsp.run(main, nprocs=1)
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=1)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert planned[-1] >= most - (256 << 10)
+
+
+# ------------------------------------------------------------------------------ evaluation
+
+
+def test_several_results_of_a_ufunc_may_be_computed_one_after_the_other() -> None:
+    def main(proc: bsp.Process) -> None:
+        quotient, rest = divmod(ba.asarray(np.arange(9), grid=(3,)), 4)
+        np.testing.assert_array_equal(quotient.compute(), np.arange(9) // 4)
+        np.testing.assert_array_equal(rest.compute(), np.arange(9) % 4)
+
+    bsp.run(main, nprocs=3)
+
+
+def test_options_that_differ_by_process_are_one_error() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(random(10, 10), grid=(3, 3))
+        with ba.options(schedule="lshs" if proc.pid == 0 else "patterns"):
+            (x @ x).persist()
+
+    with pytest.raises(bsp.SyncMismatch):
+        bsp.run(main, nprocs=3)
+
+
+# ------------------------------------------------------------------------- dtypes and errors
+
+
+@pytest.mark.parametrize("name", ["divide", "arctan2", "hypot", "float_power", "copysign", "logaddexp", "logical_and"])
+@pytest.mark.parametrize("number", [300, -1])
+def test_python_integers_need_fit_only_what_the_ufunc_computes_in(name: str, number: int) -> None:
+    data = np.arange(1, 8, dtype=np.uint8)
+    alike(lambda xp, x: getattr(xp, name)(x, number), data)
+    alike(lambda xp, x: getattr(xp, name)(number, x), data)
+
+
+def test_python_integers_fit_the_dtype_that_is_asked_for() -> None:
+    alike(lambda xp, x: xp.add(x, 300, dtype=np.int64), np.arange(7, dtype=np.uint8))
+
+
+def test_in_is_a_question_of_all_elements() -> None:
+    def main(proc: bsp.Process) -> tuple[bool, bool, int]:
+        x = ba.asarray(np.arange(12).reshape(3, 4), grid=(3, 1))
+        before = proc.superstep
+        return 7 in x, 70 in x, proc.superstep - before
+
+    ((yes, no, supersteps), *_) = bsp.run(main, nprocs=3)
+    assert (yes, no) == (True, False)
+    assert supersteps <= 4
+
+
+def test_divmod_of_a_number() -> None:
+    alike(lambda xp, x: divmod(50, x)[1], np.arange(1, 8))
+
+
+def _assigned(key: Any, value: Any) -> Callable[..., Any]:
+    def compute(xp: Any, x: Any) -> Any:
+        operator.setitem(x, key, value)
+        return x
+
+    return compute
+
+
+@pytest.mark.parametrize("key", [0, slice(1, 3), [0, 2]], ids=str)
+@pytest.mark.parametrize(("dtype", "value"), [("f8", 1j), ("i8", 1j), ("i8", float("nan"))], ids=str)
+def test_assignment_refuses_numbers_that_the_dtype_cannot_say(key: Any, dtype: str, value: Any) -> None:
+    refused(_assigned(key, value), np.arange(7).astype(dtype))
+
+
+# ------------------------------------------------------------------------------- functions
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extremes_start_from_an_initial_value(name: str) -> None:
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0, initial=0.5), random(7, 3))
+    alike(lambda xp, x: getattr(xp, name)(x, initial=0.5, keepdims=True), np.zeros((0, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+@pytest.mark.parametrize("name", ["nanmin", "nanmax"])
+def test_the_extreme_of_nothing_but_nan_is_nan(name: str) -> None:
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0), np.array([[np.nan, 1.0], [np.nan, 2.0]]))
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c8"])
+def test_moments_without_nan_keep_the_dtype(name: str, dtype: str) -> None:
+    data = np.array([[1.0, np.nan, 3.0], [2.0, 5.0, 4.0]]).astype(dtype)
+    expected = getattr(np, name)(data, axis=1)
+
+    def main(proc: bsp.Process) -> None:
+        found = getattr(ba, name)(ba.asarray(data, grid=(2, 2)), axis=1).compute()
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-2)
+
+    bsp.run(main, nprocs=3)
+
+
+def test_averages_have_weights_where_values_are_infinite() -> None:
+    data = np.array([[np.inf, 1.0], [2.0, 3.0]])
+    weights = np.array([[1.0, 2.0], [3.0, 4.0]])
+    alike(lambda xp, x, w: xp.average(x, axis=0, weights=w), data, weights)
+    alike(lambda xp, x: xp.average(x, axis=0, returned=True)[1], data)
+
+
+def test_three_factors_may_share_their_only_index() -> None:
+    alike(lambda xp, x: xp.einsum("i,i,i->i", x, x, x), random(8))
+    alike(lambda xp, x, y, z: xp.einsum("ij,jk,ki", x, y, z), random(3, 1), random(8, 8), random(8, 1))
+
+
+def test_axes_go_first_where_an_ellipsis_of_none_is_between() -> None:
+    data = random(9, 2, 3)
+    alike(lambda xp, x: x[:, [0, 1, 1, 0], ..., [0, 2, 1, 1]], data)
+    alike(lambda xp, x: x[:, [0, 1, 1, 0], ..., 2], data)
+
+
+def test_a_zero_dimensional_index_does_not_hide_a_list() -> None:
+    alike(lambda xp, x: x[np.array(0), [1, 2]], random(7, 5))
+
+
+def test_matmul_and_vecdot_take_what_numpy_gives_them() -> None:
+    alike(lambda xp, x, y: np.vecdot(x, y, axis=0), random(7, 5), random(7, 5))
+    alike(lambda xp, x, y: np.matmul(x, y, dtype=np.complex128), random(7, 5), random(5, 3))
+
+
+def test_the_median_of_complex_numbers_with_nan_is_nan() -> None:
+    alike(lambda xp, x: xp.median(x), np.array([1 + 1j, complex(np.nan, 2), 3, 4 - 1j, 0]))
+
+
+@pytest.mark.parametrize("name", ["digitize", "repeat"])
+def test_functions_that_look_at_a_few_values_can_be_predicted(name: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        if name == "digitize":
+            ba.digitize(ba.zeros(1 << 20), ba.arange(10.0))
+        else:
+            ba.repeat(ba.zeros(1 << 20), ba.ones(1 << 20, dtype=int))
+
+    bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True)
+
+
+def test_plans_are_refused_by_memory_in_sorting_too() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(random(100_000), grid=(3,))
+        with ba.options(memory=1e4), pytest.raises(ba.PlanTooLarge):
+            ba.sort(x)
+
+    bsp.run(main, nprocs=3)
