@@ -140,7 +140,9 @@ def test_packets_bring_effects_back_as_they_were() -> None:
     packet.add(PutEach(1, 2, 0, 4, np.array([1, 1], np.int32), np.array([3.0, 4.0]), None))
     packet.add(Send(1, (2, 3), 1, b"tag", np.arange(6).reshape(2, 3), None), (3,))
     packet.add(Send(1, (2,), 1, None, None, b"pickle"), (2,))
-    arrival = decode(packet.encode(), lambda pid, context, coarray: np.dtype(float))
+    arrival = decode(
+        packet.encode(), lambda pid, context, coarray: np.dtype(float), lambda source, dests, context: None
+    )
     assert len(packet.blocks) == len(arrival.awaited) == 1
     first, second, third, fourth, fifth, sixth = arrival.effects
     assert isinstance(first, Put) and first.op == "add" and first.values.tolist() == [0, 1, 2]
