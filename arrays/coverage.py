@@ -19,8 +19,8 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -52,10 +52,10 @@ calling the function on arrays dealt to {nprocs} processes and comparing values,
 # ------------------------------------------------------------------------------- operands
 
 LEGEND = (
-    "`A`, `A2`: matrices of 190 × 140 floats; `W`: as `A`, to be changed; `N`: `A` with some NaN; `U`: between 0.1 and 0.9; "
+    "`A`, `A2`: matrices of 190 × 140 floats; `W`: as `A`, to be changed; `N`: `A` with some NaN; `U`: of 0.1 to 0.9; "
     "`C`: complex; `J`, `J2`: integers; `M`: booleans; `S`: 150 × 150, symmetric, positive definite; `T`: 2000 × 12; "
-    "`v`, `u`, `w`: 20,011 floats (`w` to be changed); `k`: `v` sorted; `c`: 150; `I`, `I2`: 20,011 integers from 1 to 8; "
-    "`o`: an order of 20,011; `B`: booleans; `b`: bytes; `path`: an empty folder."
+    "`v`, `u`, `w`: 20,011 floats (`w` to be changed); `k`: `v` sorted; `c`: 150; `I`, `I2`: 20,011 integers from 1 to "
+    "8; `o`: an order of 20,011; `B`: booleans; `b`: bytes; `path`: an empty folder."
 )
 
 
@@ -238,7 +238,7 @@ rot90                   A
 row_stack               (A, A2)
 save                    [f(path + '/y.npy', A), np.load(path + '/y.npy')][1]
 savetxt                 [f(path + '/y.txt', A), np.loadtxt(path + '/y.txt')][1]
-loadtxt                 [np.savetxt(path + '/z.csv', np.arange(12.0).reshape(4, 3), delimiter=','), f(path + '/z.csv', delimiter=',')][1]
+loadtxt                 [np.savetxt(path + '/z.csv', np.eye(4), delimiter=','), f(path + '/z.csv', delimiter=',')][1]
 savez                   [f(path + '/y.npz', A=A), np.load(path + '/y.npz')['A']][1]
 savez_compressed        [f(path + '/yc.npz', A=A), np.load(path + '/yc.npz')['A']][1]
 searchsorted            k, u
@@ -443,8 +443,8 @@ operator.iadd(W, A2) | operator.imatmul(S, S) | f'{A[3, 4]:.3f}' | str(A[:3, :3]
 copy.copy(A) | copy.deepcopy(A) | np.asarray(A) | np.float64(A[3, 4])
 """
 INDEXING = """
-A[3] | A[-1, 2] | A[3:40:7] | A[::-1, ::2] | A[..., None] | A[:, 5] | v[B] | A[M] | A[v[:190] > 0] | A[I] | A[:, [3, 3, -1]]
-A[I[:9], I2[:9]] | A[np.ix_([1, 2], [3, 4])] | A[3, I] | A[I[0]] | v[o] | A[o[:40] % 190]
+A[3] | A[-1, 2] | A[3:40:7] | A[::-1, ::2] | A[..., None] | A[:, 5] | v[B] | A[M] | A[v[:190] > 0]
+A[I] | A[:, [3, 3, -1]] | A[I[:9], I2[:9]] | A[np.ix_([1, 2], [3, 4])] | A[3, I] | A[I[0]] | v[o] | A[o[:40] % 190]
 (operator.setitem(W, 3, 1.5), W) | (operator.setitem(W, (slice(3, 40, 7), 2), 7.0), W)
 (operator.setitem(W, slice(0, 9), A2[:9]), W) | (operator.setitem(w, B, 0.0), w) | (operator.setitem(w, o, u), w)
 (operator.setitem(w, B, u[:int(np.count_nonzero(B))]), w) | (operator.setitem(W, ([1, 2], [3, 4]), 5.0), W)
@@ -460,7 +460,7 @@ LEFT_OUT = {
         array2string array_repr array_str base_repr binary_repr format_float_positional format_float_scientific
         get_include get_printoptions getbufsize geterr geterrcall info printoptions set_printoptions setbufsize seterr
         seterrcall show_config show_runtime test typename""",
-    "dtypes and shapes, without arrays": "broadcast_shapes isdtype issubdtype mintypecode min_scalar_type promote_types",
+    "dtypes and shapes": "broadcast_shapes isdtype issubdtype mintypecode min_scalar_type promote_types",
     "the memory of one process": """
         asfortranarray frombuffer isfortran may_share_memory nested_iters shares_memory""",
     "dates": "busday_count busday_offset datetime_as_string datetime_data is_busday isnat",
@@ -508,11 +508,11 @@ class Case:
         """The call as one would write it."""
         if not _is_expression(self.text):
             return f"{name}({self.text})"
-        return self.text.replace("f(", f"{name}(") if name else self.text
+        return re.sub(r"\bf\(", f"{name}(", self.text)
 
 
 def _is_expression(text: str) -> bool:
-    return "f(" in text.replace("iinfo(", "").replace("path", "")
+    return re.search(r"\bf\(", text) is not None
 
 
 @dataclass
@@ -523,7 +523,6 @@ class Cell:
     called: str = ""
     status: str = "missing"
     note: str = ""
-    tried: list[Attempt] = field(default_factory=list)
 
 
 @dataclass
@@ -589,13 +588,11 @@ def _of(module: str, names: Sequence[str], section: str, recipes: dict[str, str]
     dot = f"{module}." if module else ""
     found = []
     for name in names:
-        function = getattr(theirs, name)
-        text = recipes.get(name) or _generic(function)
-        own = OTHERWISE.get(name, name)
-        ways = [(f"np.{dot}{name}", lambda function=function: function)]
+        get, own = partial(getattr, theirs, name), OTHERWISE.get(name, name)
+        text = recipes.get(name) or _generic(get())
+        ways = [(f"np.{dot}{name}", get)]
         if callable(getattr(ours, own, None)):
-            ways.append((f"ba.{dot}{own}", lambda own=own: getattr(ours, own)))
-        get = lambda function=function: function  # noqa: E731
+            ways.append((f"ba.{dot}{own}", partial(getattr, ours, own)))
         found.append(Case(section, name, text, tuple(ways), get, HOW.get(name, "values")))
     return found
 
@@ -607,26 +604,26 @@ def _standard(recipes: dict[str, str]) -> list[Case]:
         module, _, short = name.rpartition(".")
         theirs, ours = (getattr(each, module) if module else each for each in (np, ba))
         text = recipes.get(short) or _generic(getattr(theirs, short))
-        found.append(
-            Case(
-                "array API standard 2024.12", name, text,
-                ((f"ba.{name}", lambda ours=ours, short=short: getattr(ours, short)),),
-                lambda theirs=theirs, short=short: getattr(theirs, short),
-                HOW.get(short, "values"),
-            )
-        )  # fmt: skip
+        way = (f"ba.{name}", partial(getattr, ours, short))
+        get = partial(getattr, theirs, short)
+        found.append(Case("array API standard 2024.12", name, text, (way,), get, HOW.get(short, "values")))
     return found
+
+
+def _drawing(random: Any, name: str) -> Any:
+    """A method of a generator, fresh each time."""
+    return getattr(random.default_rng(7), name)
 
 
 def _generators() -> list[Case]:
     recipes = table(GENERATOR)
     names = [name for name in dir(np.random.Generator) if not name.startswith("_") and name != "bit_generator"]
-    return [
-        Case("numpy.random.Generator", name, recipes.get(name, "2000"),
-             (("rng." + name, lambda name=name: getattr(ba.random.default_rng(7), name)),),
-             lambda name=name: getattr(np.random.default_rng(7), name), "distribution")
-        for name in names
-    ]  # fmt: skip
+    found = []
+    for name in names:
+        ways = ((f"rng.{name}", partial(_drawing, ba.random, name)),)
+        get = partial(_drawing, np.random, name)
+        found.append(Case("numpy.random.Generator", name, recipes.get(name, "2000"), ways, get, "distribution"))
+    return found
 
 
 def _ufuncs() -> list[Case]:
@@ -642,10 +639,9 @@ def _ufuncs() -> list[Case]:
             if ufunc.nin > 2 or (ufunc.nin == 1 and method != "at"):
                 continue
             given = text if ufunc.nin == 2 else "(f(w, [3, 5]), w)"
-            function = getattr(ufunc, method)
-            case = Case(f"ufunc.{method}", name, given, ((f"np.{name}.{method}", lambda function=function: function),),
-                        lambda function=function: function)  # fmt: skip
-            if taken(case.expression, function):
+            get = partial(getattr, ufunc, method)
+            case = Case(f"ufunc.{method}", name, given, ((f"np.{name}.{method}", get),), get)
+            if taken(case.expression, get()):
                 cases.append(case)
     return cases
 
@@ -895,9 +891,7 @@ def page(cells: Sequence[Cell]) -> str:
         lines.append("")
     lines += ["## Left out", ""]
     lines += [f"- {why}: {', '.join(f'`{name}`' for name in sorted(text.split()))}" for why, text in LEFT_OUT.items()]
-    lines.append(
-        f"- of arrays, what tells about the memory of one process: {', '.join(f'`{name}`' for name in NO_METHODS.split())}"
-    )
+    lines.append(f"- of arrays, the memory of one process: {', '.join(f'`{name}`' for name in NO_METHODS.split())}")
     return "\n".join(lines) + "\n"
 
 

@@ -202,7 +202,10 @@ def from_function(
     return made(found, kind, layout_for(found, grid, process_grid), make)
 
 
-fromfunction = from_function
+def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **others: Any) -> Array:
+    """NumPy's: the indices are of `dtype`."""
+    kind = np.dtype(dtype)
+    return from_function(lambda *indices: function(*[each.astype(kind) for each in indices], **others), shape)
 
 
 def asarray(
@@ -324,4 +327,4 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         zeros, ones, empty, full, zeros_like, ones_like, empty_like, full_like, arange, linspace, eye, identity,
         from_function, asarray, array, from_local, meshgrid, tril, triu, copy,
     )
-} | {"fromfunction": from_function}  # fmt: skip
+} | {"fromfunction": fromfunction}  # fmt: skip

@@ -20,6 +20,7 @@ from bsp.arrays.selection.lookups import _grouped
 from bsp.arrays.selection.procedures import block_map, computed, in_line, known, layout_at, made_of
 from bsp.arrays.selection.sorting import INT64
 from bsp.arrays.world import World, world
+from bsp.payload import is_abstract
 
 
 def searchsorted(x1: Any, x2: Any, /, side: Any = "left", sorter: Any = None) -> Array:
@@ -106,7 +107,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
             "object too deep for desired array" if edges.ndim else "object of too small depth for desired array"
         )
     steps = np.diff(edges)
-    if (steps >= 0).all():
+    if is_abstract(steps) or (steps >= 0).all():
         return searchsorted(edges, x, "left" if right else "right")
     if not (steps <= 0).all():
         raise ValueError("bins must be monotonically increasing or decreasing")
