@@ -220,7 +220,7 @@ UNEQUAL = {
     ),
     "a value that one process asks for": (
         "y = proc.pid == 0 and bool(x[3] == 3)",
-        "processes 1-3 have returned; process 0 waits in (x0 == c) at {}", SYNCS_ALIKE,
+        "processes 1-3 have returned; process 0 waits in (x0 == c) with c = 3 at {}", SYNCS_ALIKE,
     ),
     "an array that one process prints": (
         "_ = print(x) if proc.pid == 0 else proc.sync()",
@@ -228,7 +228,7 @@ UNEQUAL = {
     ),
     "an array that one process sorts": (
         "y = (ba.sort(x) if proc.pid == 0 else x + 1).compute()",
-        "process 0 waits in sample at {}; processes 1-3 wait in (x0 + c) at {}", CALLS_ALIKE,
+        "process 0 waits in sample at {}; processes 1-3 wait in (x0 + c) with c = 1 at {}", CALLS_ALIKE,
     ),
 }  # fmt: skip
 
