@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -152,10 +153,16 @@ class Layout:
         return layout_of, (self.axes, self.replicated, self.table)
 
 
-@lru_cache(maxsize=8192)
+_layouts: WeakValueDictionary[Any, Layout] = WeakValueDictionary()  # all there are
+
+
 def layout_of(axes: tuple[Axis, ...], replicated: bool = False, table: tuple[int, ...] | None = None) -> Layout:
     """The one layout of these axes."""
-    return Layout(axes, replicated, table)
+    key = (axes, replicated, table)
+    found = _layouts.get(key)
+    if found is None:
+        found = _layouts[key] = Layout(axes, replicated, table)
+    return found
 
 
 @lru_cache(maxsize=8192)

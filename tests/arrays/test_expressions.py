@@ -50,13 +50,13 @@ def compared(p: int, shape: tuple[int, ...], grid: Any, steps: list[Any]) -> Non
     assert [max(row["h_sent"], row["h_received"]) for row in traced.per_superstep[first : first + len(words)]] == words
 
 
-@settings(max_examples=3000)
+@settings(max_examples=1000)
 @given(programs())
 def test_random_expressions_give_numpys_values_and_the_plans_words(program: Any) -> None:
     compared(*program)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(programs())
 def test_nothing_changes_where_no_array_is_small_enough_to_be_replicated(program: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -404,3 +404,61 @@ def test_what_is_on_its_way_is_held_by_the_plan() -> None:
 
     for held, words in bsp.run(main, nprocs=3):
         assert held >= 2 * 8 * words * 0.9
+
+
+def test_the_least_and_the_greatest_integer_of_a_dtype_fit() -> None:
+    for number in (-128, 127):
+        alike(_assigned(0, number), np.zeros(5, np.int8))
+        alike(lambda xp, x, number=number: xp.add(x, number), np.zeros(5, np.int8))
+    for number in (-129, 128):
+        refused(_assigned(0, number), np.zeros(5, np.int8))
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_results_go_on_from_block_to_block_dealt_in_turn(name: str) -> None:
+    data = random(7, 9)
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data, grid=(5, 4), process_grid=(2, 2))
+        for axis in (0, 1):
+            np.testing.assert_allclose(getattr(ba, name)(x, axis=axis).compute(), getattr(np, name)(data, axis=axis))
+
+    bsp.run(main, nprocs=4)
+    bsp.run(main, nprocs=5)
+
+
+FROM_A_LINE: dict[str, Callable[..., Any]] = {
+    "sort": lambda xp, x: xp.sort(x),
+    "argsort": lambda xp, x: np.argsort(x, stable=True) if xp is np else xp.argsort(x),
+    "unique": lambda xp, x: xp.unique(x),
+    "searchsorted": lambda xp, x: xp.searchsorted(xp.sort(x), x),
+    "median": lambda xp, x: xp.median(x),
+    "mask": lambda xp, x: x[x > 0],
+    "histogram": lambda xp, x: xp.histogram(x, bins=4)[0],
+    "bincount": lambda xp, x: xp.bincount((x > 0).astype(int)),
+    "isin": lambda xp, x: xp.isin(x, x[:3]),
+}
+
+
+@pytest.mark.parametrize("name", list(FROM_A_LINE))
+def test_lines_of_a_process_grid_and_small_arrays_are_counted_once(name: str) -> None:
+    data = random(12, 10)
+
+    def main(proc: bsp.Process) -> None:
+        for x in (ba.asarray(data, grid=(2, 2)), ba.asarray(data)):
+            for line, values in ((x[:, 3], data[:, 3]), (x[5], data[5])):
+                found = FROM_A_LINE[name](ba, line.persist()).compute()
+                np.testing.assert_allclose(found, FROM_A_LINE[name](np, values), rtol=1e-12)
+
+    bsp.run(main, nprocs=4)
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "unique", "median", "mask"])
+def test_a_long_column_of_a_process_grid_is_a_line(name: str) -> None:
+    data = random(20_000, 4).round(3)
+
+    def main(proc: bsp.Process) -> None:
+        line = (ba.asarray(data, grid=(2, 2))[:, 3] * 1).persist()
+        np.testing.assert_array_equal(FROM_A_LINE[name](ba, line).compute(), FROM_A_LINE[name](np, data[:, 3]))
+
+    bsp.run(main, nprocs=4)
