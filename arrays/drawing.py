@@ -18,15 +18,16 @@ _MOST = 32  # blocks along an axis that are drawn one by one
 
 
 def drawn(array: Array) -> str:
-    """HTML: a line of words, and an SVG of the last two axes (of the first position along the others)."""
+    """HTML: a line of words, and an SVG of the two axes with most blocks."""
     layout = array.layout
     head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {in_bytes(array.nbytes)}"
     if not array.size or not array.ndim:
         return f"<div>{head}</div>"
     owner = np.zeros(layout.grid, int) if layout.replicated else layout.owner
-    while owner.ndim > 2:
-        owner = owner[0]
-    axes = layout.axes[-2:]
+    # the two axes with most blocks, the last ones of equals; of the others the first position
+    shown_axes = sorted(sorted(range(array.ndim), key=lambda k: (layout.axes[k].parts, k))[-2:])
+    owner = owner[tuple(slice(None) if k in shown_axes else 0 for k in range(array.ndim))]
+    axes = [layout.axes[k] for k in shown_axes]
     if len(axes) == 1:
         owner, cuts = owner[None, :], [np.array([0, 1]), axes[0].bounds]
         lengths = [1, axes[0].length]
@@ -45,7 +46,7 @@ def drawn(array: Array) -> str:
                 continue
             pid = int(owner[i, j])
             name = "all" if layout.replicated else str(pid)
-            colour = f"hsl({pid * 137.508 % 360:.0f} 60% 75%)"
+            colour = "#ddd" if layout.replicated else f"hsl({pid * 137.508 % 360:.0f} 60% 75%)"
             boxes.append(
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
                 f'fill="{colour}" stroke="#444">'

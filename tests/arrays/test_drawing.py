@@ -1,0 +1,57 @@
+"""What notebooks and terminals are shown of an array."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+
+
+def drawn(shape: tuple[int, ...], grid: tuple[int, ...] | None, p: int) -> str:
+    pages = bsp.run(lambda proc: ba.zeros(shape, grid=grid)._repr_html_(), nprocs=p)
+    assert len(set(pages)) == 1
+    return pages[0]
+
+
+def test_each_block_is_drawn_with_its_owner() -> None:
+    page = drawn((1000, 600), (4, 3), 6)
+    assert "<b>float64[1000, 600]</b> 4x3 blocks on 3x2 processes, 4.8 MB" in page
+    assert re.findall(r">(\d)</text>", page) == list("010232454010")
+    assert page.count("<rect") == 12
+    assert "<title>block 2, 1 of process 5</title>" in page
+
+
+def test_of_many_axes_the_two_with_most_blocks_are_drawn() -> None:
+    assert drawn((500, 40, 40), (6, 1, 1), 6).count("<rect") == 6
+    assert drawn((40, 40, 40), (2, 1, 3), 6).count("<rect") == 6
+    assert drawn((10,), (3,), 3).count("<rect") == 3
+    assert "(the first blocks)" in drawn((500,), (100,), 2)
+
+
+def test_what_every_process_has_is_one_grey_block_and_what_is_empty_none() -> None:
+    page = drawn((8, 8), None, 3)
+    assert page.count("<rect") == 1
+    assert 'fill="#ddd"' in page
+    assert "all</text>" in page
+    assert "<svg" not in drawn((0, 5), None, 3)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (7, 5), (1200,), (40, 50), (5, 6, 70)])
+def test_arrays_print_as_numpys_and_bring_only_the_edges_together(shape: tuple[int, ...]) -> None:
+    data = np.arange(float(np.prod(shape))).reshape(shape) * 1.5 - 3
+
+    def main(proc: bsp.Process) -> tuple[str, int]:
+        x = ba.asarray(data, grid=(2,) * len(shape))
+        before = proc.superstep
+        return f"{x}|{x!r}", proc.superstep - before
+
+    for text, _ in bsp.run(main, nprocs=3):
+        said, _, told = text.partition("|")
+        assert said == str(data)
+        assert told.startswith(f"<float64{list(shape)} ")
+    words = bsp.predict(lambda proc: print(ba.asarray(data, grid=(2,) * len(shape))), nprocs=3).words
+    assert words <= 2 * 8 ** len(shape) + 64
