@@ -210,21 +210,81 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def _at_least(ndim: int, x: Any) -> Array:
+    """NumPy's places for the new axes: in front, but a matrix becomes (m, n, 1)."""
     array = asarray(x)
-    if ndim == 1 or array.ndim >= ndim:
-        return array if array.ndim else reshape(array, (1,))
-    return array[None] if array.ndim == 1 else reshape(array, (1, 1))
+    if array.ndim >= ndim:
+        return array
+    if ndim == 3:
+        return reshape(array, {0: (1, 1, 1), 1: (1, *array.shape, 1), 2: (*array.shape, 1)}[array.ndim])
+    return array[None] if array.ndim else reshape(array, (1,) * ndim)
 
 
-def vstack(arrays: Any) -> Array:
+def _at_least_all(ndim: int, arrays: tuple[Any, ...]) -> Any:
+    found = tuple(_at_least(ndim, each) for each in arrays)
+    return found[0] if len(found) == 1 else found
+
+
+def atleast_1d(*arrays: Any) -> Any:
+    """With one axis or more."""
+    return _at_least_all(1, arrays)
+
+
+def atleast_2d(*arrays: Any) -> Any:
+    """With two axes or more."""
+    return _at_least_all(2, arrays)
+
+
+def atleast_3d(*arrays: Any) -> Any:
+    """With three axes or more."""
+    return _at_least_all(3, arrays)
+
+
+def vstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
     """Rows under each other."""
-    return concat([_at_least(2, each) for each in arrays], axis=0)
+    return concat([_at_least(2, each) for each in arrays], axis=0, dtype=dtype)
 
 
-def hstack(arrays: Any) -> Array:
+def hstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
     """Columns beside each other."""
     given = [_at_least(1, each) for each in arrays]
-    return concat(given, axis=0 if given and given[0].ndim == 1 else 1)
+    return concat(given, axis=0 if given and given[0].ndim == 1 else 1, dtype=dtype)
+
+
+def dstack(arrays: Any) -> Array:
+    """Along the third axis."""
+    return concat([_at_least(3, each) for each in arrays], axis=2)
+
+
+def append(x: Any, values: Any, axis: int | None = None) -> Array:
+    """With more at the end; None: all elements of both in C order."""
+    return concat([x, values], axis=axis)
+
+
+def flipud(x: Any) -> Array:
+    """Backwards along the first axis."""
+    return flip(x, axis=0)
+
+
+def fliplr(x: Any) -> Array:
+    """Backwards along the second axis."""
+    array = asarray(x)
+    if array.ndim < 2:
+        raise ValueError("Input must be >= 2-d.")
+    return flip(array, axis=1)
+
+
+def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """Turned k times by a quarter in the plane of two axes.  A view."""
+    array = asarray(x)
+    a, b = (build.normal_axis(axis, array.ndim) for axis in axes)
+    if a == b:
+        raise ValueError("Axes must be different.")
+    turns = k % 4
+    if turns == 2:
+        return flip(array, axis=(a, b))
+    if turns == 1:
+        return swapaxes(flip(array, axis=b), a, b)
+    return flip(swapaxes(array, a, b), axis=b) if turns else array
 
 
 def column_stack(arrays: Any) -> Array:
@@ -254,6 +314,30 @@ def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
         cuts = [0, *[int(cut) for cut in parts], length]
     before = (slice(None),) * place
     return [array[(*before, slice(low, high))] for low, high in pairwise(cuts)]
+
+
+def vsplit(x: Any, parts: Any) -> list[Array]:
+    """split along the first axis."""
+    array = asarray(x)
+    if array.ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
+    return split(array, parts, 0)
+
+
+def hsplit(x: Any, parts: Any) -> list[Array]:
+    """split along the second axis; of a vector along its only one."""
+    array = asarray(x)
+    if not array.ndim:
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    return split(array, parts, 1 if array.ndim > 1 else 0)
+
+
+def dsplit(x: Any, parts: Any) -> list[Array]:
+    """split along the third axis."""
+    array = asarray(x)
+    if array.ndim < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+    return split(array, parts, 2)
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:
@@ -354,7 +438,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
-        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, column_stack,
-        split, array_split, tile, repeat, pad, diagonal, diag, rechunk,
+        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, dstack,
+        column_stack, append, atleast_1d, atleast_2d, atleast_3d, flipud, fliplr, rot90, vsplit, hsplit, dsplit, split,
+        array_split, tile, repeat, pad, diagonal, diag, rechunk,
     )
 }  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.manipulation import concat, diagonal
-from bsp.arrays.functions.ufuncs import stored, where
+from bsp.arrays.functions.ufuncs import isclose, stored, where
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Node, Scan, interned, kind_of
@@ -307,10 +307,27 @@ def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any
     return array
 
 
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as `isclose` says.  A collective."""
+    return bool(all(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)))
+
+
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
+    """Whether two arrays have the same shape and elements.  A collective if they have the same shape."""
+    x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
+    if x.shape != y.shape:
+        return False
+    same = x == y
+    if equal_nan and x.dtype.kind in "fc" and y.dtype.kind in "fc":
+        same = same | ((x != x) & (y != y))
+    return bool(all(same))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
         nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, cumsum, cumprod, cumulative_sum, cumulative_prod, diff,
+        allclose, array_equal,
     )
-}  # fmt: skip
+} | {"amax": max, "amin": min}  # fmt: skip

@@ -208,3 +208,4 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
 
 
 FUNCTIONS |= {each.__name__: each for each in (where, clip, round, real, imag, angle, astype, isclose, nan_to_num)}
+FUNCTIONS["around"] = round

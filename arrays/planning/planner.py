@@ -502,7 +502,7 @@ class Planner:
             if first is not None and all(self.fetch(ref, first).local for ref in spec.refs):
                 if not spec.classes:
                     return options[0]
-            elif not spec.over and size <= layouts.REPLICATED_SIZE and any(_partial_view(ref) for ref in real):
+            elif not spec.over and size <= layouts.REPLICATED_SIZE and _small_part(real, size):
                 return replicated(spec.labels), "to all"
             if not spec.over or not options:
                 out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
@@ -816,9 +816,10 @@ class Planner:
         return [text_of(self.graph, i, whole) for i in self.graph.roots[: self.graph.asked]]
 
 
-def _partial_view(ref: Ref) -> bool:
-    """Whether a reference reads only a part of its value."""
-    return any(label < 0 or start != 0 or step != 1 for label, start, step in ref.access)
+def _small_part(refs: Sequence[Ref], size: int) -> bool:
+    """Whether a result is a row, a corner, ...: a small part of what references read in parts."""
+    partly = any(label < 0 or start != 0 or step != 1 for ref in refs for label, start, step in ref.access)
+    return partly and 4 * size <= max(prod(ref.value.shape) for ref in refs)
 
 
 class Slots:

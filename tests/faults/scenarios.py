@@ -57,6 +57,7 @@ _numbers = itertools.count()
 
 RING = ("ring.py", "50", "0.01", "4")
 LONG = ("ring.py", "200", "0.01", "4")  # some seconds: time enough for a hang limit
+ENDLESS = ("ring.py", "5000", "0.01", "4")  # not over before elements that hear nothing end themselves
 BULK = ("ring.py", "40", "0.002", "200000")  # 1.6 MB a put
 
 
@@ -845,7 +846,7 @@ SCENARIOS = (
              check=_unharmed),
     Scenario(28, "bsprun stands still for a while", "nothing is seen of it", LONG, act=_bsprun_pauses,
              check=_unharmed, hang=SHORT),
-    Scenario(28, "bsprun stands still for good", "elements end themselves; a loss by name", LONG,
+    Scenario(28, "bsprun stands still for good", "elements end themselves; a loss by name", ENDLESS,
              act=_bsprun_silent, status=3, error="BundleLost", accounted=False),
     Scenario(29, "SIGKILL of mpirun", "a loss by name", act=_launcher(signal.SIGKILL), status=3, error="BundleLost",
              accounted=False),
