@@ -25,8 +25,8 @@ def ufunc_names() -> dict[str, np.ufunc]:
     """Every elementwise ufunc of NumPy by name; not those with a signature (matmul, vecdot), nor frompyfunc's."""
     return {
         name: found
-        for name in dir(np)
-        if isinstance(found := getattr(np, name), np.ufunc) and found.signature is None and name != "isnat"
+        for name, found in sorted(vars(np).items())
+        if isinstance(found, np.ufunc) and found.signature is None and name != "isnat"
     }
 
 
