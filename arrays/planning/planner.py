@@ -58,6 +58,7 @@ from bsp.arrays.planning.layout import (
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.plan import Plan, flops_of
 from bsp.arrays.planning.programs import Instruction, Program
+from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Fetch, Ref, Spec, Stage, Value, expansion
 from bsp.cost.model import Machine
 
@@ -822,88 +823,6 @@ def _small_part(refs: Sequence[Ref], size: int) -> bool:
     return partly and 4 * size <= max(prod(ref.value.shape) for ref in refs)
 
 
-class Slots:
-    """Where partial results stand: an axis of their own, last, if some summed label is split.
-
-    On a process grid a slot is a position in the grid of the split labels.  Where tasks are placed one by one, the
-    processes that share a result block have a slot each, in the order of their pids, so that neighbours are near.
-    """
-
-    def __init__(self, tasks: Layout, out: Sequence[int], over: Sequence[int]) -> None:
-        self.tasks = tasks
-        self.out = tuple(out)
-        self._slot: np.ndarray | None = None  # by task, where tasks are placed one by one
-        kept = tuple(tasks.axes[label] for label in out)
-        if tasks.replicated:
-            self.labels: list[int] = []
-            self.layout = replicated(tuple(axis.length for axis in kept))
-        elif tasks.table is not None:
-            self.labels = [label for label in over if tasks.axes[label].parts > 1]
-            self.layout = self._placed(kept)
-        else:
-            self.labels = [label for label in over if tasks.axes[label].deal > 1]
-            slots = _slot_axis([tasks.axes[label] for label in self.labels])
-            self.layout = (
-                layout_of((*kept, slots) if slots else kept) if slots or not self.labels else self._placed(kept)
-            )
-        self._deal = [tasks.axes[label].deal for label in self.labels]
-
-    def _placed(self, kept: tuple[Axis, ...]) -> Layout:
-        if not self.labels:
-            owner = self.tasks.owner.transpose(
-                *self.out, *[k for k in range(len(self.tasks.axes)) if k not in self.out]
-            )
-            return layout_of(kept, False, tuple(owner.reshape(-1).tolist()))
-        order = (*self.out, *[label for label in range(len(self.tasks.axes)) if label not in self.out])
-        owner = self.tasks.owner.transpose(order).reshape(*[axis.parts for axis in kept], -1)
-        flat = owner.reshape(-1, owner.shape[-1])
-        most = max((len(np.unique(row)) for row in flat), default=1)
-        table = np.empty((len(flat), most), np.int64)
-        slot = np.empty_like(flat)
-        for k, row in enumerate(flat):
-            pids, slot[k] = np.unique(row, return_inverse=True)
-            table[k, : len(pids)] = pids
-            table[k, len(pids) :] = pids[-1]  # slots nobody fills
-        back = slot.reshape([self.tasks.axes[label].parts for label in order]).transpose(np.argsort(order))
-        self._slot = back
-        return layout_of((*kept, Axis(most, most)), False, tuple(table.reshape(-1).tolist()))
-
-    def place(self, at: Shape) -> Shape:
-        """The coordinates of the block that a task adds to."""
-        where = tuple(at[label] for label in self.out)
-        if not self.labels:
-            return where
-        if self._slot is not None:
-            return (*where, int(self._slot[at]))
-        slot = 0
-        for label, deal in zip(self.labels, self._deal, strict=True):
-            slot = slot * deal + at[label] % deal
-        return (*where, slot)
-
-    def mine(self, pid: int) -> list[Shape]:
-        """The blocks that a process must have, also those that no task of its own adds to."""
-        return self.layout.mine(pid)
-
-    def counts(self, over: Sequence[int]) -> np.ndarray:
-        """Values that each slot stands for; by block and slot where tasks are placed one by one."""
-        if self._slot is not None:
-            axes = self.tasks.axes
-            sizes = np.ones((), np.int64)
-            for label, axis in enumerate(axes):
-                sizes = sizes[..., None] * (np.diff(axis.bounds) if label in over else np.ones(axis.parts, np.int64))
-            found = np.zeros(self.layout.grid, np.int64)
-            for at in np.ndindex(*self.tasks.grid):
-                found[self.place(at)] += sizes[at]
-            rows = found.reshape(-1, found.shape[-1])
-            return rows[0] if (rows == rows[0]).all() else found
-        counts = np.ones((), np.int64)
-        for label in self.labels:
-            axis = self.tasks.axes[label]
-            digits = np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds), axis.deal)
-            counts = counts[..., None] * digits.astype(np.int64)
-        return counts.reshape(-1) * prod(self.tasks.shape[label] for label in over if label not in self.labels)
-
-
 _ARITIES = (2, 4, 8, 16, 32)
 
 
@@ -916,19 +835,6 @@ def _digits(number: int, most: int) -> list[int]:
         else:
             found.append(factor)
     return [digit for digit in found if digit > 1]
-
-
-def _slot_axis(axes: Sequence[Axis]) -> Axis | None:
-    """The axis of slots of split labels, if their digits are next to each other in the process grid."""
-    if not axes:
-        return None
-    stride = axes[-1].stride
-    for axis in reversed(axes):
-        if axis.stride != stride:
-            return None
-        stride *= axis.deal
-    slots = prod(axis.deal for axis in axes)
-    return Axis(slots, slots, slots, axes[-1].stride)
 
 
 def _sides(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

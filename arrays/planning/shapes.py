@@ -25,8 +25,9 @@ from bsp.arrays.planning.graph import (
 )
 from bsp.arrays.planning.kernels import Fold, Room, Task, filling
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
-from bsp.arrays.planning.planner import Planner, Slots, identity, through
+from bsp.arrays.planning.planner import Planner, identity, through
 from bsp.arrays.planning.programs import Program
+from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
 
 

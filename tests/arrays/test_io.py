@@ -10,6 +10,7 @@ import lzma
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -407,7 +408,7 @@ _fields = st.one_of(
     columns=st.sampled_from([(0, 1, 2), (2, 0), (1, 1)]), end=st.sampled_from(["\n", "\r\n"]),
 )  # fmt: skip
 def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tuple[int, ...], end: str) -> None:
-    pytest.importorskip("pyarrow")
+    import_module("pyarrow")
     text = "".join(",".join(row) + end for row in rows).encode()
     fields = Fields(",", 3, columns, ("a", "b", "c"), np.dtype(kind))
 
@@ -422,7 +423,7 @@ def test_pyarrow_changes_nothing(rows: list[list[str]], kind: Any, columns: tupl
 
 
 def test_pyarrow_is_used_for_plain_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
+    import_module("pyarrow")
     fields = Fields(",", 97, tuple(range(97)), tuple(map(str, range(97))), np.dtype(float))
     text = text_of(TABLE)
     expected = exact(text, fields)
@@ -458,7 +459,7 @@ FORMATS = [(".h5", "h5py"), (".zarr", "zarr"), (".parquet", "pyarrow")]
 @pytest.mark.parametrize("ending, library", FORMATS)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_what_one_number_of_processes_wrote_another_reads(tmp_path: Path, name: str, ending: str, library: str) -> None:
-    pytest.importorskip(library)
+    import_module(library)
     x = ARRAYS[name]
     if ending == ".parquet" and (x.ndim not in (1, 2) or x.dtype.kind == "c"):
         return
@@ -478,7 +479,7 @@ def test_what_one_number_of_processes_wrote_another_reads(tmp_path: Path, name: 
 def test_a_missing_library_is_told_with_its_extra(
     tmp_path: Path, ending: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip(library)
+    import_module(library)
     path = tmp_path / f"x{ending}"
     alike(lambda: ba.save(path, ba.ones((3, 3))), 1)
     _without(monkeypatch, library)
@@ -488,14 +489,14 @@ def test_a_missing_library_is_told_with_its_extra(
 
 @pytest.mark.parametrize("ending, library", FORMATS)
 def test_a_file_of_another_kind_is_told_to_all(tmp_path: Path, ending: str, library: str) -> None:
-    pytest.importorskip(library)
+    import_module(library)
     path = tmp_path / f"x{ending}"
     path.write_bytes(b"what is this" * 99)
     assert str(path) in told(FormatError, ba.load, 3, path)
 
 
 def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
-    h5py = pytest.importorskip("h5py")
+    h5py = import_module("h5py")
     path = tmp_path / "x.h5"
     alike(lambda: ba.write_hdf5(path, {"x": ba.ones((200, 100)), "group/y": ba.arange(5)}, compression="gzip"), 3)
     assert alike(lambda: ba.load(path, dataset="group/y"), 3).tolist() == [0, 1, 2, 3, 4]
@@ -508,13 +509,13 @@ def test_hdf5_datasets_are_named(tmp_path: Path) -> None:
 
 
 def test_zarr_chunks_are_the_blocks(tmp_path: Path) -> None:
-    zarr = pytest.importorskip("zarr")
+    zarr = import_module("zarr")
     alike(lambda: ba.write_zarr(tmp_path / "x.zarr", ba.ones((203, 110), grid=(4, 2))), 8)
     assert zarr.open_array(str(tmp_path / "x.zarr"), mode="r").chunks == (51, 55)
 
 
 def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
-    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    pandas, _ = import_module("pandas"), import_module("pyarrow")
     table = pandas.DataFrame(
         {"a": [1, 2, 3], "b": [0.5, None, 2.5], "t": ["x", "y", "z"], "m": pandas.array([1, None, 3])}
     )
