@@ -140,6 +140,7 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
 
     Which of the two is planned by the machine: pairs have fewest flops, one grid keeps partial products where they
     are made (MTTKRP moves faces of the tensor's blocks and nothing else).  Cost: of each pair as `matmul`.
+    `optimize` is taken for NumPy's sake; the order is always chosen.
     """
     nodes = [build.strong(build.operand(each)) for each in operands]
     inputs, output = _subscripts(subscripts, nodes)

@@ -185,7 +185,19 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
 
 def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Array:
     """concat."""
-    return stored(concat(arrays, axis=axis, dtype=dtype), out)
+    given = [asarray(each) for each in arrays]
+    return stored(concat(given, axis=axis, dtype=_castable(given, dtype, casting)), out)
+
+
+def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
+    """`dtype`, to which all arrays cast by NumPy's rule `casting`; None: 'same_kind'."""
+    for each in arrays if dtype is not None else ():
+        if not np.can_cast(each.dtype, dtype, casting or "same_kind"):
+            raise TypeError(
+                f"Cannot cast array data from {each.dtype!r} to {np.dtype(dtype)!r} according to the rule "
+                f"'{casting or 'same_kind'}'"
+            )
+    return dtype
 
 
 def stack(arrays: Any, /, *, axis: int = 0) -> Array:
@@ -241,13 +253,14 @@ def atleast_3d(*arrays: Any) -> Any:
 
 def vstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
     """Rows under each other."""
-    return concat([_at_least(2, each) for each in arrays], axis=0, dtype=dtype)
+    given = [_at_least(2, each) for each in arrays]
+    return concat(given, axis=0, dtype=_castable(given, dtype, casting))
 
 
 def hstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
     """Columns beside each other."""
     given = [_at_least(1, each) for each in arrays]
-    return concat(given, axis=0 if given and given[0].ndim == 1 else 1, dtype=dtype)
+    return concat(given, axis=0 if given and given[0].ndim == 1 else 1, dtype=_castable(given, dtype, casting))
 
 
 def dstack(arrays: Any) -> Array:
