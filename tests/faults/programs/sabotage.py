@@ -58,6 +58,11 @@ def _slow(state: Any) -> None:
     time.sleep(0.2)
 
 
+def _nap(state: Any) -> None:
+    """Compute for many times as long as the others."""
+    time.sleep(1.0)
+
+
 def _behead(state: Any, victim: int) -> None:
     """Kill the agent of another element of this job, who has announced by now: we are slower than it."""
     time.sleep(0.15)
