@@ -61,7 +61,7 @@ def table(plan: Plan) -> str:
         head = f"superstep {step.number + 1}"
         for stage in step.stages:
             flops = stage_flops(stage, plan.nprocs).max(initial=0)
-            where = "all" if stage.tasks.replicated else "x".join(map(str, stage.tasks.process_grid)) or "1"
+            where = stage.tasks.processes
             what = f"{stage.out.name} = {stage.what}"
             lines.append(f"{head}  {stage.pattern:<20}  {what:<40}  on {where:<8}  {flops:.2g} flops")
         if step.fetches:

@@ -76,6 +76,10 @@ class Layout:
         """Processes along each axis."""
         return tuple(axis.deal for axis in self.axes)
 
+    def split(self, axis: int) -> int:
+        """Among how many an axis is split: digits of the process grid; blocks, where they are placed one by one."""
+        return self.axes[axis].deal if self.table is None else self.axes[axis].parts
+
     @cached_property
     def owner(self) -> np.ndarray:
         """The pid of each block, in the shape of the grid; of a replicated array 0."""
@@ -135,6 +139,15 @@ class Layout:
         return np.bincount(self.owner.reshape(-1), self.sizes.reshape(-1), nprocs).astype(np.int64)
 
     @property
+    def processes(self) -> str:
+        """How many, in words: along each axis of the process grid if there is one."""
+        if self.replicated:
+            return "all"
+        if self.table is not None:
+            return str(len(set(self.table)))
+        return "x".join(map(str, self.process_grid)) or "1"
+
+    @property
     def where(self) -> str:
         """Blocks and processes in words."""
         if self.replicated:
@@ -142,7 +155,7 @@ class Layout:
         grid = "x".join(map(str, self.grid)) or "1"
         if self.table is not None:
             return f"{grid} blocks, placed one by one"
-        return f"{grid} blocks on {'x'.join(map(str, self.process_grid)) or '1'} processes"
+        return f"{grid} blocks on {self.processes} processes"
 
     def __repr__(self) -> str:
         cuts = "".join(f", cut at {axis.cuts}" for axis in self.axes if axis.cuts is not None)

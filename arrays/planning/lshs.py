@@ -42,7 +42,7 @@ class Loads:
     def place(self, spec: Spec, axes: tuple[Axis, ...] | None = None) -> Layout:
         """Where each block of a stage is computed; its blocks are those that its operands' cuts make together."""
         if axes is None:
-            axes = tuple(_refined(spec, label) for label in range(len(spec.labels)))
+            axes = refined(spec)
         grid = layout_of(axes)
         count = grid.blocks
         if self.schedule == "round-robin":
@@ -134,7 +134,12 @@ class _Operand:
         return self._needs.get(tuple(at[label] for label in self._labels), [])
 
 
-def _refined(spec: Spec, label: int) -> Axis:
+def refined(spec: Spec) -> tuple[Axis, ...]:
+    """Cut wherever an operand is: each block of a stage needs one block of each operand."""
+    return tuple(_cut(spec, label) for label in range(len(spec.labels)))
+
+
+def _cut(spec: Spec, label: int) -> Axis:
     """The cuts that all operands make along a label."""
     length = spec.labels[label]
     cuts = {0, length}

@@ -2,10 +2,8 @@
 
 1. Fuse.  Views and elementwise operations disappear into the stage that uses them; a node that several stages
    need is a stage of its own.
-2. Place.  Each stage is a group-by-join over labels; candidates for its process grid are the layouts its operands
-   have (cell-wise join; partial reduce where the large operand lives) and, for contractions, all ways to deal p to
-   the labels (group-by-join on a grid of all p processes: one index split is McColl's 3-D method).  The cheapest
-   by the machine wins, the first of equals.
+   (`fusing`)
+2. Place.  Each stage is a group-by-join over labels; the cheapest of the ways to lay out its tasks wins (`placing`).
 3. Combine.  Where a summed label is split, partial results are merged: on every process at once, or where the
    result will live, and passed on.
 4. Level.  A stage runs in the superstep after the last thing that has to be brought to it was made.
@@ -19,7 +17,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,23 +24,8 @@ from bsp.arrays.planning import layout as layouts
 from bsp.arrays.planning.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.planning.elementwise import Elementwise
 from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.graph import (
-    LEAF,
-    PARAM,
-    Access,
-    Along,
-    Assemble,
-    Contract,
-    DType,
-    Graph,
-    Node,
-    Reduce,
-    Relayout,
-    Reshape,
-    Scan,
-    View,
-    kind_of,
-)
+from bsp.arrays.planning.fusing import Fusion, identity
+from bsp.arrays.planning.graph import LEAF, PARAM, Access, Contract, DType, Graph, Node, Reduce, View, kind_of
 from bsp.arrays.planning.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
 from bsp.arrays.planning.layout import (
     Axis,
@@ -54,53 +36,17 @@ from bsp.arrays.planning.layout import (
     factors,
     layout_of,
     replicated,
+    table_layout,
 )
 from bsp.arrays.planning.lshs import Loads
+from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
-from bsp.arrays.planning.programs import Instruction, Program
+from bsp.arrays.planning.programs import Program
 from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Fetch, Ref, Spec, Stage, Value, expansion
 from bsp.cost.model import Machine
 
 _SPREAD = "dealt out"
-LONGEST = 64  # operations in a program: beyond, a stage of its own
-
-Access_ = tuple[Access, ...]
-
-
-def identity(ndim: int) -> Access_:
-    """Each axis indexed by the label of its number."""
-    return tuple(Access(axis) for axis in range(ndim))
-
-
-def through(view: Access_, access: Access_) -> Access_:
-    """How the source of a view is indexed when the view is indexed by `view`."""
-    found = []
-    for label, start, step in access:
-        if label < 0:
-            found.append(Access(-1, start, 0))
-            continue
-        outer = view[label]
-        found.append(Access(outer.label, start + step * outer.start, step * outer.step if outer.label >= 0 else 0))
-    return tuple(found)
-
-
-def aligned(view: Access_, node: Node, arg: Node) -> Access_:
-    """How an argument is indexed that broadcasts to a node indexed by `view`."""
-    shape = arg.kind.shape
-    first = len(view) - len(shape)
-    return tuple(
-        Access(-1, 0, 0) if shape[axis] == 1 and node.kind.shape[first + axis] != 1 else view[first + axis]
-        for axis in range(len(shape))
-    )
-
-
-class Operand(NamedTuple):
-    """A fused expression: a program over references."""
-
-    program: Program
-    refs: tuple[Ref, ...]
-    dtype: DType
 
 
 class Planner:
@@ -115,31 +61,22 @@ class Planner:
         self.machine = machine
         self.schedule = schedule
         self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
-        self.memory = memory  # bytes a process may use; 0: no limit
         self.stages: list[Stage] = []
         self.values: list[Value] = []
+        self.fusion = Fusion(graph, self.root)
+        self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._stored: dict[int, Value] = {}
-        self._fetches: dict[Any, Fetch] = {}
-        self._position = dict(graph.positions)
-        self._params: dict[int, int] = {}
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # means and variances of the same
         for node in graph.nodes:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
                 key = (graph.positions[node.args[0]], node.op.axes)
                 self._of_moments[key] = self._of_moments.get(key, 0) + 1
-        self._inline: list[bool] = []
-        self._made: list[Value] = []  # of nodes that are none of the graph's
-        self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
-        for i, node in enumerate(graph.nodes):
-            if node.op is PARAM:
-                self._params[i] = len(self._params)
         rates = machine.rates
         self._elementwise = machine.r / rates["elementwise"] if rates else 1.0
 
     def plan(self, gather: int) -> Plan:
         """Everything; the first `gather` roots are brought to every process."""
-        self._fuse()
         leaves = 0
         for i, node in enumerate(self.graph.nodes):
             if node.op is LEAF:
@@ -148,10 +85,10 @@ class Planner:
                 value.leaf = leaves
                 self._stored[i] = value
                 leaves += 1
-                if self.loads is not None:
-                    self.loads.hold(value)
+                if self.placer.loads is not None:
+                    self.placer.loads.hold(value)
         for i, node in enumerate(self.graph.nodes):  # arguments before users, so that no expansion goes deep
-            if not self._inline[i] and node.op is not PARAM:
+            if node.op is not PARAM and not self.fusion.is_inline(node):
                 self.root(i)
         roots = []
         for k, i in enumerate(self.graph.roots):
@@ -174,95 +111,6 @@ class Planner:
         value = Value(len(self.values), name, shape, dtype, layout)
         self.values.append(value)
         return value
-
-    def position(self, node: Node) -> int:
-        """Of a node in the graph."""
-        return self._position[node]
-
-    def is_inline(self, node: Node) -> bool:
-        """Whether a node is computed inside its users."""
-        return self._inline[self._position[node]]
-
-    # --------------------------------------------------------------------------- 1. fuse
-
-    def _fuse(self) -> None:
-        """Decide which nodes are computed inside their users."""
-        nodes = self.graph.nodes
-        count = len(nodes)
-        roots = set(self.graph.roots)
-        users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # (group, through a view)
-        length = [0] * count
-        self._inline = [False] * count
-        for i in range(count):  # arguments first: how long the program would get
-            op = nodes[i].op
-            if isinstance(op, (Elementwise, View)):
-                length[i] = 1 + sum(length[self._position[arg]] for arg in nodes[i].args)
-                if length[i] > LONGEST:
-                    length[i] = 0
-        for i in reversed(range(count)):
-            node = nodes[i]
-            op = node.op
-            if isinstance(op, View) and i not in roots and length[i]:
-                self._inline[i] = True
-                for arg in node.args:
-                    users[self._position[arg]] += [(group, True) for group, _ in users[i]]
-                continue
-            group: Any = i
-            if isinstance(op, Elementwise) and i not in roots and length[i] and users[i]:
-                groups = {each for each, _ in users[i]}
-                whole = not any(viewed for _, viewed in users[i]) or len(users[i]) == 1
-                if len(groups) == 1 and whole and None not in groups:
-                    self._inline[i] = True
-                    (group,) = groups
-            for k, arg in enumerate(node.args):
-                to = group
-                if isinstance(op, Contract):
-                    to = (i, k)
-                elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
-                    to = None  # such a stage reads values, it computes none on the way
-                users[self._position[arg]].append((to, False))
-
-    def operand(self, node: Node, view: Access_) -> Operand:
-        """The program and references of a node indexed by `view`; common subexpressions once."""
-        refs: dict[Ref, int] = {}
-        params: dict[int, int] = {}
-        code: dict[tuple[Any, ...], int] = {}
-        seen: dict[tuple[int, Access_], tuple[str, int]] = {}
-
-        def register(node: Node, view: Access_) -> tuple[str, int]:
-            i = self._position[node]
-            if i < 0:
-                return ("ref", refs.setdefault(Ref(self._made[-1 - i], view), len(refs)))
-            key = (i, view)
-            if key in seen:
-                return seen[key]
-            if node.op is PARAM:
-                found = ("param", params.setdefault(self._params[i], len(params)))
-            elif isinstance(node.op, View) and self._inline[i]:
-                found = register(node.args[0], through(view, node.op.access))
-            elif isinstance(node.op, Elementwise) and self._inline[i]:
-                args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
-                found = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
-            else:
-                found = ("ref", refs.setdefault(Ref(self.root(i), view), len(refs)))
-            seen[key] = found
-            return found
-
-        if (
-            self._position[node] < 0
-            or self._inline[self._position[node]]
-            or not isinstance(node.op, (Elementwise, View))
-        ):
-            last = register(node, view)
-        elif isinstance(node.op, View):
-            last = register(node.args[0], through(view, node.op.access))
-        else:
-            args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
-            last = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
-        base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
-        lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)
-        program = Program(len(refs), tuple(params), lines, base[last[0]] + last[1])
-        return Operand(program, tuple(refs), node.kind.dtype)
 
     # ------------------------------------------------------------------------- expansion
 
@@ -288,11 +136,11 @@ class Planner:
 
     def _map(self, i: int, node: Node) -> Value:
         shape, dtype = node.kind.shape, node.kind.dtype
-        operand = self.operand(node, identity(len(shape)))
+        operand = self.fusion.operand(node, identity(len(shape)))
         labels = tuple(range(len(shape)))
         work = max(1.0, self._elementwise * len(operand.program.code))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
-        tasks, pattern = self.placed(spec)
+        tasks, pattern = self.placer.placed(spec)
         kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
         return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
 
@@ -301,7 +149,7 @@ class Planner:
         text = self.text(i)
         if op.how is not MEAN and not isinstance(op.how, Moments):
             return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
-        key = (self.position(arg), op.axes)
+        key = (self.graph.positions[arg], op.axes)
         if self._of_moments.get(key, 0) < 2:
             return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
         moments = self._moments.get(key)  # a mean and a deviation of the same: one pass for both
@@ -316,13 +164,13 @@ class Planner:
 
     def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str) -> Value:
         extents = arg.kind.shape
-        operand = self.operand(arg, identity(len(extents)))
+        operand = self.fusion.operand(arg, identity(len(extents)))
         labels = tuple(range(len(extents)))
         out = tuple(label for label in labels if label not in over)
         work = self._elementwise * (len(operand.program.code) + 1)
         held = how.partial(arg.kind.dtype)
         spec = Spec(extents, operand.refs, out, over, work, held.itemsize, _sides(operand.refs, out, over))
-        tasks, pattern = self.placed(spec)
+        tasks, pattern = self.placer.placed(spec)
         slots = Slots(tasks, out, over)
         final = None if slots.labels else dtype
         expand = [expansion(ref, labels) for ref in operand.refs]
@@ -349,8 +197,7 @@ class Planner:
             product = Contract((left, right), out)
             step = Node(product, args, kind_of(tuple(extents[label] for label in out), dtype))
             value = self._joined(text, step, product, args)
-            self._position[step] = -1 - len(self._made)
-            self._made.append(value)
+            self.fusion.made[step] = value
             terms = [term for k, term in enumerate(terms) if k not in (first, second)] + [(out, step)]
         assert value is not None
         return value
@@ -367,7 +214,7 @@ class Planner:
         """A contraction as one group-by-join."""
         extents = self._extents(node, op)
         operands = [
-            self.operand(arg, tuple(Access(label) for label in labels))
+            self.fusion.operand(arg, tuple(Access(label) for label in labels))
             for labels, arg in zip(op.labels, args, strict=True)
         ]
         refs = tuple(ref for operand in operands for ref in operand.refs)
@@ -398,10 +245,10 @@ class Planner:
         if len(sides) > 2:
             probe = kernel_of(Slots(replicated(extents), op.out, summed))
             spec = spec._replace(flops_on=probe.flops_on)
-        tasks, pattern = self.placed(spec)
+        tasks, pattern = self.placer.placed(spec)
         slots = Slots(tasks, op.out, summed)
         kernel = kernel_of(slots)
-        if self.panels > 1 and summed and not slots.labels and any(self.fetch(ref, tasks).moves for ref in refs):
+        if self.panels > 1 and summed and not slots.labels and any(self.placer.fetch(ref, tasks).moves for ref in refs):
             return self._in_panels(spec, tasks, kernel_of, dtype, text, pattern)
         value = self.stage(
             spec, tasks, kernel, slots.layout, dtype, f"partial {text}" if slots.labels else text, pattern,
@@ -415,19 +262,24 @@ class Planner:
         """The value made the way whose stages cost least, the first of equals; the others leave no trace."""
         prices = []
         for way in ways:
-            stages, values, stored, made = len(self.stages), len(self.values), dict(self._stored), len(self._made)
+            stages, values, stored, made = (
+                len(self.stages),
+                len(self.values),
+                dict(self._stored),
+                dict(self.fusion.made),
+            )
             way()
             prices.append(self._price_of(self.stages[stages:]))
-            del self.stages[stages:], self.values[values:], self._made[made:]
-            self._stored = stored
-            self._fetches = {key: fetch for key, fetch in self._fetches.items() if key[0] < values}
+            del self.stages[stages:], self.values[values:]
+            self._stored, self.fusion.made = stored, made
+            self.placer.forget(values)
         return ways[prices.index(min(prices))]()
 
     def _price_of(self, stages: Sequence[Stage]) -> float:
         total = 0.0
         for stage in stages:
             total += flops_of(stage)
-            total += sum(self.fetch_price(fetch) for fetch in dict.fromkeys(stage.fetches))
+            total += sum(self.placer.fetch_price(fetch) for fetch in dict.fromkeys(stage.fetches))
         return total
 
     def _in_panels(
@@ -465,161 +317,6 @@ class Planner:
         assert total is not None
         return total
 
-    # --------------------------------------------------------------------------- 2. place
-
-    def placed(self, spec: Spec) -> tuple[Layout, str]:
-        """The layout of a stage's tasks, and the name of the pattern."""
-        if self.loads is not None and any(not ref.value.layout.replicated for ref in spec.refs):
-            return self.loads.place(spec), self.schedule
-        tasks, pattern = self._chosen(spec)
-        if self.nprocs == 1 and tasks.blocks == 1:
-            tasks = replicated(spec.labels)
-        return tasks, pattern
-
-    def _chosen(self, spec: Spec) -> tuple[Layout, str]:
-        real = [ref for ref in spec.refs if not ref.value.layout.replicated]
-        points = prod(spec.labels)
-        size = prod(spec.labels[label] for label in spec.out)
-        if not real:
-            if size <= layouts.REPLICATED_SIZE and points * spec.work <= max(
-                self.machine.L, 4 * layouts.REPLICATED_SIZE
-            ):
-                return replicated(spec.labels), "everywhere"
-            real_out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
-            options = [(self._of_out(spec, real_out), "dealt")]
-            if spec.classes:
-                options += self._grids(spec)
-            if size <= layouts.REPLICATED_SIZE:
-                options.append((replicated(spec.labels), "everywhere"))
-        else:
-            options = []
-            for ref in sorted(real, key=lambda ref: -prod(ref.value.shape) * ref.value.dtype.itemsize):
-                tasks = self.like(ref, spec.labels)
-                if tasks is not None and spec.over and tasks.table is not None:
-                    continue  # blocks placed one by one share no slots: how many values they stand for differs
-                if tasks is not None and all(tasks is not other for other, _ in options):
-                    options.append((tasks, self._named(spec, tasks)))
-            first = options[0][0] if options else None
-            if first is not None and all(self.fetch(ref, first).local for ref in spec.refs):
-                if not spec.classes:
-                    return options[0]
-            elif not spec.over and size <= layouts.REPLICATED_SIZE and _small_part(real, size):
-                return replicated(spec.labels), "to all"
-            if not spec.over or not options:
-                out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
-                options.append((self._of_out(spec, out), "dealt"))
-            if spec.classes:
-                options += self._grids(spec)
-        return min(options, key=lambda option: self.price(spec, option[0]))
-
-    def _named(self, spec: Spec, tasks: Layout) -> str:
-        if not spec.over:
-            return "cell-wise join" if len(spec.refs) > 1 else "in place"
-        if any(tasks.axes[label].deal > 1 for label in spec.over):
-            return "partial reduce"
-        return "group-by-join" if spec.classes else "in place"
-
-    def like(self, ref: Ref, labels: Shape) -> Layout | None:
-        """Tasks where a reference's blocks are."""
-        source = ref.value.layout
-        axes = [Axis(length) for length in labels]
-        for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
-            if label < 0 or axes[label].parts > 1:
-                continue
-            if start == 0 and step == 1 and axis.length == labels[label]:
-                axes[label] = axis
-            elif axis.parts > 1:
-                axes[label] = Axis(labels[label], axis.parts, axis.deal, axis.stride)
-        if source.table is not None:
-            if tuple(axes) != source.axes or ref.access != identity(len(labels)):
-                return None
-            return layout_of(tuple(axes), False, source.table)
-        return layout_of(tuple(axes))
-
-    def _of_out(self, spec: Spec, out: Layout) -> Layout:
-        """Tasks where the blocks of a result would be."""
-        axes = [Axis(length) for length in spec.labels]
-        for label, axis in zip(spec.out, out.axes, strict=True):
-            axes[label] = axis
-        return layout_of(tuple(axes))
-
-    def _grids(self, spec: Spec) -> list[tuple[Layout, str]]:
-        """Process grids of all p over the longest label of each class, the best few by estimate."""
-        longest = [max(group, key=lambda label: spec.labels[label], default=-1) for group in spec.classes]
-        found = []
-        for grid in _factorings(self.nprocs, len(longest)):
-            if any(
-                count > 1 and (label < 0 or spec.labels[label] < count)
-                for count, label in zip(grid, longest, strict=True)
-            ):
-                continue
-            axes = [Axis(length) for length in spec.labels]
-            for position, (label, count) in enumerate(zip(longest, grid, strict=True)):
-                if count > 1:
-                    axes[label] = Axis(spec.labels[label], count, count, prod(grid[position + 1 :]))
-            found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
-        found.sort(key=lambda each: each[0])
-
-        def pattern(grid: tuple[int, ...]) -> str:
-            only_summed = grid[-1] > 1 and max(grid[:-1], default=1) == 1
-            return "partial reduce" if only_summed else f"group-by-join {'x'.join(map(str, grid))}"
-
-        return [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
-
-    def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
-        """Words a process reads and merges, without looking where they are."""
-        words = 0.0
-        for ref in spec.refs:
-            words += prod(spec.labels[label] / axes[label].deal for label in ref.labels) * ref.value.dtype.itemsize / 8
-        split = prod(axes[label].deal for label in spec.over)
-        if split > 1:
-            words += prod(spec.labels[label] / axes[label].deal for label in spec.out) * spec.itemsize / 8
-        return words
-
-    def price(self, spec: Spec, tasks: Layout) -> float:
-        """Flop-times: the fullest process, what is moved, and what merging takes; without end for too much memory."""
-        machine = self.machine
-        if self.memory:
-            held = sum(
-                (
-                    fetch.regions_held() / self.panels
-                    for ref in spec.refs
-                    if not (fetch := self.fetch(ref, tasks)).direct
-                ),
-                np.zeros(self.nprocs),
-            )
-            if float(held.max(initial=0)) > self.memory:
-                return float("inf")
-        if spec.flops_on is not None:
-            total = spec.flops_on(tasks)
-        else:
-            total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
-        out = np.zeros(self.nprocs, np.int64)
-        into = np.zeros(self.nprocs, np.int64)
-        messages = 0
-        for ref in dict.fromkeys(spec.refs):
-            fetch = self.fetch(ref, tasks)
-            if not fetch.local:
-                sent, received = fetch.traffic
-                out, into = out + sent, into + received
-                messages += fetch.messages
-        h = max(out.max(initial=0), into.max(initial=0)) / 8
-        if h:
-            total += machine.price(h=h, supersteps=1, messages=messages)
-        split = prod(tasks.axes[label].deal for label in spec.over)
-        if split > 1:
-            size = prod(spec.labels[label] for label in spec.out)
-            words = size * spec.itemsize / 8
-            each = prod(spec.labels[label] / tasks.axes[label].deal for label in spec.out) * spec.itemsize / 8
-            if size <= layouts.REPLICATED_SIZE:
-                total += min(
-                    machine.price(h=(split - 1) * words, supersteps=1, messages=split),
-                    machine.price(h=2 * words, supersteps=2, messages=2 * split),
-                )
-            else:
-                total += machine.price(h=each, supersteps=1, messages=split)
-        return total
-
     # -------------------------------------------------------------------------- 3. combine
 
     def _combined(
@@ -629,8 +326,14 @@ class Planner:
         kept_shape = value.shape[:-1]
         counts = slots.counts(over)
         count = prod(slots.tasks.shape[label] for label in over)
-        if self.loads is not None:
-            return self._in_tree(value, how, counts, count, dtype, text)
+        if self.placer.loads is not None:
+            return self._in_tree(self.placer.loads, value, how, counts, count, dtype, text)
+        if counts.ndim > 1:  # they differ from block to block: merged blocks are cut as the partial ones
+            kept, owner = value.layout.axes[:-1], value.layout.owner
+            merged = self._merged(value, table_layout(kept, owner[..., 0]), how, counts, count, dtype, text)
+            if prod(kept_shape) > layouts.REPLICATED_SIZE:
+                return merged
+            return self.copied(Ref(merged, identity(len(kept_shape))), replicated(kept_shape), "to all", text)
         if prod(kept_shape) <= layouts.REPLICATED_SIZE:
             whole, spread = replicated(kept_shape), automatic(kept_shape, self.nprocs, False)
 
@@ -690,9 +393,10 @@ class Planner:
             done *= arity
         return value
 
-    def _in_tree(self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str) -> Value:
+    def _in_tree(
+        self, loads: Loads, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str
+    ) -> Value:
         """Neighbours merge until one is left, those of neighbouring processes first (NumS, section 3.4)."""
-        assert self.loads is not None
         last = False
         while not last:
             slots, last = value.shape[-1], value.shape[-1] <= 2
@@ -702,7 +406,7 @@ class Planner:
             ref = Ref(value, identity(label + 1))
             spec = Spec(value.shape, (ref,), labels[:-1], (label,), 1.0, value.dtype.itemsize)
             pairs = Axis(slots, len(cuts) - 1, cuts=cuts) if len(cuts) > 2 else Axis(slots)
-            tasks = self.loads.place_pairs(ref, (*value.layout.axes[:-1], pairs))
+            tasks = loads.place_pairs(ref, (*value.layout.axes[:-1], pairs))
             merged = np.add.reduceat(counts, cuts[:-1], axis=-1)
             kernel = Merge(how, counts, count, dtype if last else None, value.dtype)
             out_axes = value.layout.axes[:-1] + (() if last else (Axis(len(cuts) - 1, len(cuts) - 1),))
@@ -713,16 +417,11 @@ class Planner:
 
     def _merge_tasks(self, value: Value, target: Layout) -> Layout:
         extra = tuple(Axis(length) for length in value.shape[len(target.axes) :])
-        return layout_of(target.axes + extra, target.replicated)
+        return layout_of(target.axes + extra, target.replicated, target.table)
 
     def _merge_price(self, value: Value, target: Layout) -> float:
-        fetch = self.fetch(Ref(value, identity(len(value.shape))), self._merge_tasks(value, target))
-        return self.fetch_price(fetch)
-
-    def fetch_price(self, fetch: Fetch) -> float:
-        out, into = fetch.traffic
-        h = max(out.max(initial=0), into.max(initial=0)) / 8
-        return self.machine.price(h=float(h), supersteps=1, messages=fetch.messages) if h else 0.0
+        fetch = self.placer.fetch(Ref(value, identity(len(value.shape))), self._merge_tasks(value, target))
+        return self.placer.fetch_price(fetch)
 
     def _merged(
         self, value: Value, target: Layout, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str
@@ -743,13 +442,6 @@ class Planner:
 
     # --------------------------------------------------------------------------- 4. level
 
-    def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
-        key = (ref.value.number, ref.access, tasks)
-        found = self._fetches.get(key)
-        if found is None:
-            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs)
-        return found
-
     def stage(
         self, spec: Spec, tasks: Layout, kernel: Kernel, layout: Layout, dtype: DType, what: str, pattern: str,
         induced: Sequence[Layout] | None = None, after: int = -1,
@@ -767,7 +459,7 @@ class Planner:
         stage = Stage(len(self.stages), spec.labels, tasks, refs, kernel, value, what, pattern)
         stage.level = after + 1
         for k, ref in enumerate(refs):
-            fetch = self.fetch(ref, tasks if induced is None else induced[k])
+            fetch = self.placer.fetch(ref, tasks if induced is None else induced[k])
             stage.fetches.append(fetch)
             stage.level = max(stage.level, ref.value.level + (1 if fetch.moves else 0))
         value.level = stage.level
@@ -777,9 +469,9 @@ class Planner:
     def _spread(self, ref: Ref, tasks: Layout) -> Ref:
         """A reference that all tasks read whole: dealt out first where few have it all (McColl 1.6.1, two phases)."""
         used = ref.labels
-        if self.loads is not None or any(tasks.axes[label].parts > 1 for label in used):
+        if self.placer.loads is not None or any(tasks.axes[label].parts > 1 for label in used):
             return ref
-        once = self.fetch(ref, tasks)
+        once = self.placer.fetch(ref, tasks)
         if not once.moves:
             return ref
         shape = tuple(tasks.shape[label] for label in used)
@@ -792,7 +484,9 @@ class Planner:
             return ref
         access = tuple(Access(label) for label in used)
         probe = Fetch(Ref(Value(-1, "", shape, ref.value.dtype, target), access), tasks, self.nprocs)
-        if self.fetch_price(once) <= self.fetch_price(self.fetch(narrow, target)) + self.fetch_price(probe):
+        if self.placer.fetch_price(once) <= self.placer.fetch_price(
+            self.placer.fetch(narrow, target)
+        ) + self.placer.fetch_price(probe):
             return ref
         dealt_out = self.copied(narrow, target, _SPREAD, ref.value.name)
         return Ref(dealt_out, access)
@@ -817,12 +511,6 @@ class Planner:
         return [text_of(self.graph, i, whole) for i in self.graph.roots[: self.graph.asked]]
 
 
-def _small_part(refs: Sequence[Ref], size: int) -> bool:
-    """Whether a result is a row, a corner, ...: a small part of what references read in parts."""
-    partly = any(label < 0 or start != 0 or step != 1 for ref in refs for label, start, step in ref.access)
-    return partly and 4 * size <= max(prod(ref.value.shape) for ref in refs)
-
-
 _ARITIES = (2, 4, 8, 16, 32)
 
 
@@ -844,14 +532,3 @@ def _sides(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tu
     rows = tuple(label for label in out if sides and label in sides[0] and label not in both)
     columns = tuple(label for label in out if sides and label not in sides[0])
     return (both, rows, columns, over) if rows and columns else ()
-
-
-def _factorings(number: int, count: int) -> list[tuple[int, ...]]:
-    """All ways to write a number as an ordered product of so many factors."""
-    if count == 1:
-        return [(number,)]
-    found = []
-    for first in range(1, number + 1):
-        if number % first == 0:
-            found += [(first, *rest) for rest in _factorings(number // first, count - 1)]
-    return found

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.fusing import identity, through
 from bsp.arrays.planning.graph import (
     Access,
     Along,
@@ -25,7 +26,7 @@ from bsp.arrays.planning.graph import (
 )
 from bsp.arrays.planning.kernels import Fold, Room, Task, filling
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
-from bsp.arrays.planning.planner import Planner, identity, through
+from bsp.arrays.planning.planner import Planner
 from bsp.arrays.planning.programs import Program
 from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
@@ -49,10 +50,10 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
 def _read(planner: Planner, node: Node) -> Ref:
     """A reference to a node's value; views are looked through."""
     view = identity(len(node.kind.shape))
-    while isinstance(node.op, View) and planner.is_inline(node):
+    while isinstance(node.op, View) and planner.fusion.is_inline(node):
         view = through(view, node.op.access)
         (node,) = node.args
-    return Ref(planner.root(planner.position(node)), view)
+    return Ref(planner.root(planner.graph.positions[node]), view)
 
 
 # ------------------------------------------------------------------------------- assemble
@@ -130,7 +131,7 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
     if all(ref.value.layout.replicated for ref in refs):
         candidates = [replicated(shape) if prod(shape) <= layouts.REPLICATED_SIZE else automatic(shape, planner.nprocs)]
     elif shapes[0] == shape and base.table is None and not base.replicated:
-        like = planner.like(refs[0], shape)  # an assignment: the array stays where it is
+        like = planner.placer.like(refs[0], shape)  # an assignment: the array stays where it is
         candidates = [like if like is not None else automatic(shape, planner.nprocs, False)]
     else:
         for ref in sorted(refs, key=lambda ref: -prod(ref.value.shape)):
@@ -146,7 +147,8 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
     def price(tasks: Layout) -> float:
         fullest = float(tasks.held(planner.nprocs).max(initial=0))
         return fullest + sum(
-            planner.fetch_price(planner.fetch(ref, each)) for ref, each in zip(refs, induced(tasks), strict=True)
+            planner.placer.fetch_price(planner.placer.fetch(ref, each))
+            for ref, each in zip(refs, induced(tasks), strict=True)
         )
 
     tasks = min(candidates, key=price)
@@ -236,7 +238,7 @@ def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
     source_shape, shape = arg.kind.shape, node.kind.shape
     if ref.value.layout.replicated and prod(shape) <= layouts.REPLICATED_SIZE:
         return _relabelled(planner, ref, replicated(source_shape), replicated(shape), text)
-    like = planner.like(ref, source_shape)
+    like = planner.placer.like(ref, source_shape)
     here = like if like is not None and is_contiguous(like) else contiguous(source_shape, planner.nprocs)
     line = _relabelled(planner, ref, here, _ranges(here), text)
     there = _fitting(line.layout, shape)
@@ -325,12 +327,12 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
     else:
         options = []
         for ref in refs:
-            like = None if ref.value.layout.replicated else planner.like(ref, extents)
+            like = None if ref.value.layout.replicated else planner.placer.like(ref, extents)
             if like is not None and like.table is None:
                 options.append(layout_of(like.axes[:free] + rest))
         options.append(layout_of(automatic(outer, planner.nprocs, False).axes + rest))
         spec = Spec(extents, tuple(refs), tuple(range(free)), (), float(op.how.work), 8)
-        tasks = min(options, key=lambda option: planner.price(spec, option))
+        tasks = min(options, key=lambda option: planner.placer.price(spec, option))
     out_axes = tasks.axes[:free] + tuple(Axis(length) for length in op.out_core)
     layout = replicated(node.kind.shape) if tasks.replicated else layout_of(out_axes)
     spec = Spec(extents, tuple(refs), tuple(range(free)), (), float(op.how.work), node.kind.dtype.itemsize)
@@ -388,7 +390,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     ref = _read(planner, node.args[0])
     shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
     text = planner.text(i)
-    like = replicated(shape) if ref.value.layout.replicated else planner.like(ref, shape)
+    like = replicated(shape) if ref.value.layout.replicated else planner.placer.like(ref, shape)
     tasks = like if like is not None and like.table is None else automatic(shape, planner.nprocs)
     at = tasks.axes[axis] if not tasks.replicated else Axis(shape[axis])
     labels = tuple(range(len(shape)))

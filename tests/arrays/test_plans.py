@@ -12,6 +12,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import study
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.planning import placing
 from bsp.arrays.planning.graph import leaf
 from bsp.arrays.planning.layout import asked
 from bsp.arrays.planning.planner import Planner
@@ -306,3 +307,43 @@ def test_arrays_that_were_placed_one_by_one_are_used_by_patterns(schedule: str) 
 
     for p in (1, 2, 3, 5):
         bsp.run(main, nprocs=p)
+
+
+@pytest.mark.parametrize(("p", "grids"), [(2, (3, 4)), (3, (5, 6)), (4, (2, 7)), (4, (1, 1, 3))])
+def test_where_no_pattern_applies_blocks_are_placed_one_by_one(
+    p: int, grids: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = [dealt((1 << 20,), p, (grid,)) for grid in grids]
+    total = sum(x[1:], x[0])
+    plan = study.planned([total], p, "patterns")
+    assert [stage.pattern for stage in plan.stages] == ["block by block"]
+    monkeypatch.setattr(placing, "ONE_BY_ONE", 0)
+    other = study.planned([total], p, "patterns")
+    assert plan.seconds < other.seconds
+    assert plan.words <= other.words
+
+
+@pytest.mark.parametrize("p", [2, 3])
+def test_what_was_placed_one_by_one_is_used_like_anything_else(p: int) -> None:
+    n = 30_000
+    rng = np.random.default_rng(5)
+    a, b = rng.normal(size=(2, n, 3))
+
+    def main(proc: bsp.Process) -> None:
+        grids = ((3, 1), (4, 1)) if p == 2 else ((5, 1), (6, 1))
+        x = (ba.array(a, grid=grids[0]) + ba.array(b, grid=grids[1])).persist()
+        assert x.plan().values[0].layout.table is not None
+        c = a + b
+        np.testing.assert_array_equal(x.compute(), c)
+        for axis in (None, 0, 1):
+            for name in ("sum", "std", "max", "argmin"):
+                found = getattr(x, name)(axis=axis)
+                np.testing.assert_allclose(np.asarray(found), getattr(c, name)(axis=axis), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(np.asarray(x.T @ x), c.T @ c, rtol=1e-12)
+        np.testing.assert_array_equal(x[7::3, ::-1].compute(), c[7::3, ::-1])
+        np.testing.assert_array_equal(x[x > 0].compute(), c[c > 0])
+        np.testing.assert_array_equal(ba.sort(x, axis=0).compute(), np.sort(c, axis=0))
+        np.testing.assert_array_equal(ba.reshape(x, (n * 3,)).compute(), c.reshape(-1))
+        np.testing.assert_array_equal(ba.concat([x, x]).compute(), np.concatenate([c, c]))
+
+    bsp.run(main, nprocs=p)

@@ -1,0 +1,156 @@
+"""Fusion: which nodes are computed inside their users, and the program that does it.
+
+Views become the way their source is indexed.  A chain of elementwise operations becomes one program over the
+values at its ends; common subexpressions once (Khan and Fegaras, section 5: fused comprehensions).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bsp.arrays.planning.elementwise import Elementwise
+from bsp.arrays.planning.graph import (
+    PARAM,
+    Access,
+    Along,
+    Assemble,
+    Contract,
+    DType,
+    Graph,
+    Node,
+    Relayout,
+    Reshape,
+    Scan,
+    View,
+)
+from bsp.arrays.planning.programs import Instruction, Program
+from bsp.arrays.planning.stages import Ref, Value
+
+LONGEST = 64  # operations in a program: beyond, a stage of its own
+
+Accesses = tuple[Access, ...]
+
+
+def identity(ndim: int) -> Accesses:
+    """Each axis indexed by the label of its number."""
+    return tuple(Access(axis) for axis in range(ndim))
+
+
+def through(view: Accesses, access: Accesses) -> Accesses:
+    """How the source of a view is indexed when the view is indexed by `view`."""
+    found = []
+    for label, start, step in access:
+        if label < 0:
+            found.append(Access(-1, start, 0))
+            continue
+        outer = view[label]
+        found.append(Access(outer.label, start + step * outer.start, step * outer.step if outer.label >= 0 else 0))
+    return tuple(found)
+
+
+def aligned(view: Accesses, node: Node, arg: Node) -> Accesses:
+    """How an argument is indexed that broadcasts to a node indexed by `view`."""
+    shape = arg.kind.shape
+    first = len(view) - len(shape)
+    return tuple(
+        Access(-1, 0, 0) if shape[axis] == 1 and node.kind.shape[first + axis] != 1 else view[first + axis]
+        for axis in range(len(shape))
+    )
+
+
+class Operand(NamedTuple):
+    """A fused expression: a program over references."""
+
+    program: Program
+    refs: tuple[Ref, ...]
+    dtype: DType
+
+
+class Fusion:
+    """Of one graph.  `value_of` gives the value of a node that is not computed inside its users."""
+
+    def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
+        self.positions = graph.positions
+        self.made: dict[Node, Value] = {}  # of nodes that are none of the graph's
+        self._value_of = value_of
+        params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
+        self._params = {i: k for k, i in enumerate(params)}
+        self._inline = _decided(graph)
+
+    def is_inline(self, node: Node) -> bool:
+        """Whether a node is computed inside its users."""
+        return node not in self.made and self._inline[self.positions[node]]
+
+    def operand(self, node: Node, view: Accesses) -> Operand:
+        """The program and references of a node indexed by `view`."""
+        refs: dict[Ref, int] = {}
+        params: dict[int, int] = {}
+        code: dict[tuple[Any, ...], int] = {}
+        seen: dict[tuple[Any, Accesses], tuple[str, int]] = {}
+
+        def register(node: Node, view: Accesses, here: bool = False) -> tuple[str, int]:
+            """Where its value is found; `here`: computed in this program also if not inside others."""
+            key = self.positions.get(node, node), view  # equal nodes are one
+            found = seen.get(key)
+            if found is not None:
+                return found
+            here = here or self.is_inline(node)
+            if node in self.made:
+                found = ("ref", refs.setdefault(Ref(self.made[node], view), len(refs)))
+            elif node.op is PARAM:
+                found = ("param", params.setdefault(self._params[self.positions[node]], len(params)))
+            elif here and isinstance(node.op, View):
+                found = register(node.args[0], through(view, node.op.access))
+            elif here and isinstance(node.op, Elementwise):
+                args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
+                found = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
+            else:
+                found = ("ref", refs.setdefault(Ref(self._value_of(self.positions[node]), view), len(refs)))
+            seen[key] = found
+            return found
+
+        last = register(node, view, node not in self.made and isinstance(node.op, (Elementwise, View)))
+        base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
+        lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)
+        program = Program(len(refs), tuple(params), lines, base[last[0]] + last[1])
+        return Operand(program, tuple(refs), node.kind.dtype)
+
+
+def _decided(graph: Graph) -> list[bool]:
+    """By node, whether it is computed inside its users."""
+    nodes, positions = graph.nodes, graph.positions
+    count = len(nodes)
+    roots = set(graph.roots)
+    users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # (group, through a view)
+    length = [0] * count
+    inline = [False] * count
+    for i in range(count):  # arguments first: how long the program would get
+        op = nodes[i].op
+        if isinstance(op, (Elementwise, View)):
+            length[i] = 1 + sum(length[positions[arg]] for arg in nodes[i].args)
+            if length[i] > LONGEST:
+                length[i] = 0
+    for i in reversed(range(count)):
+        node = nodes[i]
+        op = node.op
+        if isinstance(op, View) and i not in roots and length[i]:
+            inline[i] = True
+            for arg in node.args:
+                users[positions[arg]] += [(group, True) for group, _ in users[i]]
+            continue
+        group: Any = i
+        if isinstance(op, Elementwise) and i not in roots and length[i] and users[i]:
+            groups = {each for each, _ in users[i]}
+            whole = not any(viewed for _, viewed in users[i]) or len(users[i]) == 1
+            if len(groups) == 1 and whole and None not in groups:
+                inline[i] = True
+                (group,) = groups
+        for k, arg in enumerate(node.args):
+            to = group
+            if isinstance(op, Contract):
+                to = (i, k)
+            elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
+                to = None  # such a stage reads values, it computes none on the way
+            users[positions[arg]].append((to, False))
+    return inline

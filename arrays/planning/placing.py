@@ -1,0 +1,242 @@
+"""Placement: where the tasks of a stage are computed.
+
+Candidates are the layouts that operands have (cell-wise join; partial reduce where the large operand lives), the
+automatic layout of the result and, for contractions, all ways to deal p to the labels (group-by-join on a grid of all
+p processes: one index split is McColl's 3-D method).  Where no pattern applies, because operands are cut or dealt
+differently, or placed one by one, load simulated hierarchical scheduling places block by block and is a candidate
+too.  The cheapest by the machine wins, the first of equals.
+
+Sources: Khan and Fegaras, section 6; Elibol (NumS), section 3.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.fusing import identity
+from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of, replicated
+from bsp.arrays.planning.lshs import Loads, refined
+from bsp.arrays.planning.stages import Fetch, Ref, Spec
+from bsp.cost.model import Machine
+
+ONE_BY_ONE = 1024  # block operations of a stage up to which patterns are compared with placing them one by one
+
+
+class Placer:
+    """For p processes on a machine."""
+
+    def __init__(self, nprocs: int, machine: Machine, schedule: str, panels: int, memory: float) -> None:
+        self.nprocs = nprocs
+        self.machine = machine
+        self.schedule = schedule
+        self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
+        self.memory = memory  # bytes a process may use; 0: no limit
+        self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
+        self._fetches: dict[Any, Fetch] = {}
+
+    def placed(self, spec: Spec) -> tuple[Layout, str]:
+        """The layout of a stage's tasks, and the name of the pattern."""
+        if self.loads is not None and any(not ref.value.layout.replicated for ref in spec.refs):
+            return self.loads.place(spec), self.schedule
+        tasks, pattern = self._chosen(spec)
+        if self.nprocs == 1 and tasks.blocks == 1:
+            tasks = replicated(spec.labels)
+        return tasks, pattern
+
+    def _chosen(self, spec: Spec) -> tuple[Layout, str]:
+        real = [ref for ref in spec.refs if not ref.value.layout.replicated]
+        points = prod(spec.labels)
+        size = prod(spec.labels[label] for label in spec.out)
+        if not real:
+            if size <= layouts.REPLICATED_SIZE and points * spec.work <= max(
+                self.machine.L, 4 * layouts.REPLICATED_SIZE
+            ):
+                return replicated(spec.labels), "everywhere"
+            real_out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
+            options = [(self._of_out(spec, real_out), "dealt")]
+            if spec.classes:
+                options += self._grids(spec)
+            if size <= layouts.REPLICATED_SIZE:
+                options.append((replicated(spec.labels), "everywhere"))
+        else:
+            options = []
+            for ref in sorted(real, key=lambda ref: -prod(ref.value.shape) * ref.value.dtype.itemsize):
+                tasks = self.like(ref, spec.labels)
+                if tasks is not None and all(tasks is not other for other, _ in options):
+                    options.append((tasks, self._named(spec, tasks)))
+            first = options[0][0] if options else None
+            if first is not None and self._local(spec, first):
+                if not spec.classes:
+                    return options[0]
+            elif not spec.over and size <= layouts.REPLICATED_SIZE and _small_part(real, size):
+                return replicated(spec.labels), "to all"
+            if not spec.over or not options:
+                out = automatic(tuple(spec.labels[label] for label in spec.out), self.nprocs, False)
+                options.append((self._of_out(spec, out), "dealt"))
+            if spec.classes:
+                options += self._grids(spec)
+            elif first is None or not self._local(spec, first):
+                options += self._one_by_one(spec)
+        return min(options, key=lambda option: self.price(spec, option[0]))
+
+    def _local(self, spec: Spec, tasks: Layout) -> bool:
+        """Whether nothing has to be brought to tasks."""
+        return all(self.fetch(ref, tasks).local for ref in spec.refs)
+
+    def _one_by_one(self, spec: Spec) -> list[tuple[Layout, str]]:
+        """Each block where it adds least to what processes hold and move; nothing for very many blocks."""
+        axes = refined(spec)
+        if prod(axis.parts for axis in axes) > ONE_BY_ONE:
+            return []
+        loads = Loads(self.nprocs, "lshs")
+        for value in dict.fromkeys(ref.value for ref in spec.refs):
+            loads.hold(value)
+        return [(loads.place(spec, axes), "block by block")]
+
+    def _named(self, spec: Spec, tasks: Layout) -> str:
+        if not spec.over:
+            return "cell-wise join" if len(spec.refs) > 1 else "in place"
+        if any(tasks.split(label) > 1 for label in spec.over):
+            return "partial reduce"
+        return "group-by-join" if spec.classes else "in place"
+
+    def like(self, ref: Ref, labels: Shape) -> Layout | None:
+        """Tasks where a reference's blocks are."""
+        source = ref.value.layout
+        axes = [Axis(length) for length in labels]
+        for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
+            if label < 0 or axes[label].parts > 1:
+                continue
+            if start == 0 and step == 1 and axis.length == labels[label]:
+                axes[label] = axis
+            elif axis.parts > 1:
+                axes[label] = Axis(labels[label], axis.parts, axis.deal, axis.stride)
+        if source.table is not None:
+            if tuple(axes) != source.axes or ref.access != identity(len(labels)):
+                return None
+            return layout_of(tuple(axes), False, source.table)
+        return layout_of(tuple(axes))
+
+    def _of_out(self, spec: Spec, out: Layout) -> Layout:
+        """Tasks where the blocks of a result would be."""
+        axes = [Axis(length) for length in spec.labels]
+        for label, axis in zip(spec.out, out.axes, strict=True):
+            axes[label] = axis
+        return layout_of(tuple(axes))
+
+    def _grids(self, spec: Spec) -> list[tuple[Layout, str]]:
+        """Process grids of all p over the longest label of each class, the best few by estimate."""
+        longest = [max(group, key=lambda label: spec.labels[label], default=-1) for group in spec.classes]
+        found = []
+        for grid in _factorings(self.nprocs, len(longest)):
+            if any(
+                count > 1 and (label < 0 or spec.labels[label] < count)
+                for count, label in zip(grid, longest, strict=True)
+            ):
+                continue
+            axes = [Axis(length) for length in spec.labels]
+            for position, (label, count) in enumerate(zip(longest, grid, strict=True)):
+                if count > 1:
+                    axes[label] = Axis(spec.labels[label], count, count, prod(grid[position + 1 :]))
+            found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
+        found.sort(key=lambda each: each[0])
+
+        def pattern(grid: tuple[int, ...]) -> str:
+            only_summed = grid[-1] > 1 and max(grid[:-1], default=1) == 1
+            return "partial reduce" if only_summed else f"group-by-join {'x'.join(map(str, grid))}"
+
+        return [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
+
+    def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
+        """Words a process reads and merges, without looking where they are."""
+        words = 0.0
+        for ref in spec.refs:
+            words += prod(spec.labels[label] / axes[label].deal for label in ref.labels) * ref.value.dtype.itemsize / 8
+        split = prod(axes[label].deal for label in spec.over)
+        if split > 1:
+            words += prod(spec.labels[label] / axes[label].deal for label in spec.out) * spec.itemsize / 8
+        return words
+
+    def price(self, spec: Spec, tasks: Layout) -> float:
+        """Flop-times: the fullest process, what is moved, and what merging takes; without end for too much memory."""
+        machine = self.machine
+        if self.memory:
+            held = sum(
+                (
+                    fetch.regions_held() / self.panels
+                    for ref in spec.refs
+                    if not (fetch := self.fetch(ref, tasks)).direct
+                ),
+                np.zeros(self.nprocs),
+            )
+            if float(held.max(initial=0)) > self.memory:
+                return float("inf")
+        if spec.flops_on is not None:
+            total = spec.flops_on(tasks)
+        else:
+            total = spec.work * float(tasks.held(self.nprocs).max(initial=0))
+        out = np.zeros(self.nprocs, np.int64)
+        into = np.zeros(self.nprocs, np.int64)
+        messages = 0
+        for ref in dict.fromkeys(spec.refs):
+            fetch = self.fetch(ref, tasks)
+            if not fetch.local:
+                sent, received = fetch.traffic
+                out, into = out + sent, into + received
+                messages += fetch.messages
+        h = max(out.max(initial=0), into.max(initial=0)) / 8
+        if h:
+            total += machine.price(h=h, supersteps=1, messages=messages)
+        split = prod(tasks.split(label) for label in spec.over)
+        if split > 1:
+            size = prod(spec.labels[label] for label in spec.out)
+            words = size * spec.itemsize / 8
+            each = prod(spec.labels[label] / tasks.split(label) for label in spec.out) * spec.itemsize / 8
+            if size <= layouts.REPLICATED_SIZE:
+                total += min(
+                    machine.price(h=(split - 1) * words, supersteps=1, messages=split),
+                    machine.price(h=2 * words, supersteps=2, messages=2 * split),
+                )
+            else:
+                total += machine.price(h=each, supersteps=1, messages=split)
+        return total
+
+    def fetch_price(self, fetch: Fetch) -> float:
+        """Flop-times to bring what a fetch moves."""
+        out, into = fetch.traffic
+        h = max(out.max(initial=0), into.max(initial=0)) / 8
+        return self.machine.price(h=float(h), supersteps=1, messages=fetch.messages) if h else 0.0
+
+    def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
+        """What tasks read of a reference, and from where."""
+        key = (ref.value.number, ref.access, tasks)
+        found = self._fetches.get(key)
+        if found is None:
+            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs)
+        return found
+
+    def forget(self, values: int) -> None:
+        """Fetches of the values from this number on, which are no more."""
+        self._fetches = {key: fetch for key, fetch in self._fetches.items() if key[0] < values}
+
+
+def _small_part(refs: Sequence[Ref], size: int) -> bool:
+    """Whether a result is a row, a corner, ...: a small part of what references read in parts."""
+    partly = any(label < 0 or start != 0 or step != 1 for ref in refs for label, start, step in ref.access)
+    return partly and 4 * size <= max(prod(ref.value.shape) for ref in refs)
+
+
+def _factorings(number: int, count: int) -> list[tuple[int, ...]]:
+    """All ways to write a number as an ordered product of so many factors."""
+    if count == 1:
+        return [(number,)]
+    found = []
+    for first in range(1, number + 1):
+        if number % first == 0:
+            found += [(first, *rest) for rest in _factorings(number // first, count - 1)]
+    return found
