@@ -407,7 +407,8 @@ def other(rng: random.Random, one: int) -> int:
 
 
 def _kill_both_kinds(rng: random.Random) -> str:
-    return f"kill:element={element(rng)},superstep={place(rng)}; kill:worker={element(rng)},superstep={place(rng)}"
+    one = element(rng)
+    return f"kill:element={one},superstep={place(rng)}; kill:worker={other(rng, one)},superstep={place(rng)}"
 
 
 def _kill_in_sends(job: Job, rng: random.Random) -> None:
@@ -489,7 +490,7 @@ def _stops(rng: random.Random) -> str:
 
 def _short_stops(rng: random.Random) -> str:
     """Half of T * MinTime (floor 50 ms)."""
-    k = place(rng)
+    k = place(rng, last=24)
     return (
         f"stop:element={element(rng)},superstep={k},seconds=0.125;"
         f"stop:worker={element(rng)},superstep={k + 15},seconds=0.125"
