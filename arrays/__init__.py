@@ -17,10 +17,11 @@ import numpy as _np
 
 from bsp.arrays import fft, linalg, random
 from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their methods
-from bsp.arrays.array import Array, compute, explain, persist
+from bsp.arrays.array import Array, compute, persist
 from bsp.arrays.comprehensions.compiler import comprehension
 from bsp.arrays.errors import ArrayError, ComprehensionError, GatherRefused, LayoutError, PlanTooLarge
 from bsp.arrays.files.formats import FUNCTIONS as _FILES
+from bsp.arrays.forecast import explain, forecast
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
 from bsp.arrays.world import options
 from bsp.source import also_ours as _also_ours
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 __array_api_version__ = "2024.12"
 __all__ = [
     *_FUNCTIONS, *_FILES, "Array", "ArrayError", "ComprehensionError", "GatherRefused", "LayoutError", "PlanTooLarge",
-    "comprehension", "compute", "e", "explain", "fft", "inf", "linalg", "nan", "newaxis", "options", "persist", "pi",
-    "random",
+    "comprehension", "compute", "e", "explain", "fft", "forecast", "inf", "linalg", "nan", "newaxis", "options",
+    "persist", "pi", "random",
 ]  # fmt: skip
 
 

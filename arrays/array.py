@@ -110,12 +110,17 @@ class Array:
         return world().planned([self._node], False)[0]
 
     def explain(self) -> str:
-        """The plan, superstep by superstep, as text."""
-        return self.plan().explain()
+        """The plan, superstep by superstep, as text; of what a procedure has made, what that was expected to cost."""
+        from bsp.arrays.forecast import explain  # it needs what is here
+
+        return explain(self)
 
     def cost(self) -> Cost:
-        """The plan's price: W, H, S, peak bytes, seconds."""
-        return self.plan().cost()
+        """The price of what `explain` shows: W, H, S, peak bytes, seconds."""
+        from bsp.arrays.forecast import origin_of
+
+        origin = origin_of(self)
+        return self.plan().cost() if origin is None else origin.forecast().cost()
 
     # ------------------------------------------------------------------ what needs the values
 
@@ -368,11 +373,6 @@ def persist(*arrays: Array) -> tuple[Array, ...]:
     """Several arrays computed by one plan, and left where their blocks are."""
     world().evaluate([array._node for array in arrays], False)
     return arrays
-
-
-def explain(*arrays: Array) -> str:
-    """The plan of several arrays together, as text."""
-    return world().planned([array._node for array in arrays], False)[0].explain()
 
 
 def _own_view(found: Any) -> Any:

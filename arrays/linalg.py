@@ -30,6 +30,7 @@ from numpy.linalg import LinAlgError
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build, manipulation, panels, reductions, tall, ufuncs
 from bsp.arrays.functions.contraction import matmul, tensordot, vecdot
 from bsp.arrays.functions.creation import asarray, eye
@@ -262,6 +263,7 @@ def _eigh_of(lower: Any) -> Callable[[Any], tuple[Any, Any]]:
 # ------------------------------------------------------------------------------------ QR
 
 
+@procedure
 def qr(x: Any, /, mode: str = "reduced") -> Any:
     """A = Q·R, Q with orthonormal columns, R upper triangular with a diagonal >= 0 (NumPy leaves its sign open).
 
@@ -304,6 +306,7 @@ def _qr_dealt(a: Array, want_q: bool) -> tuple[Any, Array]:
 # ----------------------------------------------------------------------------------- SVD
 
 
+@procedure
 def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """A = U·diag(S)·Vh, singular values descending; without compute_uv these alone.
 
@@ -334,6 +337,7 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
     return SVDResult(tall.to_array(tall.times(q, u), a.dtype), _given(s), _given(vh))
 
 
+@procedure
 def svdvals(x: Any, /) -> Array:
     """Singular values, descending: (..., min(m, n)).  Cost: as `svd` without vectors."""
     a = _matrix(x, "svdvals")
@@ -352,6 +356,7 @@ def _small_factor(a: Array, name: str) -> Any:
     return _brought(a, name, "singular values of a tall or wide matrix are distributed")
 
 
+@procedure
 def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
     """How many singular values exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given)."""
     array = asarray(x)
@@ -375,6 +380,7 @@ def _number(value: Any) -> Any:
     return value if np.ndim(value) == 0 and not isinstance(value, Array) else expand_dims(asarray(value), axis=-1)
 
 
+@procedure
 def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
     """The pseudo-inverse; singular values up to `rtol` times the largest count as 0 (max(m, n)·eps unless given).
 
@@ -407,6 +413,7 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
     return _adjoint(tall.to_array(tall.times(q, np.conj(function(r)).T), a.dtype))
 
 
+@procedure
 def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, int, Array]:
     """NumPy's least squares: the x of least norm among those that make ‖b - a·x‖ least; residuals, rank, s.
 
@@ -491,6 +498,7 @@ def _lstsq_wide(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
 # ------------------------------------------------------------------------- square matrices
 
 
+@procedure
 def cholesky(x: Any, /, *, upper: bool = False) -> Array:
     """L of A = L·Lᴴ, lower triangular with a positive diagonal; upper: Lᴴ.  Only A's lower triangle is read.
 
@@ -509,6 +517,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
     return _adjoint(found) if upper else found
 
 
+@procedure
 def solve(x1: Any, x2: Any, /) -> Array:
     """x of x1·x = x2: x1 (..., n, n), x2 (n,) or (..., n, k); leading axes broadcast.
 
@@ -552,6 +561,7 @@ def _solve_columns(a: Array, b: Array) -> Array:
     return wrap(leaf(b.shape, b.dtype, layout, {at: np.linalg.solve(values, each) for at, each in right.items()}))
 
 
+@procedure
 def inv(x: Any, /) -> Array:
     """The inverse.  Cost: as `solve` for the identity: 8n³/3p flops.  Raises LinAlgError if a matrix is singular."""
     a = _matrix(x, "inv", square=True)
@@ -562,6 +572,7 @@ def inv(x: Any, /) -> Array:
     return panels.solve(a, None, a.dtype)
 
 
+@procedure
 def slogdet(x: Any, /) -> SlogdetResult:
     """The determinant's sign (of modulus 1, or 0) and the logarithm of its modulus.  Cost: LU, see `solve`."""
     a = _matrix(x, "slogdet", square=True)
@@ -572,6 +583,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
     return SlogdetResult(*[_given(each) for each in panels.determinant(a, a.dtype)])
 
 
+@procedure
 def det(x: Any, /) -> Array:
     """The determinant.  Cost: LU, see `solve`."""
     a = _matrix(x, "det", square=True)
@@ -583,6 +595,7 @@ def det(x: Any, /) -> Array:
     return _given(sign * np.exp(log).astype(a.dtype))
 
 
+@procedure
 def eigh(x: Any, /, UPLO: Any = "L") -> EighResult:
     """Eigenvalues, ascending, and eigenvectors of Hermitian matrices; only the triangle UPLO is read.
 
@@ -595,6 +608,7 @@ def eigh(x: Any, /, UPLO: Any = "L") -> EighResult:
     return EighResult(*[_given(each) for each in _eigh_of(UPLO)(values)])
 
 
+@procedure
 def eigvalsh(x: Any, /, UPLO: Any = "L") -> Array:
     """Eigenvalues of Hermitian matrices, ascending.  Cost: as `eigh`, 4n³/3 flops."""
     a = _matrix(x, "eigvalsh", square=True)
@@ -696,6 +710,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return expand_dims(found, axis=(first, second)) if keepdims else found
 
 
+@procedure
 def cond(x: Any, /, p: Any = None) -> Array:
     """The condition number: of singular values (p None, 2, -2), else norm(x, p)·norm(inv(x), p); inf if singular."""
     a = _matrix(x, "cond")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import bsp
+from bsp.abstract.work import counter
 from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.planning import memory
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, Graph, Node, capture
@@ -40,12 +41,27 @@ class World:
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
         self.schedule = "patterns"
+        self.in_procedure = False  # whether a procedure runs: those it is made of were forecast with it
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
     def alone(self) -> bool:
         """Whether no other process shares this one's element."""
         return len(self.task.element.tasks) == 1
+
+    def passes(self, count: int, dtype: DType) -> None:
+        """Memory that a kernel takes and gives back: counted in a run without values, nothing otherwise."""
+        if self.abstract:
+            self.empty((count,), dtype)
+
+    @property
+    def busiest(self) -> int:
+        """Who gets all that travels, where values could make it so; of another if that is this process."""
+        return 0 if self.pid or self.nprocs == 1 else 1
+
+    def at_most(self) -> None:
+        """What follows in this run without values is the largest that values could make it."""
+        counter.upper_bound = True
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """Memory for a block."""

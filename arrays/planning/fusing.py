@@ -68,12 +68,11 @@ class Operand(NamedTuple):
 
 
 class Fusion:
-    """Of one graph.  `value_of` gives the value of a node that is not computed inside its users."""
+    """Of one graph."""
 
-    def __init__(self, graph: Graph, value_of: Callable[[int], Value]) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.positions = graph.positions
         self.made: dict[Node, Value] = {}  # of nodes that are none of the graph's
-        self._value_of = value_of
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
         self._params = {i: k for k, i in enumerate(params)}
         self._inline = _decided(graph)
@@ -82,39 +81,57 @@ class Fusion:
         """Whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
 
-    def operand(self, node: Node, view: Accesses) -> Operand:
-        """The program and references of a node indexed by `view`."""
-        refs: dict[Ref, int] = {}
-        params: dict[int, int] = {}
-        code: dict[tuple[Any, ...], int] = {}
-        seen: dict[tuple[Any, Accesses], tuple[str, int]] = {}
+    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> Operand:
+        """The program and references of a node indexed by `view`.
 
-        def register(node: Node, view: Accesses, here: bool = False) -> tuple[str, int]:
-            """Where its value is found; `here`: computed in this program also if not inside others."""
-            key = self.positions.get(node, node), view  # equal nodes are one
-            found = seen.get(key)
-            if found is not None:
-                return found
-            here = here or self.is_inline(node)
-            if node in self.made:
-                found = ("ref", refs.setdefault(Ref(self.made[node], view), len(refs)))
-            elif node.op is PARAM:
-                found = ("param", params.setdefault(self._params[self.positions[node]], len(params)))
-            elif here and isinstance(node.op, View):
-                found = register(node.args[0], through(view, node.op.access))
-            elif here and isinstance(node.op, Elementwise):
-                args = tuple(register(arg, aligned(view, node, arg)) for arg in node.args)
-                found = ("code", code.setdefault((node.op, args, node.kind.dtype), len(code)))
-            else:
-                found = ("ref", refs.setdefault(Ref(self._value_of(self.positions[node]), view), len(refs)))
-            seen[key] = found
-            return found
-
-        last = register(node, view, node not in self.made and isinstance(node.op, (Elementwise, View)))
+        value_of : gives the value of a node that is not computed inside its users.
+        """
+        reading = _Reading(self, value_of)
+        last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, View)))
+        refs, params, code = reading.refs, reading.params, reading.code
         base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
         lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)
         program = Program(len(refs), tuple(params), lines, base[last[0]] + last[1])
         return Operand(program, tuple(refs), node.kind.dtype)
+
+    def param(self, node: Node) -> int:
+        """The number of a parameter."""
+        return self._params[self.positions[node]]
+
+
+class _Reading:
+    """One operand as it grows: what it reads, and its lines, each once."""
+
+    def __init__(self, fusion: Fusion, value_of: Callable[[int], Value]) -> None:
+        self.refs: dict[Ref, int] = {}
+        self.params: dict[int, int] = {}
+        self.code: dict[tuple[Any, ...], int] = {}
+        self._seen: dict[tuple[Any, Accesses], tuple[str, int]] = {}
+        self._fusion = fusion
+        self._value_of = value_of
+
+    def place(self, node: Node, view: Accesses, here: bool = False) -> tuple[str, int]:
+        """Where its value is found; `here`: computed in this program also if not inside others."""
+        fusion = self._fusion
+        key = fusion.positions.get(node, node), view  # equal nodes are one
+        found = self._seen.get(key)
+        if found is not None:
+            return found
+        here = here or fusion.is_inline(node)
+        if node in fusion.made:
+            found = ("ref", self.refs.setdefault(Ref(fusion.made[node], view), len(self.refs)))
+        elif node.op is PARAM:
+            found = ("param", self.params.setdefault(fusion.param(node), len(self.params)))
+        elif here and isinstance(node.op, View):
+            found = self.place(node.args[0], through(view, node.op.access))
+        elif here and isinstance(node.op, Elementwise):
+            args = tuple(self.place(arg, aligned(view, node, arg)) for arg in node.args)
+            found = ("code", self.code.setdefault((node.op, args, node.kind.dtype), len(self.code)))
+        else:
+            value = self._value_of(fusion.positions[node])
+            found = ("ref", self.refs.setdefault(Ref(value, view), len(self.refs)))
+        self._seen[key] = found
+        return found
 
 
 def _decided(graph: Graph) -> list[bool]:

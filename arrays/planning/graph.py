@@ -202,13 +202,14 @@ def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
 class Node:
     """One operation in an expression.  Never changed, but for becoming a leaf when it has been computed."""
 
-    __slots__ = ("args", "computed", "kind", "layout", "op", "value")
+    __slots__ = ("args", "computed", "kind", "layout", "op", "origin", "value")
 
     op: Operation
     args: tuple[Node, ...]
     kind: Kind
     value: Any  # of a leaf its Blocks, of a parameter the number
     layout: Layout | None  # of a leaf
+    origin: Any  # of a leaf that a procedure has made: how
     computed: bool  # whether it has been computed before on the way to something else
 
     def __init__(self, op: Operation, args: tuple[Node, ...], kind: Kind) -> None:
@@ -220,7 +221,7 @@ class Node:
     def become(self, layout: Layout, blocks: Blocks) -> None:
         """Its data are there."""
         self.op, self.args = LEAF, ()
-        self.layout, self.value = layout, blocks
+        self.layout, self.value, self.origin = layout, blocks, None
 
     def __reduce__(self) -> Any:
         if self.op is LEAF:
@@ -233,7 +234,7 @@ class Node:
 def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Blocks) -> Node:
     """A node with data."""
     node = Node(LEAF, (), kind_of(shape, dtype))
-    node.layout, node.value = layout, blocks
+    node.layout, node.value, node.origin = layout, blocks, None
     return node
 
 

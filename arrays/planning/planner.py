@@ -63,7 +63,7 @@ class Planner:
         self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
         self.stages: list[Stage] = []
         self.values: list[Value] = []
-        self.fusion = Fusion(graph, self.root)
+        self.fusion = Fusion(graph)
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._stored: dict[int, Value] = {}
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
@@ -136,7 +136,7 @@ class Planner:
 
     def _map(self, i: int, node: Node) -> Value:
         shape, dtype = node.kind.shape, node.kind.dtype
-        operand = self.fusion.operand(node, identity(len(shape)))
+        operand = self.fusion.operand(node, identity(len(shape)), self.root)
         labels = tuple(range(len(shape)))
         work = max(1.0, self._elementwise * len(operand.program.code))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
@@ -164,7 +164,7 @@ class Planner:
 
     def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str) -> Value:
         extents = arg.kind.shape
-        operand = self.fusion.operand(arg, identity(len(extents)))
+        operand = self.fusion.operand(arg, identity(len(extents)), self.root)
         labels = tuple(range(len(extents)))
         out = tuple(label for label in labels if label not in over)
         work = self._elementwise * (len(operand.program.code) + 1)
@@ -214,7 +214,7 @@ class Planner:
         """A contraction as one group-by-join."""
         extents = self._extents(node, op)
         operands = [
-            self.fusion.operand(arg, tuple(Access(label) for label in labels))
+            self.fusion.operand(arg, tuple(Access(label) for label in labels), self.root)
             for labels, arg in zip(op.labels, args, strict=True)
         ]
         refs = tuple(ref for operand in operands for ref in operand.refs)

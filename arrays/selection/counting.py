@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
-from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector
+from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.world import World, world
 
 
@@ -46,6 +47,7 @@ def _added(here: World, counts: Any) -> Array:
     return made_of((size,), counts.dtype, layout, blocks)
 
 
+@procedure
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs, or the weights of those where it does.
 
@@ -68,14 +70,16 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     own = one_vector(here, mine(node), array.dtype)
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype).astype(np.float64)
     if here.abstract:
+        here.at_most()
         length = max(int(minlength), 1)
-        here.private.allgather((0, 0))
+        told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
         counts = np.add(here.empty((length,), np.dtype(np.int64 if other is None else float)), 0)
         return _added(here, counts)
-    told = here.private.allgather((int(own.min()), int(own.max())) if own.size else (0, -1))
-    if min(low for low, _ in told) < 0:
+    ends = [own.min(), own.max()] if own.size else [0, -1]
+    extremes = np.array(told(here, "extremes", np.array(ends, np.int64)))
+    if extremes[:, 0].min() < 0:
         raise ValueError("'list' argument must have no negative elements")
-    length = max(int(minlength), 1 + max(high for _, high in told))
+    length = max(int(minlength), 1 + int(extremes[:, 1].max()))
     counts = (
         np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
     )
@@ -88,14 +92,11 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
         if range is None:
             if own.dtype.kind == "b":
                 own = own.astype(np.uint8)
-            told = here.private.allgather((own.min(), own.max()) if own.size else None)
-            found = [each for each in told if each is not None]
-            ends = []
-            if found:
-                ends = [np.minimum.reduce([low for low, _ in found]), np.maximum.reduce([high for _, high in found])]
-            sample = np.array(ends, own.dtype)
+            each = np.array([own.min(), own.max()] if own.size else [], own.dtype)
+            found = np.concatenate(told(here, "extremes", each))
+            sample = np.array([found.min(), found.max()] if found.size else [], own.dtype)
             edges = np.histogram_bin_edges(sample, bins)
-            return edges, (bins, (sample[0], sample[1]) if found else (0, 1))
+            return edges, (bins, (sample[0], sample[1]) if found.size else (0, 1))
         return np.histogram_bin_edges(own[:0], bins, range), (bins, range)
     if isinstance(bins, str):
         raise TypeError(f"histogram: bins={bins!r}; say how many, or their edges")
@@ -103,6 +104,7 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
     return edges, (edges, None)
 
 
+@procedure
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
 ) -> tuple[Array, Array]:
@@ -122,8 +124,9 @@ def histogram(
     if here.abstract:
         length = int(given) if np.ndim(given) == 0 else len(given) - 1
         if np.ndim(given) == 0 and range is None:
-            here.private.allgather((0, 0))
+            told(here, "extremes", here.empty((2,), own.dtype))
         np.searchsorted(np.zeros(length + 1), own)
+        here.passes(6 * min(own.size, 1 << 16), np.dtype(np.int64))  # np.histogram's, a piece at a time
         counts = here.empty((length,), np.dtype(np.int64 if other is None else other.kind.dtype))
         found = _added(here, counts)
         ends = wrap(build.from_whole(here.empty((length + 1,), np.dtype(float))))

@@ -431,18 +431,15 @@ def _grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _at_abstract(here: World, node: Node, what: Lookup, asked: Dealt, target: Layout) -> Array:
-    """What it would move at most: every element asked for lies elsewhere, evenly spread."""
+    """What it would move at most: every element asked for is on one process."""
+    here.at_most()
     out, replies, blocks = [], [], {}
     rest = prod(what.rest)
-    others = [pid for pid in range(here.nprocs) if pid != here.pid] or [here.pid]
     for at, chosen in asked.blocks:
-        size = prod(chosen[0].shape)
-        for k, pid in enumerate(others):
-            share = size * (k + 1) // len(others) - size * k // len(others)
-            out.append((pid, here.empty((share,), np.dtype(np.int64))))
+        out.append((here.busiest, here.empty((1 + prod(chosen[0].shape),), np.dtype(np.int64))))
         blocks[(*at, *[0] * len(what.rest))] = here.empty((*chosen[0].shape, *what.rest), node.kind.dtype)
     for pid, request in here.exchange("requests for elements at positions", out):
-        replies.append((pid, here.empty((request.shape[0] * rest,), node.kind.dtype)))
+        replies.append((pid, here.empty(((request.shape[0] - 1) * rest,), node.kind.dtype)))
     here.exchange("elements at positions", replies)
     return made_of(what.outer + what.rest, node.kind.dtype, target, blocks)
 
@@ -556,8 +553,9 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node) -> N
     out: list[tuple[int, Any]] = []
     if here.abstract:
         for _, chosen in asked.blocks:
-            dest = (here.pid + 1) % here.nprocs
-            out += [(dest, chosen[0])] + ([] if values is None else [(dest, values)])
+            here.at_most()
+            out.append((here.busiest, here.empty((1 + prod(chosen[0].shape),), np.dtype(np.int64))))
+            out += [] if values is None else [(here.busiest, values)]
     elif asked.bad is not None:
         out = _alarm(here, asked.bad)
     else:

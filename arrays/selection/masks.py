@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.indexing import assignable
@@ -95,7 +96,10 @@ def _with_mask(node: Node, mask: Node) -> Located:
 
 def _count(mask: Any) -> int:
     """How many hold; in an abstract run the most there can be."""
-    return int(np.count_nonzero(mask)) if isinstance(mask, np.ndarray) else int(mask.size)
+    if not isinstance(mask, np.ndarray):
+        world().at_most()
+        return int(mask.size)
+    return int(np.count_nonzero(mask))
 
 
 def _picked(block: Any, mask: Any) -> Any:
@@ -295,6 +299,7 @@ def positions(x: Any) -> Array:
     return _collected(found, len(shape), np.dtype(np.int64), payload, shape)
 
 
+@procedure
 def nonzero(x: Any, /) -> tuple[Array, ...]:
     """For each axis the positions of the elements that are not zero, in C order.
 
@@ -313,11 +318,13 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     return tuple(made_of(flat.kind.shape, flat.kind.dtype, layout, column) for column in columns)
 
 
+@procedure
 def flatnonzero(x: Any) -> Array:
     """Positions in C order of the elements that are not zero."""
     return positions(x)
 
 
+@procedure
 def argwhere(x: Any) -> Array:
     """One row for each element that is not zero: its position along each axis."""
     array = asarray(x)
@@ -337,6 +344,7 @@ def argwhere(x: Any) -> Array:
     return made_of(shape, flat.kind.dtype, target, blocks)
 
 
+@procedure
 def extract(condition: Any, x: Any) -> Array:
     """The elements of x, in C order, where the condition holds."""
     mask = mask_node(condition)
@@ -353,6 +361,7 @@ def flattened_array(array: Array) -> Array:
     return wrap(flattened(build.strong(array._node)))
 
 
+@procedure
 def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -> Array:
     """The slices of an axis where the condition holds; None: of all elements in C order."""
     mask = mask_node(condition)

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
 from bsp.arrays.selection.orderstats import CHUNK, PASSES, Sorted, Unsorted, abstract_statistics, order_statistics
-from bsp.arrays.selection.procedures import computed, in_line, known, made_of, mine, one_vector, told
+from bsp.arrays.selection.procedures import computed, in_line, known, made_of, mine, one_vector
 from bsp.arrays.selection.sorting import INT64, argsort, sorting_positions
 from bsp.arrays.world import world
 
@@ -171,7 +172,7 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
 
 
 def _nan_count(x: np.ndarray) -> int:
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fc":
         return 0
     mask = np.empty(CHUNK, bool)
     found = 0
@@ -189,7 +190,9 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
     whole = known(node)
     if here.abstract:
         values = one_vector(here, mine(node), node.kind.dtype)
-        abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)))
+        if whole is None:
+            ranks_apart = max(1, prod(shape))
+            abstract_statistics(here, values, max(node.kind.size, 1), ranks_apart, 1)
         return build.from_whole(here.empty(shape, kind), replicated(shape))
     rule = Rule(q, weak, method)
     skipping = what.startswith("nan")
@@ -262,7 +265,7 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
         "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
         "    as many candidates for each quantile (Floyd and Rivest 1975).  Over some axes: whole lines come together."
     )
-    return function
+    return procedure(function)
 
 
 quantile = _quantile("quantile", False, "quantile")
@@ -271,11 +274,13 @@ nanquantile = _quantile("nanquantile", False, "nanquantile")
 nanpercentile = _quantile("nanquantile", True, "nanpercentile")
 
 
+@procedure
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
     """The middle element, or the mean of the two middle ones.  Cost: as `quantile`."""
     return _reduced(a, axis, keepdims, out, "median", 0.5, True, "linear")
 
 
+@procedure
 def nanmedian(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
@@ -322,6 +327,7 @@ def _best(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
     return np.sort(np.concatenate([chosen, tied[: k - chosen.size]]))
 
 
+@procedure
 def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
     """The k largest elements along an axis, greatest first, or the smallest; and their positions.
 
@@ -355,8 +361,9 @@ def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Ar
     if here.abstract:
         if whole is None:
             size = min(k, in_line(node)[1].shape[0])
-            told(here, "the first of each", here.empty((size,), dtype))
-            told(here, "positions of the first of each", here.empty((size,), INT64))
+            kinds = (dtype, INT64)
+            out = [(dest, here.empty((size,), kind)) for dest in range(here.nprocs) for kind in kinds]
+            here.exchange("the first of each", out)
         return (
             wrap(build.from_whole(here.empty((k,), dtype), replicated((k,)))),
             wrap(build.from_whole(here.empty((k,), INT64), replicated((k,)))),

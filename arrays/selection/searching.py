@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.planning.graph import Node
@@ -23,6 +24,7 @@ from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
 
 
+@procedure
 def searchsorted(x1: Any, x2: Any, /, side: Any = "left", sorter: Any = None) -> Array:
     """For each element of x2, where it would go into the sorted vector x1.
 
@@ -92,13 +94,14 @@ def _routed(here: World, a: Node, b: Node, side: Any) -> Array:
 
 
 def _abstract(here: World, b: Node, blocks: list[Any]) -> Array:
-    """All values to another process, all positions back."""
-    dest = (here.pid + 1) % here.nprocs
-    arrived = here.exchange("values to pieces", [(dest, values) for _, values in blocks])
+    """All values to one process, all positions back."""
+    here.at_most()
+    arrived = here.exchange("values to pieces", [(here.busiest, values) for _, values in blocks])
     here.exchange("positions", [(pid, here.empty(values.shape, INT64)) for pid, values in arrived])
     return made_of(b.kind.shape, INT64, layout_at(b), {at: here.empty(values.shape, INT64) for at, values in blocks})
 
 
+@procedure
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """The bin of each element: searchsorted in rising bins, or from the end of falling ones.  `bins` is small."""
     edges = bins.compute() if isinstance(bins, Array) else np.asarray(bins)

@@ -7,7 +7,7 @@ where they hold, slices run forwards and are turned round at the end.  A single 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.indexing import basic, scalar_of
@@ -42,7 +43,10 @@ from bsp.payload import is_abstract
 
 
 class Item(NamedTuple):
-    """One part of an index: "new", "slice", "int", "mask", "flag" (a mask of no dimensions) or "positions"."""
+    """One part of an index: "new", "slice", "int", "mask", "flag" (a mask of no dimensions) or "positions".
+
+    A "gap" is an Ellipsis of no axes: it is none of the result's, but parts what is on its two sides.
+    """
 
     kind: str
     value: Any
@@ -81,8 +85,18 @@ def _items(shape: Shape, parts: tuple[Any, ...]) -> list[Item]:
         found.append(Ellipsis)
     items: list[Item] = []
     for each in found:
-        items += [Item("slice", slice(None), 1)] * (len(shape) - used) if each is Ellipsis else [each]
+        if each is not Ellipsis:
+            items.append(each)
+        elif len(shape) > used:
+            items += [Item("slice", slice(None), 1)] * (len(shape) - used)
+        else:
+            items.append(Item("gap", None, 0))
     return items
+
+
+def _axes_kept(items: Sequence[Item]) -> int:
+    """Of the result, by a basic index of these."""
+    return sum(item.kind not in ("int", "gap") for item in items)
 
 
 _ADVANCED = ("int", "mask", "flag", "positions")
@@ -100,6 +114,10 @@ def _only_mask(items: list[Item]) -> int | None:
     """The place of the mask if there is one and no positions besides."""
     found = [k for k, item in enumerate(items) if item.kind in ("mask", "flag", "positions")]
     return found[0] if len(found) == 1 and items[found[0]].kind == "mask" else None
+
+
+def _all_whole(items: Sequence[Item]) -> bool:
+    return all(item.kind == "gap" or (item.kind == "slice" and item.value == slice(None)) for item in items)
 
 
 class _Masked(NamedTuple):
@@ -121,10 +139,8 @@ def _masked(shape: Shape, items: list[Item], k: int) -> _Masked:
             f"but size of corresponding boolean axis is {mask.kind.shape[bad]}"
         )
     whole = [slice(None)] * items[k].axes
-    key = (*[item.value for item in items[:k]], *whole, *[item.value for item in items[k + 1 :]])
-    first = sum(item.kind != "int" for item in items[:k])
-    place = _place(items)
-    return _Masked(key, mask, first, sum(item.kind != "int" for item in items[:place]))
+    before, after = ([item.value for item in part if item.kind != "gap"] for part in (items[:k], items[k + 1 :]))
+    return _Masked((*before, *whole, *after), mask, _axes_kept(items[:k]), _axes_kept(items[: _place(items)]))
 
 
 class _General(NamedTuple):
@@ -158,6 +174,8 @@ def _general(node: Node, items: list[Item]) -> _General:
     for k, item in enumerate(items):
         if k == at:
             order.append("outer")
+        if item.kind == "gap":
+            continue
         if item.kind == "new":
             order.append("new")
         elif item.kind == "slice":
@@ -217,6 +235,7 @@ def _is_known(index: _General) -> bool:
     return all(isinstance(each, np.ndarray) for each in index.positions)
 
 
+@procedure
 def get(array: Array, parts: tuple[Any, ...]) -> Array:
     """array[parts], with masks or integer arrays among the parts.
 
@@ -229,7 +248,7 @@ def get(array: Array, parts: tuple[Any, ...]) -> Array:
         masked = _masked(array.shape, items, k)
         ndim = items[k].axes
         base = array
-        if any(item.kind != "slice" or item.value != slice(None) for j, item in enumerate(items) if j != k):
+        if not _all_whole(items[:k] + items[k + 1 :]):
             base = array[masked.key]
         order = [*range(masked.first, masked.first + ndim)]
         rest = [axis for axis in range(base.ndim) if axis not in order]
@@ -284,6 +303,7 @@ def _in_order(node: Node, index: _General) -> Node:
     return build.expanded(node, new) if new else node
 
 
+@procedure
 def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
     """array[parts] = value: of positions named twice the last in C order counts, as NumPy has it.
 
@@ -293,9 +313,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
     items = _items(array.shape, parts)
     given = build.operand(value)
     k = _only_mask(items)
-    if k is not None and all(
-        item.kind == "slice" and item.value == slice(None) for j, item in enumerate(items) if j != k
-    ):
+    if k is not None and _all_whole(items[:k] + items[k + 1 :]):
         ndim = items[k].axes
         masked = _masked(array.shape, items, k)
         first = masked.first
@@ -378,6 +396,7 @@ def _as_found(value: Node, shape: Shape, index: _General) -> Node:
 # ----------------------------------------------------------------------------- functions
 
 
+@procedure
 def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
     """The slices of an axis at positions; None: elements of x in C order.  Cost: as x[indices]."""
     if mode not in ("raise", "wrap", "clip"):
@@ -454,6 +473,7 @@ def _positions_along(array: Array, indices: Any, place: int) -> Array:
     return given
 
 
+@procedure
 def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
     """The element of each line of an axis at its own positions.
 
@@ -477,6 +497,7 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
     return wrap(_back(found, place))
 
 
+@procedure
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
     """x with the elements of each line at its own positions replaced.  Cost: as take_along_axis."""
     if not isinstance(x, Array):
@@ -512,6 +533,7 @@ def _back(node: Node, axis: int) -> Node:
     return build.permuted(node, order)
 
 
+@procedure
 def put_flat(x: Any, indices: Any, values: Any) -> None:
     """numpy.put: x.ravel()[indices] = values, values repeated as often as need be."""
     if not isinstance(x, Array):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import concat, ravel
@@ -21,14 +22,16 @@ from bsp.arrays.planning.graph import Blocks, DType, Node
 from bsp.arrays.planning.layout import replicated
 from bsp.arrays.selection.masks import compress_node
 from bsp.arrays.selection.orderstats import ALL
-from bsp.arrays.selection.procedures import computed, known, layout_at, line_layout, made_of
+from bsp.arrays.selection.procedures import computed, known, layout_at, line_layout, made_of, told
 from bsp.arrays.selection.searching import searchsorted
 from bsp.arrays.selection.sorting import INT64, sorting_positions
 from bsp.arrays.world import World, world
 
+_NOTHING = np.empty(0, np.int64)
+
 
 class Distinct(NamedTuple):
-    """Distinct elements, ascending, with how often and where first."""
+    """Distinct elements, ascending, with how often and where first, if that is asked."""
 
     values: np.ndarray
     counts: np.ndarray
@@ -37,8 +40,7 @@ class Distinct(NamedTuple):
 
 def _bare(values: np.ndarray) -> Distinct:
     """Elements of which nothing more is asked."""
-    nothing = np.zeros(values.size, np.int64)
-    return Distinct(values, nothing, nothing)
+    return Distinct(values, _NOTHING, _NOTHING)
 
 
 def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
@@ -55,6 +57,9 @@ def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
 def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
     """Distinct elements of several."""
     values = np.concatenate([part.values for part in parts])
+    if all(part.counts is _NOTHING for part in parts):
+        values.sort()
+        return _bare(values[_changes(values, equal_nan)])
     counts = np.concatenate([part.counts for part in parts])
     first = np.concatenate([part.first for part in parts])
     order = np.lexsort((first, values)) if values.dtype.kind in "biuf" else _by_value(values, first)
@@ -108,6 +113,8 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
     if len(parts) == 1:
         return _Own(parts[0], dict(zip(ats, local, strict=False)))
     together = merged(parts, equal_nan)
+    if not details:
+        return _Own(together, {})
     inverses = {
         at: places[inverse]
         for at, inverse, places in zip(ats, local, [_places(together, part, equal_nan) for part in parts], strict=False)
@@ -226,7 +233,7 @@ def _dealt(
     parts = _by_source(here, here.exchange("distinct elements by value", out))
     pieces = [Distinct(each[0], each[1], each[2]) if any(wanted) else _bare(each[0]) for each in parts]
     whole = merged(pieces, equal_nan)
-    lengths = np.array(here.private.allgather(int(whole.values.size)))
+    lengths = told(here, "how many are distinct", np.array([whole.values.size], np.int64))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     layout = line_layout(bounds.tolist())
 
@@ -253,24 +260,28 @@ def _dealt(
 
 def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: bool) -> Unique:
     """All elements distinct."""
+    details = indices or inverse or counts
     blocks = [node.value[at] for at in layout_at(node).mine(here.pid)]
     layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
     for block in blocks:
         np.sort(block.reshape(-1))
+        here.passes(block.size * (7 if details else 3), INT64)
     if layout.replicated:
         target = replicated((size,))
     else:
         target = line_layout([size * pid // here.nprocs for pid in range(here.nprocs + 1)])
-        here.exchange(
-            "distinct elements, or a sample",
-            [(dest, here.empty((64 * here.nprocs,), dtype)) for dest in range(here.nprocs)],
-        )
-        extra = 3 if indices or inverse or counts else 1
-        dest = (here.pid + 1) % here.nprocs
+        here.at_most()
+        kinds = [dtype, INT64, INT64][: 3 if details else 1]
         share = sum(block.size for block in blocks)
-        kinds = [dtype, INT64, INT64][:extra]
+        few = min(share, ALL // here.nprocs)
+        first = [here.empty((2,), INT64), here.empty((max(64 * here.nprocs, few),), dtype)]
+        first += [here.empty((few,), kind) for kind in kinds[1:]]
+        here.exchange("distinct elements, or a sample", [(to, each) for to in range(here.nprocs) for each in first])
+        dest = (here.pid + 1) % here.nprocs
+        share += share // 32 + 2  # what sampling may leave uneven
         here.exchange("distinct elements by value", [(dest, here.empty((share,), kind)) for kind in kinds])
-        here.private.allgather(0)
+        here.passes(share * (9 if details else 3), INT64)
+        told(here, "how many are distinct", here.empty((1,), INT64))
         if inverse:
             here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
 
@@ -313,6 +324,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Array
 
 
+@procedure
 def unique_all(x: Any, /) -> UniqueAll:
     """Distinct elements, ascending, their first positions, the inverse, how often; NaNs all differ."""
     found = distinct(x, False, True, True, True)
@@ -320,6 +332,7 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(found.values, found.indices, found.inverse, found.counts)
 
 
+@procedure
 def unique_counts(x: Any, /) -> UniqueCounts:
     """Distinct elements, ascending, and how often each occurs; NaNs all differ."""
     found = distinct(x, False, False, False, True)
@@ -327,6 +340,7 @@ def unique_counts(x: Any, /) -> UniqueCounts:
     return UniqueCounts(found.values, found.counts)
 
 
+@procedure
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """Distinct elements, ascending, and which of them each element is; NaNs all differ."""
     found = distinct(x, False, False, True, False)
@@ -334,11 +348,13 @@ def unique_inverse(x: Any, /) -> UniqueInverse:
     return UniqueInverse(found.values, found.inverse)
 
 
+@procedure
 def unique_values(x: Any, /) -> Array:
     """Distinct elements, ascending; NaNs all differ."""
     return distinct(x, False, False, False, False).values
 
 
+@procedure
 def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
@@ -354,6 +370,7 @@ def unique(
     return result if len(result) > 1 else result[0]
 
 
+@procedure
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Array:
@@ -379,11 +396,13 @@ def isin(
     return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
 
 
+@procedure
 def union1d(ar1: Any, ar2: Any) -> Array:
     """The distinct elements of either, ascending."""
     return distinct(concat([ravel(ar1), ravel(ar2)]), True, False, False, False).values
 
 
+@procedure
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """The distinct elements of both, ascending."""
     if return_indices:
@@ -395,6 +414,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
     return compress_node(found[0]._node, (found[1] > 1)._node)
 
 
+@procedure
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
     """The distinct elements of the first that are not in the second."""
     first = ravel(ar1) if assume_unique else unique(ar1)

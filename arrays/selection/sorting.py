@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.planning import memory
@@ -306,17 +307,17 @@ class _Sorting:
         return {at: np.empty(self.layout.block_shape(at), kind) for at in self.layout.mine(self.here.pid)}
 
     def _abstract(self) -> Array:
-        """The words of elements that all lie elsewhere, evenly spread."""
+        """The words of elements that all belong elsewhere, evenly spread."""
         here, block = self.here, self.block
-        abstract_statistics(here, block, self.length, len(self.cuts))
+        abstract_statistics(here, block, self.length, len(self.cuts), 1)
         np.partition(block, 0) if block.shape[0] else None
         out, size = [], block.shape[0]
-        for dest in range(here.nprocs):
-            low, high = size * dest // here.nprocs, size * (dest + 1) // here.nprocs
-            if dest != here.pid and high > low:
-                out.append((dest, here.empty((high - low,), self.dtype)))
-                if self.positions:
-                    out.append((dest, here.empty((high - low,), np.dtype(np.uint32))))
+        others = [pid for pid in range(here.nprocs) if pid != here.pid]
+        for k, dest in enumerate(others):
+            share = size * (k + 1) // len(others) - size * k // len(others)
+            out.append((dest, here.empty((share,), self.dtype)))
+            if self.positions:
+                out.append((dest, here.empty((share,), np.dtype(np.uint32))))
         here.exchange("elements to their pieces", out)
         kind = INT64 if self.positions else self.dtype
         blocks = {}
@@ -378,6 +379,7 @@ def _is_stable(kind: Any, order: Any, stable: bool | None) -> bool:
     return stable is not False
 
 
+@procedure
 def sort(
     x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
     stable: bool | None = True,
@@ -391,6 +393,7 @@ def sort(
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), False)
 
 
+@procedure
 def argsort(
     x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
     stable: bool | None = True,

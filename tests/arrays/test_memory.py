@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -81,3 +84,23 @@ def test_what_is_received_where_it_belongs_is_all_there() -> None:
     for elements in (2, 3):
         assert all(all(each) for each in bsp.run(main, nprocs=elements, elements=elements))
     assert all(all(each) for each in bsp.run(main, nprocs=5, elements=2))
+
+
+def test_what_an_expression_was_made_of_goes_with_its_last_name() -> None:
+    """Not when garbage is collected: blocks are large."""
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(lambda i, j: i - j, (300, 400)).persist()
+        blocks = [weakref.ref(block) for block in x._node.value.values()]
+        y = ba.sqrt(abs(x) + 1) @ ba.ones((400, 3)) + x.sum(axis=1, keepdims=True)
+        z = ba.sort(x.reshape(-1)[x.reshape(-1) > 5])
+        y.persist()
+        del x
+        assert [block() for block in blocks] == [None] * len(blocks)
+        assert z.shape[0] > y.shape[0]
+
+    gc.disable()
+    try:
+        bsp.run(main, nprocs=3)
+    finally:
+        gc.enable()

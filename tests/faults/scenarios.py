@@ -51,12 +51,12 @@ from bsp.faults.simulation import Schedule, Script, Simulation, drawn
 PROGRAMS = Path(__file__).parent / "programs"
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 HANG = 5.0  # --hang-limit: seconds of silence that no busy machine makes; where something hangs on purpose
-SHORT = 1.0  # it is this
+SHORT = 1.5  # it is this
 GONE = 5.0  # I4
 _numbers = itertools.count()
 
 RING = ("ring.py", "50", "0.01", "4")
-LONG = ("ring.py", "200", "0.01", "4")  # some seconds: time enough for a hang limit
+LONG = ("ring.py", "250", "0.01", "4")  # two seconds at least: time enough for SHORT behind the first rounds
 ENDLESS = ("ring.py", "5000", "0.01", "4")  # not over before elements that hear nothing end themselves
 BULK = ("ring.py", "40", "0.002", "200000")  # 1.6 MB a put
 
@@ -780,9 +780,9 @@ def _near_the_end(job: Job, rng: random.Random) -> None:
 _EXITS = {"PYTHONPATH": str(PROGRAMS / "agents"), "LEAVING": "{folder}/leaving"}
 
 SCENARIOS = (
-    Scenario(1, "nothing, one clone, other work on the machine", "200 rounds, nobody is harmed", LONG, clones="1",
+    Scenario(1, "nothing, one clone, other work on the machine", "250 rounds, nobody is harmed", LONG, clones="1",
              standby="0", act=_loaded, check=_unharmed, budget=60),
-    Scenario(1, "nothing, two clones, other work on the machine", "200 rounds, nobody is harmed", LONG,
+    Scenario(1, "nothing, two clones, other work on the machine", "250 rounds, nobody is harmed", LONG,
              act=_loaded, check=_unharmed, budget=60),
     Scenario(2, "SIGKILL of an agent and of a worker", "a standby takes the place; the worker is started again",
              inject=_kill_both_kinds),
@@ -798,7 +798,7 @@ SCENARIOS = (
              counts={"relaunched": 2, "died": 0}),
     Scenario(7, "an agent exits", "each is one fault; exit 1 does not hang", LONG, act=_agents_leave(0), standby="4",
              environment=_EXITS, counts={"died": 4, "promoted": 4}, hang=SHORT),
-    Scenario(7, "an agent is ended by a signal", "each is one fault", act=_agents_leave(4), standby="4",
+    Scenario(7, "an agent is ended by a signal", "each is one fault", LONG, act=_agents_leave(4), standby="4",
              counts={"died": 4, "promoted": 4}),
     Scenario(8, "SIGSTOP for ever of an agent and of a worker", "fenced and replaced; made again", LONG,
              inject=_stops, counts={"suspected": 1, "fenced": 1, "died": 1, "promoted": 1, "relaunched": 1},

@@ -1,0 +1,183 @@
+"""What procedures are expected to take is not less than what they take, and known before they run."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays.planning.graph import LEAF
+
+N = 40_000
+
+
+def ordered(i: Any) -> Any:
+    return i * 1.0
+
+
+def backwards(i: Any) -> Any:
+    return N - i * 1.0
+
+
+def mixed(i: Any) -> Any:
+    return np.sin(i * 7.7)
+
+
+def few(i: Any) -> Any:
+    return (i * i % 11) * 1.0
+
+
+DATA: dict[str, Callable[..., Any]] = {f.__name__: f for f in (ordered, backwards, mixed, few)}
+PROCEDURES: dict[str, Callable[[Any], Any]] = {
+    "sort": ba.sort,
+    "descending": lambda x: ba.sort(x, descending=True),
+    "argsort": ba.argsort,
+    "unique": ba.unique_values,
+    "unique, all": ba.unique_all,
+    "median": ba.median,
+    "percentiles": lambda x: ba.percentile(x, [1, 25, 99]),
+    "largest": lambda x: ba.topk(x, 10),
+    "mask": lambda x: x[x > 3],
+    "mask of nothing": lambda x: x[x != x],
+    "nonzero": ba.nonzero,
+    "positions": lambda x: x[ba.astype(abs(x) % N, ba.int64)],
+    "searched": lambda x: ba.searchsorted(ba.sort(x), x[::3]),
+    "histogram": lambda x: ba.histogram(x, 20),
+    "tall qr": lambda x: ba.linalg.qr(x.reshape(-1, 8)),
+    "tall svd": lambda x: ba.linalg.svd(x.reshape(-1, 8), full_matrices=False),
+    "solve": lambda x: ba.linalg.solve(x.reshape(200, 200) + 1e6 * ba.eye(200), ba.ones(200)),
+}
+
+
+def done(found: Any) -> None:
+    """What a procedure has left to do is done, as a forecast has it."""
+    lazy = [each for each in (found if isinstance(found, tuple) else (found,)) if each._node.op is not LEAF]
+    if lazy:
+        ba.persist(*lazy)
+
+
+@pytest.mark.parametrize("p", [2, 4])
+@pytest.mark.parametrize("name", list(PROCEDURES))
+def test_words_are_not_below_what_travels(name: str, p: int) -> None:
+    for data in DATA.values():
+        expected: list[ba.Forecast] = []
+
+        def main(proc: bsp.Process, run: bool, data: Any = data, expected: Any = expected) -> None:
+            x = ba.from_function(data, (N,)).persist()
+            proc.sync()
+            if run:
+                done(PROCEDURES[name](x))
+            else:
+                before = proc.superstep
+                expected.append(ba.forecast(PROCEDURES[name], x))
+                assert proc.superstep == before
+
+        def counted(run: bool, main: Any = main) -> list[dict[str, Any]]:
+            return bsp.predict(main, run, nprocs=p, machine=bsp.Machine(p=p)).per_superstep
+
+        real = counted(True)[len(counted(False)) :]
+        (found, *others) = expected
+        assert all(other == found for other in others)
+        assert len(expected) == p
+        assert sum(step.h for step in found.supersteps) >= sum(max(row["h_sent"], row["h_received"]) for row in real)
+        if not found.bounded:
+            assert len(found.supersteps) == len(real)
+            assert [step.h for step in found.supersteps] == [max(row["h_sent"], row["h_received"]) for row in real]
+        assert found.explain().count("superstep ") == len(found.supersteps)
+        assert ("at most" in found.explain()) == found.bounded
+
+
+@pytest.mark.parametrize("name", list(PROCEDURES))
+def test_peak_bytes_are_not_below_what_is_used(name: str) -> None:
+    p = 2
+    expected: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(mixed, (N,)).persist()
+        expected.append(ba.forecast(PROCEDURES[name], x).peak_bytes)
+        proc.sync()
+        if proc.pid == 0 and tracemalloc.is_tracing():
+            tracemalloc.reset_peak()
+        proc.sync()
+        done(PROCEDURES[name](x))
+
+    bsp.run(main, nprocs=p)
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=p)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert p * expected[-1] >= most - (256 << 10)  # Python's own objects
+
+
+@pytest.mark.parametrize("call", [ba.sort, ba.unique_all, ba.linalg.qr, ba.nonzero])
+def test_what_would_not_fit_is_refused_before_anything_runs(call: Callable[..., Any]) -> None:
+    def main(proc: bsp.Process) -> tuple[str, int]:
+        x = ba.from_function(mixed, (N,))
+        x = x.reshape(-1, 8).persist() if call is ba.linalg.qr else x
+        peak = ba.forecast(call, x).peak_bytes
+        before = proc.superstep
+        with ba.options(memory=0.9 * peak), pytest.raises(ba.PlanTooLarge) as refused:
+            call(x)
+        supersteps = proc.superstep - before
+        with ba.options(memory=1.1 * peak):
+            call(x)
+        return str(refused.value), supersteps
+
+    (text, supersteps), other = bsp.run(main, nprocs=2)
+    assert (text, supersteps) == other
+    assert supersteps == 0
+    assert text.startswith(call.__name__)
+    assert "on a process, limit " in text
+    assert text.endswith("take more processes")
+
+
+def test_a_result_says_what_making_it_was_expected_to_take() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(mixed, (N,))
+        values, places = ba.sort(x), ba.argsort(x)
+        assert values.explain() == ba.forecast(ba.sort, x).explain()
+        assert ba.explain(places) == places.explain() == ba.forecast(ba.argsort, x).explain()
+        assert values.cost().S == 3
+        assert values.cost().peak_bytes > 8 * N / proc.nprocs
+        assert "elements to their pieces" in values.explain()
+        assert "sqrt(x0)" in ba.sqrt(values).explain()
+        assert x.explain().startswith("superstep 1  agreement")
+
+    bsp.run(main, nprocs=3)
+
+
+def test_a_function_of_ones_own_is_forecast_whole() -> None:
+    def main(proc: bsp.Process) -> ba.Forecast:
+        x = ba.from_function(mixed, (N,))
+        np.random.seed(proc.pid)
+        first = np.random.random()
+        found = ba.forecast(lambda x: ba.median(x[x > 0]) + ba.max(x), x)
+        np.random.seed(proc.pid)
+        assert np.random.random() == first
+        assert bsp.process().pid == proc.pid
+        return found
+
+    one, two = bsp.run(main, nprocs=2)
+    assert one == two
+    assert one.bounded
+    assert one.name == "<lambda>"
+
+
+def test_what_decides_by_a_value_cannot_be_forecast() -> None:
+    def decides(x: Any) -> Any:
+        return ba.sort(x) if float(x[0]) > 0 else x
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(mixed, (N,))
+        with pytest.raises(bsp.ValueNeeded):
+            ba.forecast(decides, x)
+        assert float(ba.sort(x)[0]) == float(x.min())
+
+    bsp.run(main, nprocs=2)
