@@ -17,7 +17,7 @@ test: install-test lint
 lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R arrays .typed/bsp/arrays && cp -R faults .typed/bsp/faults  # as the package is installed
+	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R arrays .typed/bsp/arrays && cp -R faults .typed/bsp/faults && cp -R algorithms .typed/bsp/algorithms  # as the package is installed
 	cd .typed && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p bsp
 
 chaos: install-test

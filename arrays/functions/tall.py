@@ -1,15 +1,20 @@
 """QR of a tall matrix whose rows are dealt to the processes: TSQR.
 
-Each process factors its own rows; of these only the small factors R travel and are factored again, stacked in the
-order of the pids.  Householder reflections throughout, so that Q is orthogonal to rounding for any matrix, of
-whatever rank or condition (Demmel, Grigori, Hoemmen, Langou 2012; Benson, Gleich, Demmel 2013).
+Each process factors its own rows, in blocks that stay in the cache, whose R's it stacks and factors likewise; only
+its R travels, and is factored with those of others, stacked in the order of the pids, in a tree of any arity.
+Householder reflections throughout, so that Q is orthogonal to rounding for any matrix, of whatever rank or condition
+(Demmel, Grigori, Hoemmen, Langou 2012; Benson, Gleich, Demmel 2013).  Q is rebuilt on the way down the tree, block by
+block, from what each process has kept of it: it takes no words.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import get_lapack_funcs
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
@@ -17,6 +22,10 @@ from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.planning.layout import Axis, Layout, dealt, layout_of
 from bsp.arrays.world import World, world
 from bsp.cost.model import Machine
+from bsp.payload import is_abstract
+
+BLOCK = 1024  # rows of a block, which of few columns then is in the cache while it is factored
+_PANEL = 32  # columns that LAPACK reflects at once
 
 
 class Rows(NamedTuple):
@@ -72,42 +81,105 @@ def times(rows: Rows, small: Any) -> Rows:
     return Rows(layout, {at: block @ small for at, block in rows.blocks.items()})
 
 
-def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | None = None) -> Factors:
+class Blocked:
+    """Q·R of rows, block by block: R's stacked and factored likewise, until one is left (a flat tree of fan-in 8).
+
+    r : (k, n), k = min(rows, n).  Q is kept as reflections, unless want_q is false: no more than a block then.
+    Cost: 2mn² flops, reading the rows once.
+    """
+
+    def __init__(self, blocks: Sequence[Any], columns: int, dtype: DType, want_q: bool) -> None:
+        self.dtype = dtype
+        self.rows = [block.shape[0] for block in blocks]
+        self.kept: list[list[Any]] = []  # of each block, its pieces' reflections
+        found = []
+        for block in blocks:
+            self.kept.append([])
+            for piece in _cut(block):
+                reflections, r = _reflected(piece, want_q)
+                self.kept[-1].append(reflections)
+                found.append(r)
+        self.above: Blocked | None = None
+        if len(found) == 1:
+            self.r = found[0]
+        elif found:
+            self.above = Blocked([np.concatenate(found)], columns, dtype, want_q)
+            self.r = self.above.r
+        else:
+            self.r = world().empty((0, columns), dtype)
+
+    def times(self, small: Any) -> list[Any]:
+        """Q @ small, in blocks as the rows were given.  6mn² flops for n columns; the reflections are used up."""
+        (between,) = [small] if self.above is None else self.above.times(small)
+        made, start = [], 0
+        for rows, kept in zip(self.rows, self.kept, strict=True):
+            out = world().empty((rows, small.shape[1]), self.dtype)
+            at = 0
+            for k, reflections in enumerate(kept):
+                q, kept[k] = _unreflected(reflections), None
+                np.matmul(q, between[start : start + q.shape[1]], out=out[at : at + q.shape[0]])
+                start, at = start + q.shape[1], at + q.shape[0]
+            made.append(out)
+        return made
+
+
+def _cut(block: Any) -> list[Any]:
+    """A block in pieces of about BLOCK rows, at least 8n; without values it is one."""
+    rows, columns = block.shape
+    parts = 1 if is_abstract(block) else max(1, rows // max(BLOCK, 8 * columns))
+    return [block[rows * k // parts : rows * (k + 1) // parts] for k in range(parts)]
+
+
+def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
+    """LAPACK's QR of one piece: what Q is made from, and R."""
+    if is_abstract(piece) or not piece.size:
+        if want_q:
+            q, r = np.linalg.qr(piece)
+            return (q, None), r
+        return None, np.linalg.qr(piece, mode="r")
+    (geqrf,) = get_lapack_funcs(("geqrf",), (piece,))
+    raw, tau, _, _ = geqrf(np.array(piece, order="F"), lwork=_PANEL * piece.shape[1], overwrite_a=1)
+    r = np.triu(raw[: min(piece.shape)])
+    return ((raw, tau) if want_q else None), r
+
+
+def _unreflected(reflections: tuple[Any, Any]) -> Any:
+    """Q of a piece, with as many columns as its R has rows."""
+    raw, tau = reflections
+    if tau is None:
+        return raw
+    (orgqr,) = get_lapack_funcs(("ungqr" if raw.dtype.kind == "c" else "orgqr",), (raw,))
+    return orgqr(raw[:, : tau.shape[0]], tau, lwork=_PANEL * tau.shape[0], overwrite_a=1)[0]
+
+
+def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
     """Thin QR of m rows of n, k = min(m, n): Q of shape (m, k) dealt like the rows, R (k, n) everywhere, diagonal >= 0.
 
-    pattern : "direct": every R to every process: one superstep, h = (p-1)·n² words, 4pn³ flops besides.
-        "tree": a butterfly, each process meets its partner at distance 1, 2, 4, ...: log2 p supersteps (two more
-        where p is no power of two), h = n² in each, 12n³ flops each.  None: the cheaper by (g, L).
-    Cost: 4(m/p)n² flops and the pattern's.  The diagonal's sign makes R of a matrix of full rank unique, so it does
-    not depend on how the rows are dealt.
+    pattern : the tree's arity a: at each of log_a p levels a processes tell each other their R's, and factor them
+        alike: h = (a-1)·n² words, 4an³ flops; two supersteps more, h = n², where p is no power of a.  "direct": p, so
+        that one superstep is enough; "tree": 2; None: the cheapest by (g, L).
+    Cost: 2(m/p)n² flops, 6(m/p)n² with Q, and the tree's.  The diagonal's sign makes R of a matrix of full rank
+    unique, so it does not depend on how the rows are dealt.  Rows that every process has move nothing.
     """
     here = world()
     columns = rows.layout.shape[1]
-    own = [rows.blocks[at] for at in sorted(rows.blocks)]
-    mine = np.concatenate(own) if len(own) > 1 else own[0] if own else here.empty((0, columns), dtype)
-    q, r = _factored(mine, want_q)
-    if here.nprocs > 1:
+    order = sorted(rows.blocks)
+    own = Blocked([rows.blocks[at] for at in order], columns, dtype, want_q)
+    r, piece = own.r, None
+    if here.nprocs > 1 and not rows.layout.replicated:
         if pattern is None:
             pattern = cheapest(here.machine, here.nprocs, columns, dtype.itemsize)
-        if pattern == "direct":
-            piece, r = _direct(here, r, want_q)
-        else:
-            piece, r = _butterfly(here, r, want_q)
-        if want_q:
-            q = q @ piece
+        arity = here.nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+        piece, r = _met(here, r, arity, want_q)
     phase = phases(r)
-    r = r * np.conj(phase)[:, None]
+    whole = r * np.conj(phase)[:, None]
     if not want_q:
-        return Factors(None, r)
-    q = q * phase
-    layout = layout_of((rows.layout.axes[0], Axis(q.shape[1])))
-    blocks: Blocks = {}
-    start = 0
-    for at in sorted(rows.blocks):
-        stop = start + rows.blocks[at].shape[0]
-        blocks[at] = q[start:stop]
-        start = stop
-    return Factors(Rows(layout, blocks), r)
+        return Factors(None, whole)
+    if piece is None:
+        piece = np.eye(r.shape[0], dtype=dtype)
+    blocks = own.times(piece * phase)
+    layout = layout_of((rows.layout.axes[0], Axis(r.shape[0])), rows.layout.replicated)
+    return Factors(Rows(layout, dict(zip(order, blocks, strict=True))), whole)
 
 
 def phases(r: Any) -> Any:
@@ -118,72 +190,71 @@ def phases(r: Any) -> Any:
     return np.where(zero, 1, diagonal / np.where(zero, 1, size)).astype(r.dtype)
 
 
-def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> str:
-    """The cheaper pattern by the machine's (g, L, o)."""
+@lru_cache(maxsize=1024)
+def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> str | int:
+    """The tree's pattern that is cheapest by the machine's (g, L, o), the least arity of equals."""
     words, cube = columns * columns * itemsize / 8, float(columns) ** 3
-    levels = nprocs.bit_length() - 1
-    steps = levels if nprocs == 1 << levels else levels + 2
-    direct = machine.price((nprocs - 1) * words, 1, nprocs - 1, 4 * nprocs * cube)
-    tree = machine.price(steps * words, steps, steps, 12 * levels * cube)
-    return "direct" if direct <= tree else "tree"
+
+    def price(arity: int) -> float:
+        members, levels = tree_of(nprocs, arity)
+        more = 2 if members < nprocs else 0
+        sent = levels * (arity - 1) + more
+        return machine.price(sent * words, levels + more, sent, levels * (4 * arity + 2) * cube)
+
+    found = min((arity for arity in range(2, nprocs + 1) if 2 * tree_of(nprocs, arity)[0] >= nprocs), key=price)
+    return "direct" if found == nprocs else "tree" if found == 2 else found
 
 
-def _factored(a: Any, want_q: bool) -> tuple[Any, Any]:
-    if want_q:
-        q, r = np.linalg.qr(a)
-        return q, r
-    return None, np.linalg.qr(a, mode="r")
+def tree_of(nprocs: int, arity: int) -> tuple[int, int]:
+    """The processes that take part at every level, and the levels; each other one joins one of them."""
+    members, levels = 1, 0
+    while members * arity <= nprocs:
+        members, levels = members * arity, levels + 1
+    return members, levels
 
 
-def _direct(here: World, r: Any, want_q: bool) -> tuple[Any, Any]:
-    """Every R on every process; each factors the stack alike and keeps the rows of Q that are its own."""
-    sent = [(dest, r) for dest in range(here.nprocs) if dest != here.pid and r.shape[0]]
-    found = dict(here.exchange("tsqr", sent))
-    found[here.pid] = r
-    parts = [found[pid] for pid in sorted(found) if found[pid].shape[0]]
-    if not parts:
-        return here.empty((0, 0), r.dtype), r
-    q, whole = _factored(np.concatenate(parts), want_q)
-    before = sum(found[pid].shape[0] for pid in sorted(found) if pid < here.pid)
-    return (q[before : before + r.shape[0]] if want_q else None), whole
-
-
-def _pair(first: Any, second: Any, own_first: bool, want_q: bool) -> tuple[Any, Any, Any]:
-    """Two R's factored: this process's rows of Q, the other's, and R."""
-    q, r = _factored(np.concatenate([first, second]), want_q)
+def _factored(parts: Sequence[Any], own: int, want_q: bool) -> tuple[Any, Any]:
+    """R's factored, one below the other: the rows of Q that belong to the own-th, and R."""
     if not want_q:
-        return None, None, r
-    upper, lower = q[: first.shape[0]], q[first.shape[0] :]
-    return (upper, lower, r) if own_first else (lower, upper, r)
+        return None, np.linalg.qr(np.concatenate(parts), mode="r")
+    q, r = np.linalg.qr(np.concatenate(parts))
+    before = sum(part.shape[0] for part in parts[:own])
+    return q[before : before + parts[own].shape[0]], r
 
 
-def _butterfly(here: World, r: Any, want_q: bool) -> tuple[Any, Any]:
-    """Partners at distance 1, 2, 4, ... factor their two R's alike; pids beyond a power of two join one below."""
+def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
+    """A butterfly: groups of processes at distance 1, a, a², ... factor their R's alike; some join one below first.
+
+    Returns what takes the whole's R to this process's own, and that R.
+    """
     pid, nprocs = here.pid, here.nprocs
-    levels = nprocs.bit_length() - 1
-    low = 1 << levels
-    piece: Any = None  # what takes the R so far to this process's own
-    others: Any = None  # and to the one that joined
+    low, levels = tree_of(nprocs, arity)
+    nothing = r[:0]
+    piece: Any = None
+    others: Any = None  # of the one that joined
     joined = pid + low < nprocs
     if low < nprocs:
-        arrived = here.exchange("tsqr join", [(pid - low, r)] if pid >= low else [])
+        arrived = dict(here.exchange("tsqr join", [(pid - low, r)] if pid >= low and r.shape[0] else []))
         if joined:
-            piece, others, r = _pair(r, arrived[0][1], True, want_q)
+            both = [r, arrived.get(pid + low, nothing)]
+            others, _ = _factored(both, 1, want_q)
+            piece, r = _factored(both, 0, want_q)
     for level in range(levels):
-        partner = pid ^ (1 << level)
-        arrived = here.exchange("tsqr", [(partner, r)] if pid < low else [])
+        distance = arity**level
+        place = pid // distance % arity
+        group = [pid + (k - place) * distance for k in range(arity)] if pid < low else []
+        arrived = dict(here.exchange("tsqr", [(dest, r) for dest in group if dest != pid and r.shape[0]]))
         if pid >= low:
             continue
-        other = arrived[0][1]
-        first, second = (r, other) if pid < partner else (other, r)
-        own, _, r = _pair(first, second, pid < partner, want_q)
+        arrived[pid] = r
+        own, r = _factored([arrived.get(source, nothing) for source in group], place, want_q)
         if want_q:
             piece = own if piece is None else piece @ own
             others = others @ own if joined else None
     if low < nprocs:
         given = [(pid + low, each) for each in (r, others) if each is not None] if joined else []
-        arrived = here.exchange("tsqr back", given)
+        back = here.exchange("tsqr back", given)
         if pid >= low:
-            r = arrived[0][1]
-            piece = arrived[1][1] if want_q else None
+            r = back[0][1]
+            piece = back[1][1] if want_q else None
     return piece, r

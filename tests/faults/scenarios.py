@@ -56,7 +56,8 @@ GONE = 5.0  # I4
 _numbers = itertools.count()
 
 RING = ("ring.py", "50", "0.01", "4")
-LONG = ("ring.py", "250", "0.01", "4")  # two seconds at least: time enough for SHORT behind the first rounds
+STEADY = ("ring.py", "200", "0.01", "4")
+LONG = ("ring.py", "125", "0.02", "4")  # two seconds at least: time enough for SHORT behind the first rounds
 ENDLESS = ("ring.py", "5000", "0.01", "4")  # not over before elements that hear nothing end themselves
 BULK = ("ring.py", "40", "0.002", "200000")  # 1.6 MB a put
 
@@ -512,7 +513,7 @@ def _duty_cycle(job: Job, rng: random.Random) -> None:
     job.round(5)
     one = element(rng)
     family = [job.agents()[one], *job.agents()[one].children(recursive=True)]
-    while job.said() < 180 and job.bsprun.poll() is None:
+    while job.said() < 110 and job.bsprun.poll() is None:
         for number, seconds in ((signal.SIGSTOP, 0.04), (signal.SIGCONT, 0.01)):
             for process in family:
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -616,7 +617,7 @@ def _three_in_sequence(job: Job, rng: random.Random) -> None:
     job.strike(other(rng, one))
     job.event("degraded")
     job.event("started", 2)
-    job.until(lambda: job.said() > 120, "round 120")
+    job.until(lambda: job.said() > 70, "round 70")
     job.strike(element(rng))
     job.event("died", 3)
 
@@ -780,9 +781,9 @@ def _near_the_end(job: Job, rng: random.Random) -> None:
 _EXITS = {"PYTHONPATH": str(PROGRAMS / "agents"), "LEAVING": "{folder}/leaving"}
 
 SCENARIOS = (
-    Scenario(1, "nothing, one clone, other work on the machine", "250 rounds, nobody is harmed", LONG, clones="1",
+    Scenario(1, "nothing, one clone, other work on the machine", "200 rounds, nobody is harmed", STEADY, clones="1",
              standby="0", act=_loaded, check=_unharmed, budget=60),
-    Scenario(1, "nothing, two clones, other work on the machine", "250 rounds, nobody is harmed", LONG,
+    Scenario(1, "nothing, two clones, other work on the machine", "200 rounds, nobody is harmed", STEADY,
              act=_loaded, check=_unharmed, budget=60),
     Scenario(2, "SIGKILL of an agent and of a worker", "a standby takes the place; the worker is started again",
              inject=_kill_both_kinds),
@@ -828,7 +829,7 @@ SCENARIOS = (
              counts={"died": 2, "promoted": 2}),
     Scenario(21, "three deaths, one standby", "a warning, a planned refresh, and on", LONG, standby="1",
              act=_three_in_sequence, check=_filled_again, accounted=False, budget=60),
-    Scenario(22, "a kill every five rounds", "all are healed", LONG, act=_kill_loop, budget=60),
+    Scenario(22, "a kill every five rounds", "all are healed", STEADY, act=_kill_loop, budget=60),
     Scenario(23, "a bit of a message, two clones", "stops by name", inject=_flip, status=3, error="Corruption",
              check=_named, counts={"diverged": 1}, accounted=False),  # who read those bytes may fall over them
     Scenario(23, "a bit of a message, three clones", "outvoted and refreshed", clones="3", inject=_flip,
