@@ -14,7 +14,8 @@ from bsp.arrays.functions.manipulation import concat, diagonal
 from bsp.arrays.functions.ufuncs import isclose, stored, where
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import Node, Scan, interned, kind_of
+from bsp.arrays.planning.graph import LEAF, Node, Scan, interned, kind_of, leaf
+from bsp.arrays.planning.layout import Axis, layout_of
 
 _NONE = object()
 
@@ -34,6 +35,13 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
         if name in ("all", "any") and node.kind.dtype.kind != "b":
             node = build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
         axes = build.normal_axes(axis, len(node.kind.shape))
+        if how in (ag.SUM, ag.MEAN) and axes == (0,) and node.kind.size and dtype is None and initial is _NONE:
+            totals = _totals(node)
+            if totals is not None:
+                found = build.reduced(totals, ag.SUM, axes, bool(keepdims))
+                if how is ag.MEAN:
+                    found = build.apply(ew.of_ufunc(np.divide), found, build.operand(float(node.kind.size)))
+                return stored(wrap(found), out)
         if initial is not _NONE and how.identity is None:
             return stored(_with_initial(how, node, axes, keepdims, initial), out)
         found = build.reduced(node, how, axes, bool(keepdims))
@@ -51,6 +59,17 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
         "    results (one superstep), or about 2n (two), the cheaper by (g, L).  Source: Elibol, section 3.4."
     )
     return function
+
+
+def _totals(node: Node) -> Node | None:
+    """The sums of the blocks of a vector that knows them without its elements (`selection.selected`)."""
+    blocks = node.value if node.op is LEAF else None
+    if not hasattr(blocks, "total"):
+        return None
+    assert node.layout is not None
+    (axis,) = node.layout.axes
+    layout = layout_of((Axis(axis.parts, axis.parts, axis.deal, axis.stride),))
+    return leaf((axis.parts,), node.kind.dtype, layout, {at: np.array([blocks.total(at)]) for at in blocks})
 
 
 def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims: bool, initial: Any) -> Array:

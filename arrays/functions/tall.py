@@ -156,8 +156,8 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | Non
     """Thin QR of m rows of n, k = min(m, n): Q of shape (m, k) dealt like the rows, R (k, n) everywhere, diagonal >= 0.
 
     pattern : the tree's arity a: at each of log_a p levels a processes tell each other their R's, and factor them
-        alike: h = (a-1)·n² words, 4an³ flops; two supersteps more, h = n², where p is no power of a.  "direct": p, so
-        that one superstep is enough; "tree": 2; None: the cheapest by (g, L).
+        alike: h = (a-1)·n² words, 4an³ flops; where p is no power of a, two supersteps more, h = n² and, back, n²
+        (2n² with Q).  "direct": p, so that one superstep is enough; "tree": 2; None: the cheapest by (g, L).
     Cost: 2(m/p)n² flops, 6(m/p)n² with Q, and the tree's.  The diagonal's sign makes R of a matrix of full rank
     unique, so it does not depend on how the rows are dealt.  Rows that every process has move nothing.
     """
@@ -197,9 +197,10 @@ def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> 
 
     def price(arity: int) -> float:
         members, levels = tree_of(nprocs, arity)
-        more = 2 if members < nprocs else 0
-        sent = levels * (arity - 1) + more
-        return machine.price(sent * words, levels + more, sent, levels * (4 * arity + 2) * cube)
+        joins = members < nprocs
+        sent = levels * (arity - 1) + 3 * joins
+        flops = (levels * (4 * arity + 2) + 10 * joins) * cube
+        return machine.price(sent * words, levels + 2 * joins, sent, flops)
 
     found = min((arity for arity in range(2, nprocs + 1) if 2 * tree_of(nprocs, arity)[0] >= nprocs), key=price)
     return "direct" if found == nprocs else "tree" if found == 2 else found
@@ -213,13 +214,13 @@ def tree_of(nprocs: int, arity: int) -> tuple[int, int]:
     return members, levels
 
 
-def _factored(parts: Sequence[Any], own: int, want_q: bool) -> tuple[Any, Any]:
-    """R's factored, one below the other: the rows of Q that belong to the own-th, and R."""
+def _factored(parts: Sequence[Any], want_q: bool) -> tuple[list[Any], Any]:
+    """R's factored, one below the other: of each the rows of Q, and R."""
     if not want_q:
-        return None, np.linalg.qr(np.concatenate(parts), mode="r")
+        return [None] * len(parts), np.linalg.qr(np.concatenate(parts), mode="r")
     q, r = np.linalg.qr(np.concatenate(parts))
-    before = sum(part.shape[0] for part in parts[:own])
-    return q[before : before + parts[own].shape[0]], r
+    ends = np.cumsum([part.shape[0] for part in parts])
+    return [q[end - part.shape[0] : end] for end, part in zip(ends, parts, strict=True)], r
 
 
 def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
@@ -236,9 +237,7 @@ def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
     if low < nprocs:
         arrived = dict(here.exchange("tsqr join", [(pid - low, r)] if pid >= low and r.shape[0] else []))
         if joined:
-            both = [r, arrived.get(pid + low, nothing)]
-            others, _ = _factored(both, 1, want_q)
-            piece, r = _factored(both, 0, want_q)
+            (piece, others), r = _factored([r, arrived.get(pid + low, nothing)], want_q)
     for level in range(levels):
         distance = arity**level
         place = pid // distance % arity
@@ -247,10 +246,10 @@ def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
         if pid >= low:
             continue
         arrived[pid] = r
-        own, r = _factored([arrived.get(source, nothing) for source in group], place, want_q)
+        owns, r = _factored([arrived.get(source, nothing) for source in group], want_q)
         if want_q:
-            piece = own if piece is None else piece @ own
-            others = others @ own if joined else None
+            piece = owns[place] if piece is None else piece @ owns[place]
+            others = others @ owns[place] if joined else None
     if low < nprocs:
         given = [(pid + low, each) for each in (r, others) if each is not None] if joined else []
         back = here.exchange("tsqr back", given)

@@ -8,7 +8,7 @@ structure, so a loop that changes a step size plans nothing again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -231,7 +231,7 @@ class Node:
         raise TypeError("an array that is not computed yet cannot be pickled: persist() it first")
 
 
-def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Blocks) -> Node:
+def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Node:
     """A node with data."""
     node = Node(LEAF, (), kind_of(shape, dtype))
     node.layout, node.value, node.origin = layout, blocks, None

@@ -9,7 +9,7 @@ place.  Where fragments would be so many that their counts outweigh the data, th
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from bsp.arrays.selection.procedures import (
     layout_at,
     made_of,
 )
+from bsp.arrays.selection.selected import Selected
 from bsp.arrays.world import World, world
 
 _PIECE = 1 << 17  # elements selected at once
@@ -139,6 +140,9 @@ def compress_node(node: Node, mask: Node) -> Array:
     def payload(at: Shape, chosen: Any) -> Any:
         return _picked(found.values[at], chosen)
 
+    plain = len(node.kind.shape) == 1 and node.kind.dtype == np.float64 and not world().abstract
+    if plain and not found.layout.replicated and _stays(found.layout, 1):
+        return _placed(found, (), node.kind.dtype, Selected(found.values, found.masks, _picked))
     return _collected(found, len(mask.kind.shape), node.kind.dtype, payload, node.kind.shape)
 
 
@@ -176,16 +180,21 @@ def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape:
         chosen = payload(at, found.known)
         return made_of(chosen.shape, dtype, replicated(chosen.shape), {(0,) * chosen.ndim: chosen})
     if _stays(layout, ndim):
-        leading = layout.axes[0]
         blocks = {(at[0], *at[ndim:]): payload(at, mask) for at, mask in found.masks.items()}
-        counts = _counts_in_place(here, found)
-        cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
-        total = cuts[-1]
-        even = np.array_equal(Axis(total, leading.parts).bounds, cuts)
-        first = Axis(total, leading.parts, leading.deal, leading.stride, None if even else cuts)
-        result = layout_of((first, *layout.axes[ndim:]))
-        return evened(made_of((total, *trailing), dtype, result, blocks))
+        return _placed(found, layout.axes[ndim:], dtype, blocks)
     return _sent(here, found, ndim, dtype, payload, trailing)
+
+
+def _placed(found: Located, rest: tuple[Axis, ...], dtype: DType, blocks: Mapping[Shape, Any]) -> Array:
+    """What is selected where its elements lay, in ragged pieces; evened out if they are badly uneven."""
+    leading = found.layout.axes[0]
+    counts = _counts_in_place(world(), found)
+    cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
+    total = cuts[-1]
+    even = np.array_equal(Axis(total, leading.parts).bounds, cuts)
+    first = Axis(total, leading.parts, leading.deal, leading.stride, None if even else cuts)
+    shape = (total, *[axis.length for axis in rest])
+    return evened(made_of(shape, dtype, layout_of((first, *rest)), blocks))
 
 
 def _counts_in_place(here: World, found: Located) -> list[int]:

@@ -6,14 +6,14 @@ follows from shapes, layouts and what all processes have been told, so all take 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
-from bsp.arrays.planning.graph import LEAF, Blocks, DType, Node, leaf
+from bsp.arrays.planning.graph import LEAF, DType, Node, leaf
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of
 from bsp.arrays.world import World, world
 
@@ -41,7 +41,7 @@ def known(node: Node) -> Any:
     return next(iter(node.value.values()))
 
 
-def made_of(shape: Shape, dtype: DType, layout: Layout, blocks: Blocks) -> Array:
+def made_of(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Array:
     """An array of blocks that this procedure has made."""
     return wrap(leaf(shape, np.dtype(dtype), layout, blocks))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays.array import wrap
+from bsp.canonical import pickled
 
 PROCESSES = (1, 2, 3, 5, 8)
 RNG = np.random.default_rng(7)
@@ -261,3 +264,33 @@ def test_processes_of_several_elements_select_alike() -> None:
 def _selected(proc: bsp.Process) -> Any:
     x = ba.arange(30_000.0)
     return x[x % 7 == 0].compute(), x[ba.asarray(np.arange(30_000)[::-3])].compute()
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+@pytest.mark.parametrize("hidden", [0.5, np.inf, np.nan])
+def test_sums_of_what_a_mask_selects_are_those_of_its_elements(p: int, hidden: float) -> None:
+    data = np.random.default_rng(3).normal(size=50_000)
+    data[::97] = hidden
+    mask = data < 0.25  # none of the hidden ones
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data, grid=(p,))
+        chosen = x[x < 0.25]
+        for expected, found in (
+            (data[mask].sum(), chosen.sum()), (data[mask].mean(), chosen.mean()),
+            (data[mask].sum(keepdims=True), chosen.sum(keepdims=True)), (data[mask].std(), chosen.std()),
+            (np.sqrt(abs(data[mask])).sum(), ba.sqrt(abs(chosen)).sum()), (data[mask].max(), chosen.max()),
+        ):  # fmt: skip
+            np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+            assert np.shape(found) == np.shape(expected)
+        np.testing.assert_array_equal(chosen.compute(), data[mask])
+        everything = data[data == data]
+        np.testing.assert_allclose(float(x[x == x].sum()), everything.sum(), rtol=1e-12)
+        one, two = x[x < 0], x[x < 0]
+        two.compute()
+        moved = pickle.loads(pickled(two._node))
+        assert pickled(one._node) == pickled(two._node) == pickled(moved)
+        assert float(one.sum()) == float(two.sum()) == float(wrap(moved).sum()) == float(x[x < 0].sum())
+        assert float(x[x < -100].sum()) == 0.0
+
+    bsp.run(main, nprocs=p)
