@@ -76,4 +76,4 @@ def _dot(x: np.ndarray, mask: np.ndarray) -> np.float64:
         one = ones[: piece.size]
         np.copyto(one, mask[k * PIECE : (k + 1) * PIECE])
         parts[k] = one.dot(piece)
-    return np.add.reduce(parts)
+    return np.float64(np.add.reduce(parts))
