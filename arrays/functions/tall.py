@@ -172,7 +172,7 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | Non
         arity = here.nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
         piece, r = _met(here, r, arity, want_q)
     phase = phases(r)
-    whole = np.ascontiguousarray(r * np.conj(phase)[:, None])  # the same bytes in the same order everywhere
+    whole = (r * np.conj(phase)[:, None]).copy()  # in C order everywhere: products of it have the same bytes
     if not want_q:
         return Factors(None, whole)
     if piece is None:

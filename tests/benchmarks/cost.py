@@ -15,12 +15,12 @@ HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
 BSPRUN, BSP = Path(sys.executable).with_name("bsprun"), Path(sys.executable).with_name("bsp")
 
-PREDICTED = [
-    ("doctor_visits.py", "20"),
-    ("doctor_visits.py", "200"),
-    ("transpose.py",),
-    ("sample_sort.py",),
-    ("heat.py",),
+PREDICTED: list[tuple[Any, ...]] = [
+    (HERE / "poisson_by_hand.py", "20"),
+    (HERE / "poisson_by_hand.py", "200"),
+    (EXAMPLES / "transpose.py",),
+    (EXAMPLES / "sample_sort.py",),
+    (EXAMPLES / "heat.py",),
 ]
 CHOICES = {
     2: ["allreduce:1000", "broadcast:10000"],
@@ -49,13 +49,13 @@ def accuracy(machine: Path, rounds: int) -> dict[str, list[float]]:
     """Predicted over measured seconds, p = 2 on two elements; both sides take turns."""
     found: dict[str, list[float]] = {}
     for example, *arguments in PREDICTED:
-        name = " ".join([example.removesuffix(".py").replace("_", " "), *arguments])
+        name = " ".join([example.stem.replace("_", " "), *arguments])
         words = ["-p", 2, "-n", 2, "--machine", machine]
         for _ in range(rounds):
-            predicted = _output(BSPRUN, *words, "--predict", "--json", EXAMPLES / example, *arguments)
+            predicted = _output(BSPRUN, *words, "--predict", "--json", example, *arguments)
             with tempfile.TemporaryDirectory() as folder:
                 trace = Path(folder) / "trace.json"
-                command = [BSPRUN, *words, "--trace", trace, EXAMPLES / example, *arguments]
+                command = [BSPRUN, *words, "--trace", trace, example, *arguments]
                 subprocess.run([*map(str, command)], check=True, timeout=300, stdout=subprocess.DEVNULL)
                 measured = json.loads(trace.read_text())
             found.setdefault(name, []).append(predicted["seconds"] / measured["seconds"])

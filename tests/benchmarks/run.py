@@ -19,6 +19,7 @@ from typing import Any
 import cost
 import nonstop
 
+import algorithms
 import arrays
 from bsp.launch import Launch, find_mpiexec
 
@@ -118,7 +119,7 @@ def lines(repeats: int) -> list[str]:
         row(*each)
     for each in nonstop.rows():
         row(*each)
-    for each in arrays.rows():
+    for each in (*arrays.rows(), *algorithms.rows()):
         row(*each)
     return table
 

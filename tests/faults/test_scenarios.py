@@ -1,4 +1,4 @@
-"""The 31 scenarios, each with seeds: 2 of each here, `BSP_REPEAT=20` of each in `make chaos` (see scenarios.py).
+"""The 31 scenarios, each with seeds: 2 of each here, 20 of each in `make chaos` (BSP_REPEAT; see scenarios.py).
 
 `BSP_MEASURED=file` writes what was measured, a line of JSON a scenario.
 """
@@ -23,9 +23,9 @@ Runs = dict[tuple[str, int], Future[dict[str, object]]]
 
 
 def seeds(scenario: Scenario) -> range:
-    """Two of each of the study's scenarios; those that are played in several ways take one of each in `make test`."""
+    """REPEAT of each of the study's scenarios; the ways in which one is played share them."""
     ways = sum(other.number == scenario.number for other in SCENARIOS)
-    return range(REPEAT if ways == 1 or REPEAT > 2 else 1)
+    return range(-(-REPEAT // ways))
 
 
 def known(plays: tuple[Scenario, ...] | tuple[Simulated, ...]) -> list[object]:
