@@ -1,0 +1,24 @@
+"""Generalised linear models: linear, logistic, Poisson and Gamma regression, with penalties, on p processes.
+
+    from bsp.algorithms import glm
+    model = glm.PoissonRegression().fit("visits.csv", y="mdvis")     # every process runs the same line
+    print(model.summary())
+
+Without a program: bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
+"""
+
+from bsp.algorithms.glm.errors import DataError, NotFittedError
+from bsp.algorithms.glm.estimators import (
+    GLM,
+    GammaRegression,
+    LinearRegression,
+    LogisticRegression,
+    PoissonRegression,
+)
+from bsp.algorithms.glm.summary import Summary
+from bsp.algorithms.glm.table import Table, read_table
+
+__all__ = [
+    "GLM", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",
+    "PoissonRegression", "Summary", "Table", "read_table",
+]  # fmt: skip

@@ -1,0 +1,174 @@
+"""The command line: a file, a family and a target make a fitted model, printed, without a program.
+
+All processes run this; process 0 speaks.  A mistake is one line on stderr and status 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import bsp
+from bsp.algorithms.glm.errors import no_column
+from bsp.algorithms.glm.estimators import GLM
+from bsp.algorithms.glm.report import page
+from bsp.algorithms.glm.summary import Summary
+from bsp.algorithms.glm.table import Table, read_table
+from bsp.errors import BspError
+
+PROGRAM = "bsp.algorithms.glm"
+EXAMPLES = """\
+  bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
+  python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
+"""
+FAMILIES = {"linear": "gaussian", "logistic": "binomial"}  # other names for some
+
+
+class _Parser(argparse.ArgumentParser):
+    """Process 0 alone speaks; all exit alike."""
+
+    def error(self, message: str) -> NoReturn:
+        _fail(message)
+
+    def print_help(self, file: Any = None) -> None:
+        if bsp.process().pid == 0:
+            super().print_help(file)
+
+
+def _fail(message: str) -> NoReturn:
+    if bsp.process().pid == 0:
+        print(f"{PROGRAM}: error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=PROGRAM, usage="bsprun -p P -m bsp.algorithms.glm FILE --target COLUMN [options]", allow_abbrev=False,
+        description="Fit a generalised linear model to a CSV or Parquet file.", epilog="exit status: 0 fitted, "
+        "1 fitted but not converged, 2 a mistake in the data or the options", formatter_class=_Formatter,
+    )  # fmt: skip
+    parser.description = f"{EXAMPLES}\n{parser.description}"
+    add = parser.add_argument
+    add("file", help="CSV with names in the first line (also .gz, .bz2, .xz), or Parquet")
+    add("--target", required=True, metavar="COLUMN", help="what is explained by the other columns")
+    add("--family", default="gaussian", help="gaussian (or linear), binomial (or logistic), poisson, gamma")
+    add("--columns", default="", metavar="A,B", help="explain by these columns only")
+    add("--exclude", default="", metavar="A,B", help="leave these columns out")
+    add("--reference", action="append", default=[], metavar="COLUMN=TEXT", help="what other texts are compared with")
+    add("--missing", default="error", choices=["error", "drop"], help="drop: leave out rows with missing values")
+    for name, text in (
+        ("weights", "column that multiplies each row's share"), ("offset", "column added to the linear predictor"),
+        ("trials", "binomial: column with the trials; the target then counts successes"),
+    ):  # fmt: skip
+        add(f"--{name}", metavar="COLUMN", help=text)
+    add("--alpha", type=float, default=0.0, help="strength of the penalty (0)")
+    add("--l1-ratio", type=float, default=0.0, help="share of the L1 penalty: 0 ridge, 1 lasso")
+    add("--no-intercept", action="store_true", help="the model goes through the origin")
+    add("--solver", default="auto", help="auto, newton, lbfgs, coordinate")
+    add("--tol", type=float, default=1e-10, help="of the gradient (1e-10)")
+    add("--max-iter", type=int, default=100, help="iterations at most (100)")
+    add("--robust", action="store_true", help="standard errors that hold if the variance is not the family's")
+    add("--json", metavar="FILE", help="the results for programs; - for the standard output, instead of the table")
+    add("--report", metavar="FILE", help="the results as one HTML page")
+    add("--progress", action="store_true", help="a line for each iteration, on stderr")
+    return parser
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=26, width=118)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; every process runs it.  Returns the status."""
+    options = _parser().parse_args(arguments)
+    proc = bsp.process()
+    try:
+        model, summary = _fitted(options)
+        written = proc.private().broadcast(proc.once(lambda: _write(options, summary)) if proc.pid == 0 else None)
+    except (BspError, ValueError, TypeError, OSError, ImportError, MemoryError) as wrong:
+        _fail(_text(wrong))
+    if written is not None:
+        _fail(written)
+    if proc.pid == 0 and options.json != "-":
+        print(summary)
+    return 0 if bsp.expect(model.converged_, times=1) else 1
+
+
+def _text(wrong: Exception) -> str:
+    if isinstance(wrong, OSError) and wrong.filename is not None:
+        return f"{wrong.filename}: {wrong.strerror}"
+    return str(wrong) or type(wrong).__name__
+
+
+def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
+    roles = [each for each in (options.target, options.weights, options.offset, options.trials) if each is not None]
+    twice = next((name for k, name in enumerate(roles) if name in roles[:k]), None)
+    if twice is not None:
+        raise ValueError(f"column {twice!r} is given two roles")
+    columns, exclude = _names(options.columns), _names(options.exclude)
+    for name in roles:
+        if name in exclude:
+            raise ValueError(f"--exclude {name}: the column is needed")
+    model = GLM(
+        FAMILIES.get(options.family, options.family), options.alpha, options.l1_ratio, options.solver,
+        not options.no_intercept, options.tol, options.max_iter,
+    )  # fmt: skip
+    model._model()  # a mistake shows before a large file is read
+    table = read_table(
+        options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
+        reference=dict(map(_level, options.reference)),
+    )  # fmt: skip
+    _check_roles(table, options)
+    model.fit(
+        table, options.target, options.weights, options.offset, options.trials,
+        progress=_told if options.progress else None,
+    )  # fmt: skip
+    return model, model.summary(robust=options.robust)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _level(text: str) -> tuple[str, str]:
+    name, equals, level = text.partition("=")
+    if not equals:
+        raise ValueError(f"--reference {text}: COLUMN=TEXT")
+    return name.strip(), level.strip()
+
+
+def _check_roles(table: Table, options: argparse.Namespace) -> None:
+    """That the options' columns are there, said with the option."""
+    for option in ("target", "weights", "offset", "trials"):
+        name = getattr(options, option)
+        if name is not None and name not in table.names:
+            raise ValueError(f"--{option} {name}: {no_column(name, table.names)}")
+
+
+def _told(iteration: int, objective: float, norm: float) -> None:
+    if bsp.process().pid == 0:
+        print(f"iteration {iteration:3d}   objective {objective:.10g}   gradient {norm:.2e}", file=sys.stderr, flush=True)
+
+
+def _write(options: argparse.Namespace, summary: Summary) -> str | None:
+    """Write the files that are asked for; what went wrong, if anything."""
+    try:
+        if options.report is not None:
+            Path(options.report).write_text(page(summary, options.file), encoding="utf-8")
+        if options.json is not None:
+            text = json.dumps(summary.to_dict(), indent=1)
+            if options.json == "-":
+                print(text)
+            else:
+                Path(options.json).write_text(text + "\n", encoding="utf-8")
+    except OSError as wrong:
+        return _text(wrong)
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

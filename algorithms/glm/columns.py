@@ -1,0 +1,174 @@
+"""Lines of text as columns: of numbers, or of texts, which are kept as codes.
+
+What a field means is said by `bsp.arrays.files.fields`.  pyarrow reads, if it is there, what both read alike; Python
+reads the rest and says which line is wrong.  Columns come in chunks of some thousand rows, so that whoever puts them
+side by side into a matrix does it while they are in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.files.fields import (
+    MISSING,
+    BadLine,
+    Fields,
+    fields_of,
+    is_blank,
+    is_missing,
+    is_number,
+)
+
+__concrete__ = True  # it looks at values, in a run without them too
+
+Chunk = list[np.ndarray]  # by column: float64 with NaN, or int32 codes with -1, for what is missing
+_SAMPLE = 1 << 15  # bytes that are looked at to tell columns of text
+_CHUNK = 1 << 20  # bytes of text whose columns make a chunk
+
+
+class Columns(NamedTuple):
+    """Some columns of a process's rows."""
+
+    chunks: list[Chunk]
+    levels: list[list[str] | None]  # by column: the texts that codes stand for; None: numbers
+
+    @property
+    def count(self) -> int:
+        """Rows."""
+        return sum(len(chunk[0]) for chunk in self.chunks) if self.levels else 0
+
+
+class Codes:
+    """Texts by their numbers, in order of appearance."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def of(self, texts: Sequence[str | None]) -> np.ndarray:
+        """The codes of some texts; -1 for those that say that a value is missing."""
+        numbers = self.numbers
+        found = np.empty(len(texts), np.int32)
+        for k, text in enumerate(texts):
+            short = "" if text is None else text.strip()
+            found[k] = -1 if short in MISSING else numbers.setdefault(short, len(numbers))
+        return found
+
+    @property
+    def levels(self) -> list[str]:
+        """The texts."""
+        return list(self.numbers)
+
+
+def columns_of(text: bytes, fields: Fields, texts: set[int]) -> Columns:
+    """The columns of some lines; those at the places `texts` of fields.columns as texts, others if they must be.
+
+    Raises BadLine if a line has other than fields.width fields.
+    """
+    guessed = texts | _texts_in(text, fields)
+    everything = set(range(len(fields.columns)))
+    found = _by_pyarrow(text, fields, guessed) or _by_pyarrow(text, fields, everything) or _by_python(text, fields)
+    return _as_numbers(found, everything - texts)
+
+
+def _texts_in(text: bytes, fields: Fields) -> set[int]:
+    """Which columns have text in the first lines."""
+    found: set[int] = set()
+    for line in text[:_SAMPLE].split(b"\n")[:-1]:
+        try:
+            row = fields_of(line.removesuffix(b"\r"), fields.delimiter)
+        except ValueError:
+            break
+        if len(row) == fields.width:
+            found |= {
+                k for k, column in enumerate(fields.columns) if not (is_missing(row[column]) or is_number(row[column]))
+            }
+    return found
+
+
+def _as_numbers(found: Columns, places: set[int]) -> Columns:
+    """Of these columns those become numbers that were read as texts and have none."""
+    for k in places:
+        levels = found.levels[k]
+        if levels is None or not all(is_number(level.encode()) for level in levels):
+            continue
+        values = np.array([*map(float, levels), np.nan])
+        for chunk in found.chunks:
+            chunk[k] = values[chunk[k]]  # code -1 is the last: NaN
+        found.levels[k] = None
+    return found
+
+
+def _by_python(text: bytes, fields: Fields) -> Columns:
+    """All columns as texts."""
+    rows: list[list[bytes]] = []
+    for index, line in enumerate(text.split(b"\n")):
+        line = line.removesuffix(b"\r")
+        if is_blank(line, fields.delimiter):
+            continue
+        try:
+            row = fields_of(line, fields.delimiter)
+        except ValueError as wrong:
+            raise BadLine(index, str(wrong)) from None
+        if len(row) != fields.width:
+            raise BadLine(index, f"it has {len(row)} field{'s' * (len(row) != 1)}, the first line has {fields.width}")
+        rows.append(row)
+    codes = [Codes() for _ in fields.columns]
+    chunk = [
+        each.of([row[column].decode("utf-8", "replace") for row in rows])
+        for each, column in zip(codes, fields.columns, strict=True)
+    ]
+    return Columns([chunk], [each.levels for each in codes])
+
+
+def _by_pyarrow(text: bytes, fields: Fields, texts: set[int]) -> Columns | None:
+    """The same by pyarrow; None where it is not there, or refuses."""
+    if fields.delimiter is None or fields.width < 2 or text.count(b"\r") != text.count(b"\r\n"):
+        return None
+    try:
+        from pyarrow import ArrowException, BufferReader, csv, float64, string
+    except ImportError:
+        return None
+    wanted = [f"f{column}" for column in fields.columns]
+    codes = {k: Codes() for k in texts}
+    chunks: list[Chunk] = []
+    try:
+        for batch in csv.open_csv(
+            BufferReader(text),
+            csv.ReadOptions(
+                use_threads=False, column_names=[f"f{column}" for column in range(fields.width)], block_size=_CHUNK
+            ),
+            csv.ParseOptions(delimiter=fields.delimiter),
+            csv.ConvertOptions(
+                include_columns=wanted,
+                null_values=list(MISSING),
+                strings_can_be_null=True,
+                column_types={name: string() if k in texts else float64() for k, name in enumerate(wanted)},
+            ),
+        ):
+            chunks.append([
+                _coded(column, codes[k]) if k in texts else column.to_numpy(zero_copy_only=False)
+                for k, column in enumerate(batch.columns)
+            ])  # fmt: skip
+    except ArrowException:
+        return None
+    return Columns(chunks, [codes[k].levels if k in texts else None for k in range(len(wanted))])
+
+
+def _coded(column: Any, codes: Codes) -> np.ndarray:
+    """An array of pyarrow's strings as codes."""
+    encoded = column.dictionary_encode()
+    known = np.append(codes.of(encoded.dictionary.to_pylist()), np.int32(-1))
+    found: np.ndarray = known[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def line_of(row: int, text: bytes, delimiter: str | None) -> int:
+    """The line of a row, both counted from 0; blank lines are no rows."""
+    for index, line in enumerate(text.split(b"\n")):
+        row -= not is_blank(line.removesuffix(b"\r"), delimiter)
+        if row < 0:
+            return index
+    raise IndexError(row)

@@ -1,0 +1,290 @@
+"""Generalised linear models as estimators: `fit`, `predict`, `score`, `summary`, by scikit-learn's conventions.
+
+    from bsp.algorithms import glm
+    model = glm.PoissonRegression().fit("visits.csv", y="mdvis")     # every process runs the same line
+    print(model.summary())
+
+`fit` is collective: every process calls it with the same arguments, and takes its rows of arrays that are whole on
+every process, its blocks of arrays of `bsp.arrays`, its lines of a file.  Afterwards every process has the same model,
+bit by bit.  `predict` and `score` of a whole array or data frame are local: one process may call them alone; of arrays
+of `bsp.arrays`, files and tables they are collective and the prediction is dealt like the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+import bsp
+from bsp.algorithms.glm import path as paths
+from bsp.algorithms.glm.applying import Applied, applied
+from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.families import FAMILIES, Family
+from bsp.algorithms.glm.inputs import is_frame
+from bsp.algorithms.glm.newton import Progress
+from bsp.algorithms.glm.preparing import Given, Prepared, prepared
+from bsp.algorithms.glm.problem import Model, Solution
+from bsp.algorithms.glm.solve import solve
+from bsp.algorithms.glm.summary import Summary
+from bsp.payload import is_abstract
+
+_SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
+
+
+class Regression(Conventions):
+    """What all generalised linear models have; `GLM` and the families' own classes are it with a family.
+
+    alpha, l1_ratio : the penalty alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²) on top of the mean loss, half the
+        unit deviance; the intercept is not penalised.
+    solver : "newton", "lbfgs", "coordinate" (proximal Newton, needed for l1_ratio > 0), "auto": by size.
+    tol : of the gradient's largest component at the point that is returned, as a correlation of a column with the
+        residuals, which no change of units alters.   max_iter : iterations.
+
+    After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
+    coef_ : (k,);  intercept_ : a number, 0.0 without one;  n_iter_, converged_, deviance_.
+    covariance_ : (d, d), intercept first;  standard_errors_ : (d,).  None if there is a penalty.
+    n_features_in_ : columns of X;  feature_names_in_ : their names, of a data frame or file.
+    solution_ : all that is known of the fit (`bsp.algorithms.glm.problem.Solution`).
+    """
+
+    family: str
+    coef_: np.ndarray
+    intercept_: float
+    n_iter_: int
+    converged_: bool
+    deviance_: float
+    covariance_: np.ndarray | None
+    standard_errors_: np.ndarray | None
+    solution_: Solution
+    _classify = False
+
+    def __init__(
+        self, alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto", fit_intercept: bool = True,
+        tol: float = 1e-10, max_iter: int = 100,
+    ) -> None:  # fmt: skip
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+
+    # ------------------------------------------------------------------------------- fitting
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, trials: Any = None,
+        *, progress: Progress | None = None,
+    ) -> Self:  # fmt: skip
+        """Fit to n rows; returns the model.
+
+        X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`; a scipy.sparse matrix; a
+            pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, or .npy, HDF5, Zarr.
+        y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
+            columns that are not named.  Columns of text get treatment coding.
+        sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
+        trials : (n,), for a binomial family: y then counts the successes.
+        progress : called on every process with iteration, objective and gradient norm.
+        Cost: 2 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
+        iteration, one for the covariances; see `bsp.algorithms.glm.solve`.
+        Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
+        """
+        model = self._model()
+        data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
+        self._remember(data, X)
+        self._keep(solve(data.rows, model, progress=progress), model)
+        return self
+
+    def regularisation_path(
+        self, X: Any, y: Any, alphas: Sequence[float] | None = None, sample_weight: Any = None, offset: Any = None,
+        trials: Any = None,
+    ) -> list[Solution]:  # fmt: skip
+        """The fits for several penalties, from the largest alpha down, each begun at the one before; a collective.
+
+        alphas : None: from the smallest that makes all coefficients 0 (with l1_ratio > 0) downwards, evenly in logs.
+        Returns a Solution for each.  See `bsp.algorithms.glm.path`.
+        """
+        model = self._model()
+        data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
+        return paths.path(data.rows, model, alphas)
+
+    def _model(self) -> Model:
+        """The parameters, looked at."""
+        _check(self.family in FAMILIES, f"family={self.family!r}: one of {', '.join(FAMILIES)}")
+        _check(self.solver in _SOLVERS, f"solver={self.solver!r}: one of {', '.join(_SOLVERS)}")
+        _check(_is_number(self.alpha) and 0 <= self.alpha < np.inf, f"alpha={self.alpha!r}: a number, 0 or more")
+        _check(_is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1, f"l1_ratio={self.l1_ratio!r}: from 0 to 1")
+        _check(_is_number(self.tol) and self.tol > 0, f"tol={self.tol!r}: a number above 0")
+        _check(_is_number(self.max_iter) and self.max_iter >= 1, f"max_iter={self.max_iter!r}: 1 or more")
+        return Model(
+            self.family, float(self.alpha), float(self.l1_ratio), bool(self.fit_intercept), self.solver,
+            float(self.tol), int(self.max_iter),
+        )  # fmt: skip
+
+    def _remember(self, data: Prepared, X: Any) -> None:
+        """What the data looked like."""
+        self._coding, self._target, self._notes = data.coding, data.target, data.notes
+        self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = data.rows.X.shape[1]
+        if data.coding is not None:
+            self.n_features_in_ = len(data.coding.columns)
+            if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
+                self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+        if self._classify:
+            self.classes_ = data.classes
+
+    def _keep(self, solution: Solution, model: Model) -> None:
+        """What the fit has found."""
+        self.solution_, self._fitted = solution, model
+        self.coef_, self.intercept_ = solution.coef, solution.intercept
+        self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
+        self.covariance_ = solution.covariance
+        self.standard_errors_ = None if self.covariance_ is None else np.sqrt(np.diag(self.covariance_))
+
+    def summary(self, robust: bool = False, level: float = 0.95) -> Summary:
+        """Coefficients with standard errors, tests and intervals, and how well the model fits; prints as a table.
+
+        robust : standard errors from the sandwich covariance (HC0), which holds if the variance is not the family's.
+        level : of the confidence intervals.
+        """
+        self._check_fitted()
+        _check(_is_number(level) and 0 < level < 1, f"level={level!r}: between 0 and 1")
+        return Summary(self.solution_, self._fitted, self._target, robust, level, self._notes)
+
+    # ---------------------------------------------------------------------------- predicting
+
+    def _linear(self, X: Any, offset: Any) -> Applied:
+        """The linear predictor."""
+        self._check_fitted()
+        return applied(self, X, offset)
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """The mean of the response, (n,); of a binomial model the probability of success."""
+        return self._linear(X, offset).mapped(self._family.mean)
+
+    @property
+    def predict_proba(self) -> Callable[..., Any]:
+        """Of a binomial model: predict_proba(X, offset=None), the probabilities of failure and success, (n, 2)."""
+        if self.family != "binomial":
+            raise AttributeError(f"predict_proba is of binomial models; this one is {self.family!r}")
+        return self._probabilities
+
+    def _probabilities(self, X: Any, offset: Any = None) -> Any:
+        mean = self._family.mean
+
+        def both(eta: Any) -> Any:
+            return np.stack([mean(-eta), mean(eta)], axis=1)  # so that a small one is not a difference
+
+        return self._linear(X, offset).mapped(both)
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES[self.family]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """D², the share of the deviance that the model explains: 1 less deviance over that of the mean of y.
+
+        Of a gaussian model that is R².  scikit-learn: `d2_tweedie_score`, `r2_score`.
+        """
+        found = self._linear(X, offset)
+        family = self._family
+
+        def deviance(eta: Any, y: Any, weights: Any) -> Any:
+            return 2 * weights @ (family.expansion(eta, y).loss - family.least(y))
+
+        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
+            return [weights.sum(), weights @ y, deviance(eta, y, weights)]
+
+        total, summed, unexplained = found.summed(parts, y, sample_weight)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = family.predictor(summed / total)
+        (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], y, sample_weight)
+        if not bsp.expect(null > 0, times=1 << 30):
+            return float(unexplained == 0)  # all y are alike
+        return _number(1 - unexplained / null)
+
+    @property
+    def _positive(self) -> bool:
+        return self.family in ("poisson", "gamma")
+
+
+class GLM(Regression):
+    """A generalised linear model of a family, with an optional elastic-net penalty: see `Regression`.
+
+    family : "gaussian" (identity link), "binomial" (logit), "poisson" (log), "gamma" (log).
+    """
+
+    def __init__(
+        self, family: str = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
+        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100,
+    ) -> None:  # fmt: skip
+        super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter)
+        self.family = family
+
+
+class LinearRegression(Regression):
+    """GLM(family="gaussian"): least squares.  `score` is R²."""
+
+    family = "gaussian"
+
+
+class PoissonRegression(Regression):
+    """GLM(family="poisson"): counts, log link.  `score` is D²."""
+
+    family = "poisson"
+
+
+class GammaRegression(Regression):
+    """GLM(family="gamma"): amounts above 0, log link.  `score` is D²."""
+
+    family = "gamma"
+
+
+class LogisticRegression(Regression):
+    """A classifier of two classes: GLM(family="binomial") whose y are labels of any kind.
+
+    classes_ : the two labels, sorted; the second is what the probability is of.  `predict` gives labels, `score` the
+    share of them that are right.  With trials= y counts successes, and the labels are 0 and 1.
+    """
+
+    family = "binomial"
+    classes_: np.ndarray
+    _classify = True
+    _estimator_type = "classifier"
+
+    def predict(self, X: Any, offset: Any = None) -> Any:
+        """The more probable label of each row, (n,)."""
+        found = self._linear(X, offset)
+        if found.dealt and self.classes_.dtype.kind not in "biuf":
+            raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
+        return found.mapped(lambda eta: np.take(self.classes_, (eta > 0).astype(int)))
+
+    def decision_function(self, X: Any, offset: Any = None) -> Any:
+        """The linear predictor, (n,): above 0 the second label is the more probable one."""
+        return self._linear(X, offset).mapped(lambda eta: eta)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
+        """The share of labels that are right, by weight."""
+        classes = self.classes_
+
+        def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
+            return [weights.sum(), weights @ (np.take(classes, (eta > 0).astype(int)) == y)]
+
+        total, right = self._linear(X, offset).summed(parts, y, sample_weight, labels=True)
+        return _number(right / total)
+
+
+def _check(condition: bool, text: str) -> None:
+    if not condition:
+        raise ValueError(text)
+
+
+def _number(value: Any) -> float:
+    """A float, but in a run without values."""
+    return value if is_abstract(value) else float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

@@ -1,0 +1,94 @@
+"""What a generalised linear model is fitted to, and what comes out: the data between reading, solving and telling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Rows:
+    """This process's rows; those of all processes in pid order are the data.
+
+    X : (n_local, k) float64, C-contiguous, or a scipy.sparse CSR matrix; without a column for the intercept.
+    y : (n_local,) float64; of binomial models the proportion of successes, 0 <= y <= 1.
+    weights, offset, trials : (n_local,) or None (ones, zeros, ones).  A weight multiplies its row's share of the
+        objective (scikit-learn's sample_weight, statsmodels' var_weights); a row of weight 0 is as if not there.  A
+        row of m trials with a share y of successes is m rows of one trial, m·y of them successes.
+    names : of the k columns, the same on every process.
+    """
+
+    X: Any
+    y: np.ndarray
+    weights: np.ndarray | None = None
+    offset: np.ndarray | None = None
+    trials: np.ndarray | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """What to minimise, and how.
+
+    The objective is sum_i w_i·loss_i / (sum_i w_i) + alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²), scikit-learn's;
+    the loss is half the unit deviance (up to constants), w_i = weight·trials.  The intercept is not penalised.
+
+    family : "gaussian", "binomial", "poisson", "gamma"; links: identity, logit, log, log.
+    solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
+    tol : of `Solution.gradient_norm` at the point that is returned.
+    robust : whether to compute the robust covariance, which takes one more product of X with itself.
+    """
+
+    family: str
+    alpha: float = 0.0
+    l1_ratio: float = 0.0
+    fit_intercept: bool = True
+    solver: str = "auto"
+    tol: float = 1e-12
+    max_iter: int = 100
+    robust: bool = True
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A fitted model; the same bytes on every process.
+
+    coef : (k,);  intercept : 0.0 if there is none.
+    covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
+        robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
+        than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
+    dispersion : 1 for binomial and poisson; Pearson's chi²/df_resid for gaussian and gamma.
+    df_resid : rows of positive weight, less the coefficients that are not left out.
+    log_likelihood : at the estimates; for aic and bic.
+    converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
+    gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
+        an L1 penalty), each in units of the root mean square of its column times that of the null model's residual:
+        a correlation, which no change of units alters.  Of the columns that are not left out.
+    objective : at the same point, the one that is returned.
+    sum_weights : sum_i w_i, trials included.
+    notes : what a reader must know: separation, singular columns by name, no convergence.
+    history : (objective, gradient norm) of each point that was accepted, the first and the last included.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    n_iter: int
+    converged: bool
+    objective: float
+    gradient_norm: float
+    deviance: float
+    null_deviance: float
+    dispersion: float
+    pearson_chi2: float
+    log_likelihood: float | None
+    covariance: np.ndarray | None
+    robust_covariance: np.ndarray | None
+    n_rows: int
+    sum_weights: float
+    df_resid: float
+    solver: str
+    notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    history: tuple[tuple[float, float], ...] = field(default=(), repr=False)

@@ -1,0 +1,69 @@
+"""Responses as families take them: labels of two classes become 0 and 1, counts of successes become proportions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.errors import DataError
+
+__concrete__ = True  # it looks at values, in a run without them too
+
+_FEW = 10  # labels that are told
+
+
+class Facts(NamedTuple):
+    """What a process knows of its responses."""
+
+    weighted: bool  # whether a row has a weight above 0
+    labels: list[Any]  # the first few, sorted; of numbers none
+    present: list[Any]  # those of rows with a weight
+
+
+def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> Facts:
+    """Of this process's part.  Raises DataError if labels are no labels."""
+    some = values if weights is None else values[weights > 0]
+    if not labelled:
+        return Facts(bool(some.size), [], [])
+    if values.dtype.kind == "f" and (values != np.round(values)).any():
+        raise DataError(
+            "Unknown label type: continuous. A classifier needs labels of two classes; "
+            "proportions are for GLM(family='binomial')"
+        )
+    try:
+        labels, present = (np.unique(each)[:_FEW].tolist() for each in (values, some))
+    except TypeError:
+        raise DataError("Unknown label type: labels of different types in one y") from None
+    return Facts(bool(some.size), labels, present)
+
+
+def check_weights(told: list[Facts]) -> None:
+    """DataError if no row has a weight."""
+    if not any(facts.weighted for facts in told):
+        raise DataError("Sample weights must contain at least one non-zero number.")
+
+
+def classes_of(told: list[Facts]) -> list[Any]:
+    """The two labels, sorted.  Raises DataError if there are more, or fewer."""
+    found = sorted({label for facts in told for label in facts.labels})
+    if len(found) > 2:
+        shown = ", ".join(map(repr, found[:3])) + ", ..." * (len(found) > 3)
+        raise DataError(f"Only binary classification is supported. The type of the target is multiclass: {shown}")
+    present = sorted({label for facts in told for label in facts.present})
+    if len(present) < 2:
+        raise DataError(f"there is only one class: every y is {present[0]!r}; a classifier needs two classes")
+    return found
+
+
+def shares(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
+    """Successes of trials as proportions.  Raises DataError with the first that is impossible."""
+    wrong = ~(trials > 0)
+    if wrong.any():
+        raise DataError(f"trials must be above 0; one is {trials[np.argmax(wrong)]:g}")
+    more = (successes > trials) | (successes < 0)
+    if more.any():
+        k = int(np.argmax(more))
+        raise DataError(f"y counts the successes of its trials: {successes[k]:g} of {trials[k]:g} is impossible")
+    found: np.ndarray = successes / trials
+    return found

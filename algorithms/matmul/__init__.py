@@ -1,0 +1,23 @@
+"""Products of dense matrices that trade memory for words: `matmul`, `matvec`, and what they cost, `cost`.
+
+McColl 1.6.2 has several ways to multiply two n × n matrices on p processes, none best in everything (Irony, Toledo,
+Tiskin 2004):
+
+    method                       H (words)        S         M (words a process)
+    1   all blocks at once       2n²/√p           1         2n²/√p
+    2   a pair at a time         2n²/√p           √p        n²/p, times a constant
+    4   three-dimensional        3n²/p^(2/3)      2         3n²/p^(2/3)
+    recursive                    from 4's to 2's by the memory there is (McColl, Tiskin 1999; 1.6.3)
+    summa                        the usual baseline: broadcasts of panels
+
+All are `schedules`: a process grid and a number of rounds.  `counts` counts their words, exactly; `running` carries
+them out; `methods` has the formulas and the choice; `python -m bsp.algorithms.matmul --study` prints words and memory
+beside the lower bounds.
+"""
+
+from bsp.algorithms.matmul.counts import Cost
+from bsp.algorithms.matmul.product import cost, laid_out, matmul
+from bsp.algorithms.matmul.vector import matvec
+from bsp.algorithms.matmul.vector_counts import matvec_cost
+
+__all__ = ["Cost", "cost", "laid_out", "matmul", "matvec", "matvec_cost"]

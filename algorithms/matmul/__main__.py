@@ -1,0 +1,7 @@
+"""`python -m bsp.algorithms.matmul --study`."""
+
+import sys
+
+from bsp.algorithms.matmul.study import main
+
+sys.exit(main())

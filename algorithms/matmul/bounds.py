@@ -1,0 +1,45 @@
+"""How many words a process must move, whatever the algorithm, if it does 1/p of the elementary products.
+
+A process that does V = mnk/p of them needs a elements of A, b of B, and c sums of C, and V² <= a·b·c (Loomis and
+Whitney 1949).  It has 1/p of each matrix.  So words come in that are not its own, or go out as sums that are not.
+All bounds are for the classical m·n·k products; Strassen's recursion has others.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+
+def loomis_whitney(m: int, k: int, n: int, p: int) -> float:
+    """Words of A and B that come in and partial sums that go out, together: the least of a + b + c with a·b·c >= V²,
+    less what a process has; n³: 3n²/p^(2/3) - 3n²/p.
+
+    Each of a, b, c is at least 1/p of its matrix, for V products need so many: this decides for long matrices.
+    With the constant, whatever the shape: Al Daas, Ballard, Grigori, Kumar, Rouse (SPAA 2022).
+    """
+    own = sorted((m * k / p, k * n / p, m * n / p), reverse=True)
+    left, rest = (m * n * k / p) ** 2, 3
+    total = 0.0
+    for least in own:
+        even = left ** (1 / rest)
+        if least <= even or rest == 1:
+            return total + rest * even - sum(own)
+        total, left, rest = total + least, left / least, rest - 1
+    return 0.0
+
+
+def memory_independent(m: int, k: int, n: int, p: int) -> float:
+    """Words that come in, or that go out: the largest of a, b, c is at least V^(2/3), of which a process has 1/p of a
+    matrix; n³: n²/p^(2/3) - n²/p.
+
+    The order of the 3-D bound of Irony, Toledo and Tiskin (JPDC 2004) and of McColl 1.6.2; our constant.
+    """
+    return max(0.0, (m * n * k / p) ** (2 / 3) - max(m * k, k * n, m * n) / p)
+
+
+def memory_dependent(m: int, k: int, n: int, p: int, memory: float) -> float:
+    """Words that come in and go out, of a process with so many words of memory: V/(2·sqrt(2·M)) - M.
+
+    Irony, Toledo, Tiskin (JPDC 2004), the trade-off between memory and words: for M = O(n²/p) it is n²/√p's order.
+    """
+    return max(0.0, m * n * k / p / (2 * sqrt(2 * memory)) - memory)

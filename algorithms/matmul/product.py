@@ -1,0 +1,164 @@
+"""The product of two distributed matrices by a method of choice: operands brought to its layout, blocks exchanged."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.matmul.counts import Cost, bringing
+from bsp.algorithms.matmul.methods import chosen
+from bsp.algorithms.matmul.running import run
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
+from bsp.arrays.functions import build
+from bsp.arrays.planning.graph import LEAF, Blocks, DType, Node
+from bsp.arrays.planning.layout import Layout
+from bsp.arrays.selection.procedures import known, made_of
+from bsp.arrays.world import World, world
+from bsp.cost.model import DEFAULT, WORD, Machine
+from bsp.errors import ShapeError
+from bsp.payload import is_abstract
+
+
+@procedure
+def matmul(
+    A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
+) -> Array:  # fmt: skip
+    """A @ B, by an algorithm whose words, supersteps and memory are known beforehand.  A collective.
+
+    A : shape (m, k);  B : (k, n); arrays, or what `bsp.arrays.asarray` takes (the whole, equal on all processes).
+    method : 1 all blocks at once, 2 a pair at a time, 4 three-dimensional, "recursive" between 2 and 4 as memory
+        allows, "summa"; "auto": the cheapest by the machine's (p, g, L) and o of those that fit.
+    memory : bytes that a process may use for it, its blocks of A, B and C among them; None: what the machine profile
+        has for it; 0: no limit.
+    leaf : "strassen" multiplies large bricks by Strassen's recursion (Winograd's form): fewer flops, less accurate in
+        small elements; see `strassen`.  Booleans are always multiplied by NumPy.
+    Returns C of shape (m, n), NumPy's dtype for the product, one block on each process of the method's grid.
+
+    Cost: that of `cost(m, k, n, p, method, memory, machine)`, exactly; the formulas are in `methods`.  Operands in
+    another layout than the method's are brought there first: one superstep, h = at most (mk + kn)/p words where they
+    are dealt evenly; expressions are computed in it.  What every process has whole costs nothing to bring; nor do
+    operands from `laid_out`.
+    The sum over k is taken in an order that follows from shape, p, method, memory and the machine alone.
+    Raises ShapeError, TypeError; PlanTooLarge where no way fits, with the least that is needed.
+    """
+    here = world()
+    a, b = _operands(A, B)
+    cost = _choice(here, a, b, method, memory, leaf, True)
+    left, right, out = cost.schedule.layouts(here.nprocs)
+    block_a, block_b = _brought(here, (a, b), (left, right), False)
+    blocks = run(here, cost, block_a, block_b, out, a.dtype, leaf)
+    return made_of(out.shape, a.dtype, out, blocks)
+
+
+def laid_out(
+    A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
+) -> tuple[Array, Array]:
+    """A and B where `matmul` with the same arguments wants them, to be multiplied more than once.
+
+    Cost: one superstep, h = at most (mk + kn)/p words where they are dealt evenly.
+    """
+    here = world()
+    a, b = _operands(A, B)
+    layouts = _choice(here, a, b, method, memory, leaf, False).schedule.layouts(here.nprocs)[:2]
+    found = _brought(here, (a, b), layouts, True)
+    first, second = (
+        made_of(layout.shape, a.dtype, layout, blocks) for layout, blocks in zip(layouts, found, strict=True)
+    )
+    return first, second
+
+
+def cost(
+    m: int, k: int, n: int, p: int, method: int | str = "auto", memory: float | None = None,
+    machine: Machine | None = None, *, itemsize: int = WORD, leaf: str = "blas",
+) -> Cost:  # fmt: skip
+    """What multiplying (m, k) by (k, n) on p processes takes: h of every superstep, W, and memory; nothing is run.
+
+    memory : bytes, as in `matmul`;  machine : decides the grid, and the method of "auto"; None: the default one.
+    itemsize : bytes of an element.
+    Raises PlanTooLarge as `matmul` does.
+    """
+    if min(m, k, n) < 0 or p < 1:
+        raise ValueError(f"cost of ({m}, {k}) by ({k}, {n}) on {p} processes: lengths from 0, processes from 1")
+    return chosen((m, k, n), p, method, memory or 0, machine or DEFAULT, itemsize, leaf)
+
+
+class Operand(NamedTuple):
+    """A matrix as it came: a node, or the whole of it on every process."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    node: Node | None
+    whole: Any
+
+    @property
+    def layout(self) -> Layout | None:
+        """Where its blocks are; None: everywhere."""
+        found = None if self.node is None else wrap(self.node).layout
+        return None if found is None or (found.replicated and found.blocks == 1) else found
+
+
+def _operands(A: Any, B: Any) -> tuple[Operand, Operand]:
+    values = [each if isinstance(each, Array) or is_abstract(each) else np.asarray(each) for each in (A, B)]
+    for name, each in zip("AB", values, strict=True):
+        if each.dtype.kind not in "biufc":
+            raise TypeError(f"matmul: {name} holds {each.dtype}; matrices hold numbers")
+        if each.ndim != 2:
+            raise ShapeError(
+                f"matmul: {name} has shape {tuple(each.shape)}, not two axes; matrix times vector: matvec, stacks of "
+                "matrices: bsp.arrays.matmul"
+            )
+    if values[0].shape[1] != values[1].shape[0]:
+        first, second = (tuple(each.shape) for each in values)
+        raise ShapeError(
+            f"matmul: shapes {first} and {second} do not match: {first[1]} columns of A meet {second[0]} rows of B"
+        )
+    dtype = np.result_type(values[0].dtype, values[1].dtype)
+    first, second = (_operand(each, dtype) for each in values)
+    return first, second
+
+
+def _operand(value: Any, dtype: DType) -> Operand:
+    if not isinstance(value, Array):
+        return Operand(dtype, tuple(value.shape), None, value if value.dtype == dtype else value.astype(dtype))
+    node = build.cast(value._node, dtype)
+    if node.op is LEAF and node.layout is not None and node.layout.replicated and node.layout.blocks == 1:
+        return Operand(dtype, value.shape, node, known(node))
+    return Operand(dtype, value.shape, node, None)
+
+
+def _choice(
+    here: World, a: Operand, b: Operand, method: int | str, memory: float | None, leaf: str, moved: bool
+) -> Cost:
+    """The way to multiply; what bringing the operands to its layout takes is part of the price if they are `moved`."""
+    shape = (*a.shape, b.shape[1])
+    sources = (a.layout, b.layout) if moved else (None, None)
+
+    def extra(cost: Cost) -> float:
+        h = bringing(sources, cost.schedule.layouts(here.nprocs), here.nprocs, a.dtype.itemsize)
+        return here.machine.price(float(h)) if h else 0.0
+
+    limit = here.memory if memory is None else memory
+    return chosen(shape, here.nprocs, method, limit, here.machine, a.dtype.itemsize, leaf, extra)
+
+
+def _brought(here: World, operands: tuple[Operand, Operand], layouts: tuple[Layout, ...], kept: bool) -> list[Blocks]:
+    """This process's blocks in the layouts.  kept : blocks that outlive the call, so none is a view of what came."""
+    found: list[Any] = []
+    for operand, layout in zip(operands, layouts, strict=True):
+        node = operand.node
+        if node is not None and node.op is LEAF and node.layout is layout:
+            found.append(node)
+        elif operand.whole is not None and kept:
+            found.append(build.dealt_blocks(operand.whole, layout, here.pid))
+        elif operand.whole is not None:
+            boxes = {at: tuple(slice(*span) for span in layout.box(at)) for at in layout.mine(here.pid)}
+            found.append({at: operand.whole[box] for at, box in boxes.items()})
+        else:
+            assert node is not None
+            found.append(build.relaid(node, layout))
+    waiting = [each for each in found if isinstance(each, Node) and each.op is not LEAF]
+    if waiting:
+        here.evaluate(waiting, False)
+    return [each.value if isinstance(each, Node) else each for each in found]

@@ -1,0 +1,80 @@
+"""Words and memory of every method beside the lower bounds, for p from 4 to 4096; nothing is multiplied."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from bsp.algorithms.matmul.bounds import loomis_whitney, memory_dependent, memory_independent
+from bsp.algorithms.matmul.product import cost
+from bsp.cost.model import WORD, Machine
+from bsp.cost.whole_file import write_text
+
+SIDE = 8192
+PROCESSES = tuple(2**e for e in range(2, 13))
+METHODS: tuple[int | str, ...] = (1, 2, 4, "recursive", "summa")
+HEAD = """# Matrix multiplication: words against memory
+
+Made by `python -m bsp.algorithms.matmul --study --write docs/matmul-study.md`; nothing is multiplied for it, all is
+counted by `bsp.algorithms.matmul.cost`, whose words the tests find in runs.
+
+*Words* is H, the h-relations of all supersteps added; *memory* what the fullest process holds, its blocks of A, B and
+C among it; both in multiples of n²/p, a process's share of one matrix.  Each method is on the grid that the machine
+below makes cheapest, so one can be cheaper in words than its formula where p is no square or cube.  *recursive* has
+half way (in the logarithm) between the memory that methods 2 and 4 take.
+
+Lower bounds, in the same unit (`algorithms/matmul/bounds.py`): *LW*, by Loomis and Whitney, of all words that a process
+must read or add elsewhere (H / LW: all methods bring inputs and sums in different supersteps, so none is below 1);
+*ITT*, Irony, Toledo and Tiskin's without regard to memory; *ITT(M)*, theirs for the memory that the method takes (0
+where that is so large that it says nothing).
+
+"""
+
+
+def machine(p: int) -> Machine:
+    """Of the study."""
+    return Machine(p=p, r=1e10, g=50.0, L=1e5, o=1e3, name="of the study", kind="imagined")
+
+
+def table(side: int = SIDE, processes: Sequence[int] = PROCESSES) -> str:
+    """The study as Markdown."""
+    one = machine(1)
+    lines = [
+        f"n = {side}, float64; g = {one.g:g}, L = {one.L:g}, o = {one.o:g} flop-times.",
+        "",
+        "| p | method | grid | rounds | words | supersteps | memory | LW | H / LW | ITT | ITT(M) |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for p in processes:
+        share = side * side / p
+        bound, without = loomis_whitney(side, side, side, p), memory_independent(side, side, side, p)
+        needed = [cost(side, side, side, p, method, None, machine(p)).memory for method in (2, 4)]
+        between = WORD * (needed[0] * needed[1]) ** 0.5
+        for method in METHODS:
+            limit = max(between, WORD * min(needed)) if method == "recursive" else None
+            found = cost(side, side, side, p, method, limit, machine(p))
+            s = found.schedule
+            dependent = memory_dependent(side, side, side, p, found.memory)
+            rounds = len(s.panels) if s.way != "shifted" else s.rounds
+            lines.append(
+                f"| {p} | {method} | {s.rows}×{s.columns}×{s.layers} | {rounds} | {found.words / share:.2f} | "
+                f"{found.supersteps} | {found.memory / share:.2f} | {bound / share:.2f} | {found.words / bound:.2f} | "
+                f"{without / share:.2f} | {dependent / share:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m bsp.algorithms.matmul", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--study", action="store_true", help="print the table")
+    parser.add_argument("--side", type=int, default=SIDE, metavar="N", help=f"of the matrices (default {SIDE})")
+    parser.add_argument("--write", metavar="FILE.md", help="the document, made anew")
+    asked = parser.parse_args(arguments)
+    if not asked.study:
+        parser.error("nothing to do; --study prints words and memory of every method")
+    if asked.write is None:
+        print(table(asked.side))
+    else:
+        write_text(HEAD + table(asked.side) + "\n", asked.write)
+    return 0

@@ -1,0 +1,67 @@
+"""What a matrix-vector product costs on a process grid, counted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from bsp.algorithms.matmul.counts import Cost, exchange, overlaps
+from bsp.algorithms.matmul.schedules import Schedule, cuts
+from bsp.arrays.planning.layout import Shape
+from bsp.cost.model import DEFAULT, WORD, Machine
+
+__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
+
+
+def matvec_cost(
+    m: int, n: int, p: int, machine: Machine | None = None, *, grid: Shape | None = None, itemsize: int = WORD
+) -> Cost:  # fmt: skip
+    """What `matvec` of an (m, n) matrix and a dealt vector takes on p processes.
+
+    grid : that A is on; None: the cheapest on the machine.
+    """
+    chosen = grid or cheapest(m, n, p, machine or DEFAULT, itemsize)
+    return counted(m, n, p, (chosen[0], chosen[1]), itemsize)
+
+
+@lru_cache(maxsize=1024)
+def cheapest(m: int, n: int, p: int, machine: Machine, itemsize: int) -> Shape:
+    """The cheapest grid: estimated for all, counted for the best few."""
+    grids = [(q1, min(p // q1, max(n, 1))) for q1 in range(min(p, max(m, 1)), 0, -1)]
+
+    def estimate(grid: Shape) -> float:
+        q1, q2 = grid
+        high, wide = -(-m // q1), -(-n // q2)
+        return machine.price(wide * (q1 > 1) + high * (1 - 1 / q2), 1 + (q2 > 1), q1 + q2, 2.0 * high * wide)
+
+    best = sorted(grids, key=estimate)[:6]
+    return min(best, key=lambda grid: counted(m, n, p, grid, itemsize).price(machine))
+
+
+@lru_cache(maxsize=1024)
+def counted(m: int, n: int, p: int, grid: Shape, itemsize: int) -> Cost:
+    q1, q2 = grid
+    heights, widths = np.diff(cuts(m, q1)), np.diff(cuts(n, q2))
+    parts = max(1, min(p, n))
+    shared = overlaps(cuts(n, parts), cuts(n, q2))  # of the pieces of x with the columns of A's blocks
+    own = np.zeros((p, q2), np.int64)
+    own[:parts] = shared
+    place = np.arange(q1 * q2)
+    mine = np.zeros(p, np.int64)
+    mine[place] = own[place, place % q2]
+    wanted = np.zeros(p, np.int64)
+    wanted[place] = widths[place % q2]
+    messages = q1 * (own > 0).sum(1) - (mine > 0)
+    exchanges = [exchange("matvec: pieces of x", q1 * own.sum(1) - mine, wanted - mine, messages, itemsize)]
+    pieces = np.diff(cuts(m, q1 * q2)).reshape(q1, q2)
+    flops = 2 * int(heights.max()) * int(widths.max())
+    memory = heights[:, None] * (widths + 1) + own.sum(1)[place].reshape(q1, q2) + 2 * widths
+    if q2 > 1:
+        sends = (pieces > 0).sum(1, keepdims=True) - (pieces > 0)
+        sums = exchange("matvec: partial sums", heights[:, None] - pieces, (q2 - 1) * pieces, sends, itemsize)
+        exchanges.append(sums)
+        flops += (q2 - 1) * int(pieces.max())
+        memory = memory + q2 * pieces
+    words = -(-int(memory.max()) * itemsize // WORD)
+    return Cost("matvec", Schedule(m, n, 1, q1, 1, q2), tuple(exchanges), float(flops), words)

@@ -1,0 +1,19 @@
+"""QR of tall matrices in the cheapest way that keeps Q orthogonal, and what people do with it.
+
+    Q, R = qr(A)                       # a way chosen by A's condition; it says which, and why
+    U, s, Vt = svd(A)                  # of a tall matrix
+    model = pca(A, k=2)                # principal components
+    x, residuals, rank, s = lstsq(A, b)
+
+`factoring` chooses between the `methods`: Householder reflections in a tree (direct TSQR), R in a tree and Q = A·R⁻¹,
+refined once (indirect TSQR), and Cholesky of AᵀA, twice (CholeskyQR2); what is not tall goes by block columns.
+`pricing` has the cost of each.  `python -m bsp.algorithms.qr --study` shows how orthogonal each leaves Q.
+"""
+
+from bsp.algorithms.qr.components import PCA, pca
+from bsp.algorithms.qr.factoring import QR, qr
+from bsp.algorithms.qr.least_squares import lstsq
+from bsp.algorithms.qr.pricing import QRCost, cost
+from bsp.algorithms.qr.singular import SVD, svd
+
+__all__ = ["PCA", "QR", "SVD", "QRCost", "cost", "lstsq", "pca", "qr", "svd"]

@@ -1,0 +1,237 @@
+"""A = Q·R: the way is chosen by A's shape, the machine, and the condition that R shows."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from bsp.algorithms.qr import methods
+from bsp.algorithms.qr.pricing import METHODS, gram_first
+from bsp.arrays import linalg
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.forecast import procedure
+from bsp.arrays.functions import build, tall
+from bsp.arrays.functions.contraction import matmul
+from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.manipulation import concat, matrix_transpose
+from bsp.arrays.functions.tall import Factors, Rows
+from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
+from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.graph import DType, leaf
+from bsp.arrays.planning.layout import replicated
+from bsp.arrays.world import world
+from bsp.errors import ShapeError
+
+__all__ = ["QR", "qr"]
+
+
+class QR(tuple[Array, Array]):
+    """(Q, R), and how they were found.
+
+    method : "direct", "indirect", "cholesky2" or "columns".  reason : a sentence that says why.
+    condition : σ₁/σₙ of R, and so of A; nan in a run without values, and for "columns", where R is dealt.
+    """
+
+    method: str
+    reason: str
+    condition: float
+
+    def __new__(cls, q: Array, r: Array, method: str, reason: str, condition: float) -> QR:
+        found = super().__new__(cls, (q, r))
+        found.method, found.reason, found.condition = method, reason, condition
+        return found
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.method, self.reason, self.condition)
+
+
+@procedure
+def qr(A: Any, method: str = "auto") -> QR:
+    """A = Q·R, Q with orthonormal columns, R upper triangular with a real diagonal >= 0; Q's columns lie as A's rows.
+
+    A : (m, n), an array or what asarray takes; integers become float64.
+    method : "direct", "indirect", "cholesky2": see `methods`; each as exact as its condition allows, or LinAlgError.
+        "columns": reflections by block columns, for what is not tall: see `panels.householder`.
+        "auto": for tall A the cheapest that leaves ‖QᴴQ - I‖ near machine precision.  Where `cost` has cholesky2
+        cheaper than direct, A's condition is read from the Cholesky factor of AᴴA; if it is above 0.1/√(n·eps), from
+        R by a tree; if that is above 0.1/(n·eps), reflections make Q.  A is tall if every process has n rows or more,
+        or n² <= REPLICATED_SIZE.
+    Returns Q (m, k), dealt like A's rows, and R (k, n) on every process, k = min(m, n); "columns" leaves both by
+        columns.  Of a wide A the first m columns are factored, and R's others are Qᴴ·A.
+    Cost: `cost(m, n, p, method, machine)`.  A that is not by rows is brought so: one total exchange, mn/p words.
+        A that every process has is factored by every process: no words.
+    Raises LinAlgError, on every process, for NaN or infinity in A, and if a method that was asked for cannot do it.
+    """
+    if method not in ("auto", "columns", *METHODS):
+        raise ValueError(f"qr: method={method!r} is none of auto, {', '.join(METHODS)}, columns")
+    a = matrix(A, "qr")
+    m, n = a.shape
+    if m < n:
+        return _wide(a, method)
+    if method == "columns" or (method == "auto" and not is_tall(a)):
+        q, r = linalg.qr(a)
+        _check_array(r, a, "qr")
+        p = world().nprocs
+        reason = f"columns: {m} x {n} on {p} processes has fewer than n rows each, or method='columns' was asked for"
+        return QR(q, r, "columns", reason, np.nan)
+    rows = rows_of(a)
+    found, taken, reason, kappa = factored(rows, a.dtype, method, "qr")
+    assert found.q is not None
+    return QR(tall.to_array(found.q, a.dtype), on_all(found.r), taken, reason, kappa)
+
+
+def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
+    """Q and R, the method that was taken, why, and the condition."""
+    if method == "auto":
+        return _auto(rows, dtype, name)
+    asked = f"{method}: it was asked for"
+    if method == "direct":
+        found = methods.direct(rows, dtype)
+        check(found.r, rows, name)
+        return found, method, asked, methods.condition(found.r)
+    if method == "indirect":
+        r = methods.r_only(rows, dtype)
+        check(r, rows, name)
+        made = methods.indirect(rows, r, dtype)
+    else:
+        r = methods.gram_factor(rows, dtype)
+        made = None if r is None else methods.cholesky2(rows, r, dtype)
+    if made is None:
+        _refuse(rows, dtype, method, name)
+    return made, method, asked, methods.condition(made.r)
+
+
+def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float]:
+    """The cheapest that is exact; without values the longest way there is."""
+    here = world()
+    m, n = rows.layout.shape
+    p = 1 if rows.layout.replicated else here.nprocs
+    if not gram_first(m, n, p, here.machine, dtype.itemsize):
+        found = methods.direct(rows, dtype)
+        check(found.r, rows, name)
+        reason = f"direct: {m} x {n} on {p} processes is so small that reflections are cheapest, whatever the condition"
+        return found, "direct", reason, methods.condition(found.r)
+    if here.abstract:
+        here.at_most()
+    r = methods.gram_factor(rows, dtype)
+    limit = methods.cholesky_limit(n, dtype)
+    kappa = np.inf if r is None else methods.condition(r, scaled=True)
+    if not kappa > limit:
+        made = methods.cholesky2(rows, r, dtype)
+        if made is not None and not here.abstract:
+            reason = (
+                f"cholesky2: with its columns scaled to length 1 A has condition {kappa:.1e}, at most {limit:.1e}, "
+                "so AᴴA tells all of it"
+            )
+            return made, "cholesky2", reason, methods.condition(made.r)
+    r = methods.r_only(rows, dtype)
+    check(r, rows, name)
+    kappa = methods.condition(r, scaled=True)
+    sharp = methods.indirect_limit(n, dtype)
+    said = f"with its columns scaled to length 1 A has condition {kappa:.1e}"
+    if not kappa > sharp:
+        made = methods.indirect(rows, r, dtype)
+        if made is not None and not here.abstract:
+            reason = (
+                f"indirect: {said}, too much for AᴴA (limit {limit:.1e}), at most {sharp:.1e}, so A·R⁻¹ is near to "
+                "orthogonal and refined once"
+            )
+            return made, "indirect", reason, methods.condition(made.r)
+    reason = f"direct: {said}, too much for A·R⁻¹ (limit {sharp:.1e}), so reflections make Q"
+    found = methods.direct(rows, dtype)
+    return found, "direct", reason, methods.condition(found.r)
+
+
+def _refuse(rows: Rows, dtype: DType, method: str, name: str) -> NoReturn:
+    """LinAlgError that says A's condition, for which R is found in a tree."""
+    r = methods.r_only(rows, dtype)
+    check(r, rows, name)
+    n = rows.layout.shape[1]
+    limit = (methods.cholesky_limit if method == "cholesky2" else methods.indirect_limit)(n, dtype)
+    raise LinAlgError(
+        f"{name}: method={method!r} cannot make Q orthogonal: with its columns scaled to length 1 A has condition "
+        f"{methods.condition(r, scaled=True):.1e}; about {limit:.1e} is the most for {n} columns of {dtype}; "
+        "take method='auto' or 'direct'"
+    )
+
+
+def _wide(a: Array, method: str) -> QR:
+    """Of the first m columns; the others of R are Qᴴ times A's."""
+    m = a.shape[0]
+    found = qr(a[:, :m], method)
+    q, r = found
+    turned = matrix_transpose(q)
+    turned = UFUNCS["conjugate"](turned) if a.dtype.kind == "c" else turned
+    rest = matmul(turned, a[:, m:])
+    whole = concat([r, rest], axis=1)
+    if found.method != "columns":
+        whole = wrap(build.everywhere(whole._node))
+    whole = whole.persist()
+    _check_array(whole, a, "qr")
+    return QR(q, whole, found.method, f"{found.reason}; of the first {m} columns", found.condition)
+
+
+# ------------------------------------------------------------------------ what comes in and goes out
+
+
+def matrix(given: Any, name: str, what: str = "A") -> Array:
+    """An array of two dimensions, of a type that LAPACK has."""
+    a = wrap(build.strong(asarray(given)._node))
+    if a.ndim != 2:
+        raise ShapeError(f"{name}: {what} of 2 dimensions, (m, n), not of shape {a.shape}")
+    if a.dtype.kind in "iub":
+        return a.astype(np.float64)
+    if a.dtype.char not in "fdFD":
+        raise TypeError(f"{name}: {what} of float32, float64, complex64 or complex128, not {a.dtype}")
+    return a
+
+
+def is_tall(a: Array) -> bool:
+    """Whether R, on every process, is small beside A's rows there."""
+    m, n = a.shape
+    return m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE
+
+
+def rows_of(a: Array) -> Rows:
+    """A by rows; as it is where every process has all of it."""
+    layout = a.layout
+    if layout.replicated and layout.blocks == 1:
+        return Rows(layout, tall.settled(a, layout))
+    return tall.by_rows(a)
+
+
+def on_all(values: Any) -> Array:
+    """An array of what every process has, however large."""
+    layout = replicated(values.shape)
+    return wrap(leaf(values.shape, values.dtype, layout, dict.fromkeys(layout.mine(0), values)))
+
+
+def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
+    """LinAlgError on every process if R shows that A has NaN or infinity, and where; then one superstep more."""
+    here = world()
+    if here.abstract or np.isfinite(r).all():
+        return
+    first = ""
+    for at in sorted(rows.blocks):
+        wrong = np.argwhere(~np.isfinite(rows.blocks[at]))
+        if len(wrong) and not first:
+            i, j = (int(each) for each in wrong[0])
+            row, column = i + rows.layout.box(at)[0][0], j + rows.layout.box(at)[1][0]
+            first = f"{what}[{row}, {column}] is {rows.blocks[at][i, j]} (on process {here.pid})"
+    everywhere = [first] if rows.layout.replicated else here.private.allgather(first)
+    told = [text for text in everywhere if text]
+    if told:
+        raise LinAlgError(f"{name}: {told[0]}; all elements must be finite: fill or drop such rows")
+    raise LinAlgError(
+        f"{name}: the columns are so long that their norms overflow: divide {what} by its largest element"
+    )
+
+
+def _check_array(r: Array, a: Array, name: str) -> None:
+    """As `check`, for R in an array: it is NaN where A is not finite."""
+    if world().abstract:
+        return
+    if not bool(UFUNCS["isfinite"](r).all().compute()):
+        raise LinAlgError(f"{name}: A has NaN or infinity, or its norms overflow: all elements must be finite")

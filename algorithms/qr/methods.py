@@ -1,0 +1,134 @@
+"""Three ways to factor tall rows, and what tells whether their Q is orthogonal.
+
+- *direct*: reflections in a tree (Benson, Gleich, Demmel 2013).  Q is orthogonal to rounding, whatever A.
+- *indirect*: R by the same tree without Q, then Q₁ = A·R⁻¹, which is less orthogonal the greater A's condition is;
+  one refinement, Q₁ = Q·R₂ with R₂ by a second such tree, mends that (Constantine and Gleich 2011).
+- *cholesky2*: R₁ is the Cholesky factor of AᴴA, Q₁ = A·R₁⁻¹, and once more from Q₁ (Yamamoto, Nakatsukasa, Yanagisawa,
+  Fukaya 2015).  AᴴA has the square of A's condition, so it ends where that is 1/eps.
+
+Both refinements work because Q₁ is much better conditioned than A; its own R₂, which every process has, tells
+whether it is: no claim about orthogonality rests on an estimate.  The scale of A's columns does not matter to any of
+them, so the condition that decides is that of the columns brought to length 1 (van der Sluis 1969).
+"""
+
+from __future__ import annotations
+
+from math import inf, nan, sqrt
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from bsp.algorithms.qr import passes
+from bsp.arrays.functions import tall
+from bsp.arrays.functions.tall import Factors, Rows
+from bsp.arrays.planning.graph import DType
+from bsp.arrays.world import world
+from bsp.payload import is_abstract
+
+NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
+
+
+def cholesky_limit(columns: int, dtype: DType) -> float:
+    """The condition up to which AᴴA is as good as A: rounding changes Q₁ᴴQ₁ - I by less than about 1/100."""
+    return 0.1 / sqrt(max(1, columns) * float(np.finfo(dtype).eps))
+
+
+def indirect_limit(columns: int, dtype: DType) -> float:
+    """The condition up to which A·R⁻¹ is near to orthogonal."""
+    return 0.1 / (max(1, columns) * float(np.finfo(dtype).eps))
+
+
+def condition(r: Any, scaled: bool = False) -> float:
+    """σ₁/σₙ of an upper triangular R, and so of A; `scaled`: with columns of length 1.  nan if there are no values."""
+    if is_abstract(r):
+        np.linalg.svdvals(r)
+        return nan
+    if not r.size:
+        return 1.0
+    largest = np.abs(r).max(axis=0)
+    if scaled:
+        if not largest.all():
+            return inf
+        r = r / largest
+        r = r / np.linalg.norm(r, axis=0)
+    else:
+        r = r / max(largest.max(), np.finfo(r.dtype).tiny)
+    s = np.linalg.svdvals(r)
+    return float(s[0] / s[-1]) if s[-1] else inf
+
+
+def direct(rows: Rows, dtype: DType) -> Factors:
+    """Householder reflections, up and down a tree.
+
+    Cost: W = 6(m/p)n² + the tree's, H = (a-1)n² words and S = 1 for each of its log_a p levels (see `tall.tsqr`),
+    M = 2(m/p)n words: the reflections, and Q.
+    """
+    with np.errstate(all="ignore"):  # what is not finite in A is found in R
+        return tall.tsqr(rows, dtype)
+
+
+def r_only(rows: Rows, dtype: DType) -> Any:
+    """R by the tree.  Cost: W = 2(m/p)n² + the tree's, H and S as `direct`, M = a piece of the rows."""
+    with np.errstate(all="ignore"):
+        return tall.tsqr(rows, dtype, want_q=False).r
+
+
+def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
+    """Q = A·R⁻¹·R₂⁻¹, R₂ the R of A·R⁻¹; None if that was not near to orthogonal.  `r`: of `r_only`.
+
+    Cost: with `r_only` W = 6(m/p)n² + two trees', H and S those of two trees, M = (m/p)n words: Q.
+    """
+    if not is_abstract(r) and not np.diagonal(r).all():
+        return None
+    with np.errstate(all="ignore"):
+        q = passes.divided(rows, r, dtype)
+        second = r_only(q, dtype)
+    if not is_abstract(r) and not (np.isfinite(second).all() and condition(second) <= NEAR):
+        return None
+    return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
+
+
+def gram_factor(rows: Rows, dtype: DType) -> Any:
+    """R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
+
+    Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
+    a tree: the cheapest.
+    """
+    return _cholesky(_summed(rows, passes.gram(rows, dtype)))
+
+
+def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
+    """Q = A·R₁⁻¹·R₂⁻¹, R₂ of Q₁ᴴQ₁, Q₁ = A·R₁⁻¹; None if Q₁ was not near to orthogonal.  `r`: of `gram_factor`.
+
+    Cost: with `gram_factor` W = 4(m/p)n², H and S those of two sums of n²/2 words, M = (m/p)n words: Q.  A is read
+    twice, Q written and then read and written.
+    """
+    with np.errstate(all="ignore"):
+        q, squared = passes.divided_and_gram(rows, r, dtype)
+    second = _cholesky(_summed(rows, squared))
+    if second is None or (not is_abstract(r) and condition(second) > NEAR):
+        return None
+    return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
+
+
+def _summed(rows: Rows, squared: Any) -> Any:
+    """A Hermitian matrix summed over processes: its upper triangle travels."""
+    here = world()
+    if here.nprocs == 1 or rows.layout.replicated:
+        return squared
+    upper = np.triu_indices(squared.shape[0])
+    total = here.private.allreduce(squared[upper])
+    whole = np.zeros_like(squared)
+    whole[upper] = total
+    return whole
+
+
+def _cholesky(upper: Any) -> Any:
+    """R of RᴴR, of which only the upper triangle is read; None if there is none, or no numbers."""
+    if not is_abstract(upper) and not np.isfinite(upper).all():
+        return None
+    try:
+        return np.linalg.cholesky(upper, upper=True)
+    except LinAlgError:
+        return None

@@ -1,0 +1,85 @@
+"""Passes over rows in pieces that stay in the cache: Gram matrices, division by a triangle, and both at once.
+
+What a pass makes of one piece is used while it is there, so that memory is read once for each pass.  A pass moves no
+words; sums over processes are made by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg.blas import get_blas_funcs
+
+from bsp.abstract import counter
+from bsp.arrays.functions.tall import BLOCK, Rows
+from bsp.arrays.planning.graph import Blocks, DType
+from bsp.arrays.planning.layout import Axis, layout_of
+from bsp.arrays.world import world
+from bsp.payload import is_abstract
+
+
+def _pieces(block: Any) -> Iterator[slice]:
+    """About BLOCK rows at a time; without values all at once."""
+    rows = block.shape[0]
+    parts = 1 if is_abstract(block) else max(1, rows // BLOCK)
+    return (slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
+
+
+def gram(rows: Rows, dtype: DType) -> Any:
+    """Σ xᴴ·x over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
+    columns = rows.layout.shape[1]
+    found = np.zeros_like(world().empty((columns, columns), dtype))
+    for at in sorted(rows.blocks):
+        for piece in _pieces(rows.blocks[at]):
+            found += _squared(rows.blocks[at][piece])
+    return found
+
+
+def divided(rows: Rows, r: Any, dtype: DType, in_place: bool = False) -> Rows:
+    """Rows @ r⁻¹ for an upper triangular r, by substitution: each row is as exact as its own solution can be.
+
+    in_place : the rows are written to; only for those that nobody else has.
+    (m/p)n² flops; the rows are read and written once.
+    """
+    return _over(rows, r, dtype, in_place, None)
+
+
+def divided_and_gram(rows: Rows, r: Any, dtype: DType) -> tuple[Rows, Any]:
+    """Q = rows @ r⁻¹, and Σ qᴴ·q over this process's rows q.  2(m/p)n² flops in one pass."""
+    columns = rows.layout.shape[1]
+    summed = np.zeros_like(world().empty((columns, columns), dtype))
+    return _over(rows, r, dtype, False, summed), summed
+
+
+def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows:
+    triangle = r if is_abstract(r) else np.asfortranarray(r)
+    made: Blocks = {}
+    for at in sorted(rows.blocks):
+        block = rows.blocks[at]
+        out = block if in_place else world().empty(block.shape, dtype)
+        for piece in _pieces(block):
+            if not in_place:
+                out[piece] = block[piece]
+            _divide(out[piece], triangle)
+            if summed is not None:
+                summed += _squared(out[piece])
+        made[at] = out
+    return Rows(layout_of((rows.layout.axes[0], Axis(r.shape[1])), rows.layout.replicated), made)
+
+
+def _divide(x: Any, r: Any) -> None:
+    """x becomes x @ r⁻¹; both in LAPACK's order of storage when x is transposed."""
+    rows, columns = x.shape
+    if is_abstract(x):
+        counter.flops("blas3", rows * columns * columns * (4 if x.dtype.kind == "c" else 1))
+    elif x.size:
+        (trsm,) = get_blas_funcs(("trsm",), (r, x))
+        trsm(1.0, r, x.T, trans_a=1, overwrite_b=1)
+
+
+def _squared(x: Any) -> Any:
+    """xᴴ·x; what overflows tells itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return (np.conj(x) if x.dtype.kind == "c" else x).T @ x
