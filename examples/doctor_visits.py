@@ -1,8 +1,9 @@
 """How often do people see a doctor?  Poisson regression of real data, in ten lines.
 
 The RAND Health Insurance Experiment, 20,190 people (data/randhie.csv.gz, public domain): visits to a doctor (mdvis) by
-the other nine columns, log link.  Compressed text is read by one process and parsed by all; one Newton iteration is one
-pass over a process's rows and one superstep, H = 1 + d + d(d + 1)/2 words of sums, d = 10 coefficients.
+the other nine columns, log link.  Compressed text is read by one process and parsed by all.  `fit` is one loop of
+proc.rounds(...); a Newton iteration is one pass over a process's rows and one superstep, which sums 1 + d + d(d + 1)/2
+words for d = 10 coefficients.
 
 Run as: bsprun -p 64 examples/doctor_visits.py
 """

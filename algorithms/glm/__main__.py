@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -118,6 +119,9 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         not options.no_intercept, options.tol, options.max_iter,
     )  # fmt: skip
     model._model()  # a mistake shows before a large file is read
+    for path in (options.report, None if options.json == "-" else options.json):
+        if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise ValueError(f"{path}: there is no folder {os.path.dirname(path)!r}")
     table = read_table(
         options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
         reference=dict(map(_level, options.reference)),
@@ -151,7 +155,9 @@ def _check_roles(table: Table, options: argparse.Namespace) -> None:
 
 def _told(iteration: int, objective: float, norm: float) -> None:
     if bsp.process().pid == 0:
-        print(f"iteration {iteration:3d}   objective {objective:.10g}   gradient {norm:.2e}", file=sys.stderr, flush=True)
+        print(
+            f"iteration {iteration:3d}   objective {objective:.10g}   gradient {norm:.2e}", file=sys.stderr, flush=True
+        )
 
 
 def _write(options: argparse.Namespace, summary: Summary) -> str | None:

@@ -75,7 +75,7 @@ class Applied(NamedTuple):
 
     def _vector(self, value: Any, what: str) -> Any:
         if self.table is not None and isinstance(value, str):
-            return part_of(self.table, value, np.ones(len(self.eta), bool))
+            return part_of(self.table, value)
         if self.bounds is not None:
             return vector_of(value, self.bounds, what)
         return whole_vector(value, len(self.eta), what)
@@ -103,7 +103,8 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
         if isinstance(data, Table):
             if coding is None:
                 raise DataError("the model was fitted to an array; it takes no table")
-            values, table = matrix(data, coding, complete(data, coding)), data
+            complete(data, coding)
+            values, table = matrix(data, coding, None), data
             bounds = np.concatenate([[0], np.cumsum(data.counts)])
         else:
             X = data
@@ -136,12 +137,11 @@ def _of_frame(model: Regression, frame: Any) -> np.ndarray:
     """All rows of a data frame as the model was fitted to them."""
     coding = model._coding
     if coding is None:
-        return whole_matrix(frame.to_numpy())
+        found: np.ndarray = whole_matrix(frame.to_numpy())
+        return found
     table = local_table(frame)
     if not _named(frame):
         coding = coding._replace(
-            columns=tuple(
-                column._replace(name=name) for column, name in zip(coding.columns, table.names, strict=True)
-            )
+            columns=tuple(column._replace(name=name) for column, name in zip(coding.columns, table.names, strict=True))
         )
-    return matrix(table, coding, [np.ones(len(chunk[0]), bool) for chunk in table.chunks])
+    return matrix(table, coding, None)

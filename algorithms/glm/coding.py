@@ -7,7 +7,6 @@ order or the one asked for, is what the others are compared with.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -48,82 +47,89 @@ class Coding(NamedTuple):
 class Facts(NamedTuple):
     """What a process knows of a column in the rows that are kept."""
 
-    missing: int  # values, in all rows
+    missing: int  # values, in the rows that are kept
     row: int  # of the first of them
     low: float  # of numbers
     high: float
     present: tuple[int, ...]  # codes
 
 
-def complete(table: Table, coding: Coding) -> list[np.ndarray]:
-    """All rows, by chunk.  Raises DataError on every process if a value of the coded columns is missing.
+Kept = list[np.ndarray] | None  # by chunk which rows are kept; None: all
 
-    Cost: one superstep.
-    """
+
+def complete(table: Table, coding: Coding) -> None:
+    """DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
     used = [table.column(column.name) for column in coding.columns]
-    kept = [np.ones(len(chunk[0]), bool) for chunk in table.chunks]
-    told = agreed(lambda: [_facts(table, k, kept) for k in used])
-    _check_missing(replace(table, missing="error"), {k: [each[i] for each in told] for i, k in enumerate(used)})
-    return kept
+    told = agreed(lambda: [_facts(table, k, None) for k in used])
+    _check_missing(table, {k: [each[i] for each in told] for i, k in enumerate(used)})
 
 
-def kept_rows(table: Table, columns: Sequence[int]) -> list[np.ndarray]:
-    """By chunk: in which rows these columns have all values; all rows unless table.missing is "drop"."""
-    return [
-        ~np.logical_or.reduce([_missing(chunk[k]) for k in columns])
-        if table.missing == "drop"
-        else np.ones(len(chunk[0]), bool)
-        for chunk in table.chunks
-    ]
-
-
-def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tuple[Coding, list[np.ndarray]]:
-    """How `columns` are coded, and by chunk which rows are kept; `others` are used too, as they are.
+def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tuple[Coding, Kept, tuple[str, ...]]:
+    """How `columns` are coded, which rows are kept, and what to say of it; `others` are used too, as they are.
 
     Cost: one superstep, h = (p - 1)·O(columns).
     Raises DataError on every process: missing or infinite values, a column with one value, no level of a reference.
     """
     used = [table.column(name) for name in [*columns, *others]]
-    kept = kept_rows(table, used)
-    told = agreed(lambda: (sum(int(rows.sum()) for rows in kept), [_facts(table, k, kept) for k in used]))
+    kept = _kept(table, used)
+
+    def look() -> tuple[int, list[Facts]]:
+        count = sum(len(chunk[0]) for chunk in table.chunks) if kept is None else sum(int(rows.sum()) for rows in kept)
+        return count, [_facts(table, k, kept) for k in used]
+
+    told = agreed(look)
     facts = {k: [each[place] for _, each in told] for place, k in enumerate(used)}
-    _check_missing(table, facts)
-    if not sum(count for count, _ in told):
+    if table.missing == "error":
+        _check_missing(table, facts)
+    rows, left = sum(table.counts), sum(count for count, _ in told)
+    if not left:
         raise DataError(f"{table.source}: every row has a missing value; exclude the columns that have most of them")
     for name in table.reference:
         if table.levels[table.column(name)] is None:
             raise DataError(f"{table.source}: column {name!r} has numbers, it has no reference level")
-    return Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns)), kept
+    notes = (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
+    return Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns)), kept, notes
+
+
+def _kept(table: Table, columns: Sequence[int]) -> Kept:
+    """The rows in which these columns have all values, if others are to be left out."""
+    if table.missing == "error":
+        return None
+    return [~np.logical_or.reduce([_missing(chunk[k]) for k in columns]) for chunk in table.chunks]
 
 
 def _missing(values: np.ndarray) -> np.ndarray:
     return np.isnan(values) if values.dtype.kind == "f" else values < 0
 
 
-def _facts(table: Table, k: int, kept: Sequence[np.ndarray]) -> Facts:
+def _facts(table: Table, k: int, kept: Kept) -> Facts:
     missing, first, begin = 0, -1, 0
     low, high = np.inf, -np.inf
-    present: set[int] = set()
-    for chunk, rows in zip(table.chunks, kept, strict=True):
-        values = chunk[k]
-        if table.levels[k] is not None:
-            gone = np.count_nonzero(values < 0)
-            present |= set(np.unique(values[rows]).tolist())
+    levels = table.levels[k]
+    present = np.zeros(0 if levels is None else len(levels) + 1, bool)
+    for i, chunk in enumerate(table.chunks):
+        values = chunk[k] if kept is None else chunk[k][kept[i]]
+        if levels is not None:
+            present[values] = True  # code -1 is the last
+            gone = present[-1]
+        elif values.size:
+            least, most = values.min(), values.max()  # NaN if there is one
+            gone = least != least
+            low, high = (low, high) if gone else (min(low, least), max(high, most))
         else:
-            some = values if rows.all() else values[rows]
-            if some.size:
-                low, high = np.fmin(low, np.fmin.reduce(some)), np.fmax(high, np.fmax.reduce(some))
-            gone = np.count_nonzero(np.isnan(values)) if np.isnan(np.sum(values)) else 0
-        if gone and first < 0:
-            first = begin + int(np.argmax(_missing(values)))
-        missing, begin = missing + int(gone), begin + len(values)
-    return Facts(missing, first, float(low), float(high), tuple(sorted(present - {-1})))
+            gone = False
+        if gone:
+            lost = _missing(values)
+            first = begin + int(np.argmax(lost)) if first < 0 and lost.any() else first
+            missing += int(np.count_nonzero(lost))
+        begin += len(values)
+    return Facts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
 
 
 def _check_missing(table: Table, facts: dict[int, list[Facts]]) -> None:
     """DataError that names each column with missing values, how many there are, and the first."""
     gone = {k: each for k, each in facts.items() if any(fact.missing for fact in each)}
-    if not gone or table.missing == "drop":
+    if not gone:
         return
     first = {k: next(pid for pid, fact in enumerate(each) if fact.missing) for k, each in gone.items()}
 
@@ -136,7 +142,9 @@ def _check_missing(table: Table, facts: dict[int, list[Facts]]) -> None:
         f"{table.names[k]!r} {sum(fact.missing for fact in each)} (first: {said[first[k]][k]})"
         for k, each in gone.items()
     ]
-    raise DataError(f"{table.source}: values are missing: {', '.join(parts)}; missing='drop' leaves such rows out")
+    raise DataError(
+        f"{table.source}: values are missing: {', '.join(parts)}; missing='drop' (--missing drop) leaves such rows out"
+    )
 
 
 def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:
@@ -157,20 +165,20 @@ def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:
     return Coded(name, tuple(level for level in present if level != reference), reference)
 
 
-def matrix(table: Table, coding: Coding, kept: Sequence[np.ndarray]) -> np.ndarray:
+def matrix(table: Table, coding: Coding, kept: Kept) -> np.ndarray:
     """The kept rows, coded: shape (rows, len(coding.names)), float64, C order; each value is copied once.
 
     Raises DataError for a level that the coding does not know.
     """
-    found = np.empty((sum(int(rows.sum()) for rows in kept), len(coding.names)))
+    counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
+    found = np.empty((sum(counts), len(coding.names)))
     places = [table.column(column.name) for column in coding.columns]
     recoded = [_recoded(table, place, column) for place, column in zip(places, coding.columns, strict=True)]
     low = 0
-    for chunk, rows in zip(table.chunks, kept, strict=True):
-        high = low + int(rows.sum())
-        whole = high - low == rows.size
-        _fill(found[low:high], coding, [chunk[k] if whole else chunk[k][rows] for k in places], recoded)
-        low = high
+    for i, (chunk, count) in enumerate(zip(table.chunks, counts, strict=True)):
+        columns = [chunk[k] if kept is None else chunk[k][kept[i]] for k in places]
+        _fill(found[low : low + count], coding, columns, recoded)
+        low += count
     return found
 
 

@@ -7,8 +7,10 @@ side by side into a matrix does it while they are in the cache.
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,9 +26,20 @@ from bsp.arrays.files.fields import (
 
 __concrete__ = True  # it looks at values, in a run without them too
 
+
+class Lines(Protocol):
+    """Some lines of a file."""
+
+    def text(self) -> bytes:
+        """All of them."""
+
+    def stream(self) -> BinaryIO:
+        """The same, to be read in pieces."""
+
+
 Chunk = list[np.ndarray]  # by column: float64 with NaN, or int32 codes with -1, for what is missing
 _SAMPLE = 1 << 15  # bytes that are looked at to tell columns of text
-_CHUNK = 1 << 20  # bytes of text whose columns make a chunk
+_CHUNK = 1 << 21  # bytes of text whose columns make a chunk
 
 
 class Columns(NamedTuple):
@@ -36,8 +49,8 @@ class Columns(NamedTuple):
     levels: list[list[str] | None]  # by column: the texts that codes stand for; None: numbers
 
     @property
-    def count(self) -> int:
-        """Rows."""
+    def rows(self) -> int:
+        """How many."""
         return sum(len(chunk[0]) for chunk in self.chunks) if self.levels else 0
 
 
@@ -62,21 +75,26 @@ class Codes:
         return list(self.numbers)
 
 
-def columns_of(text: bytes, fields: Fields, texts: set[int]) -> Columns:
+def columns_of(lines: Lines, fields: Fields, texts: set[int]) -> Columns:
     """The columns of some lines; those at the places `texts` of fields.columns as texts, others if they must be.
 
     Raises BadLine if a line has other than fields.width fields.
     """
-    guessed = texts | _texts_in(text, fields)
+    with lines.stream() as sample:
+        guessed = texts | _texts_in(sample.read(_SAMPLE), fields)
     everything = set(range(len(fields.columns)))
-    found = _by_pyarrow(text, fields, guessed) or _by_pyarrow(text, fields, everything) or _by_python(text, fields)
+    found = (
+        _by_pyarrow(lines, fields, guessed)
+        or _by_pyarrow(lines, fields, everything)
+        or _by_python(lines.text(), fields)
+    )
     return _as_numbers(found, everything - texts)
 
 
 def _texts_in(text: bytes, fields: Fields) -> set[int]:
     """Which columns have text in the first lines."""
     found: set[int] = set()
-    for line in text[:_SAMPLE].split(b"\n")[:-1]:
+    for line in text.split(b"\n")[:-1]:
         try:
             row = fields_of(line.removesuffix(b"\r"), fields.delimiter)
         except ValueError:
@@ -123,12 +141,51 @@ def _by_python(text: bytes, fields: Fields) -> Columns:
     return Columns([chunk], [each.levels for each in codes])
 
 
-def _by_pyarrow(text: bytes, fields: Fields, texts: set[int]) -> Columns | None:
+_ODD = re.compile(rb'^[^"\n]*"[^"\n]*(?:"[^"\n]*"[^"\n]*)*$', re.MULTILINE)  # a line whose quotes do not match
+
+
+class _Checked(io.RawIOBase):
+    """A stream that fails where pyarrow and Python would see other lines: at a quote that is open at the end of its
+    line, and at a carriage return amid a line.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self.inner = stream
+        self.rest = b""  # of a line that is not complete
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.inner.read(size)
+        end = found.rfind(b"\n") + 1
+        if not found:
+            self._check(self.rest)
+        elif not end:
+            self.rest += found
+        else:
+            if any(each in text for text in (self.rest, found) for each in (b'"', b"\r")):
+                self._check(self.rest + found[:end])
+            self.rest = found[end:]
+        return found
+
+    def _check(self, lines: bytes) -> None:
+        if (b'"' in lines and _ODD.search(lines)) or (
+            b"\r" in lines and lines.count(b"\r") - lines.endswith(b"\r") != lines.count(b"\r\n")
+        ):
+            raise BadLine(0, "lines that are better read by Python")
+
+    def close(self) -> None:
+        self.inner.close()
+        super().close()
+
+
+def _by_pyarrow(lines: Lines, fields: Fields, texts: set[int]) -> Columns | None:
     """The same by pyarrow; None where it is not there, or refuses."""
-    if fields.delimiter is None or fields.width < 2 or text.count(b"\r") != text.count(b"\r\n"):
+    if fields.delimiter is None or fields.width < 2:
         return None
     try:
-        from pyarrow import ArrowException, BufferReader, csv, float64, string
+        from pyarrow import ArrowException, PythonFile, csv, float64, string
     except ImportError:
         return None
     wanted = [f"f{column}" for column in fields.columns]
@@ -136,7 +193,7 @@ def _by_pyarrow(text: bytes, fields: Fields, texts: set[int]) -> Columns | None:
     chunks: list[Chunk] = []
     try:
         for batch in csv.open_csv(
-            BufferReader(text),
+            PythonFile(_Checked(lines.stream()), "r"),
             csv.ReadOptions(
                 use_threads=False, column_names=[f"f{column}" for column in range(fields.width)], block_size=_CHUNK
             ),
@@ -152,7 +209,7 @@ def _by_pyarrow(text: bytes, fields: Fields, texts: set[int]) -> Columns | None:
                 _coded(column, codes[k]) if k in texts else column.to_numpy(zero_copy_only=False)
                 for k, column in enumerate(batch.columns)
             ])  # fmt: skip
-    except ArrowException:
+    except (ArrowException, BadLine):
         return None
     return Columns(chunks, [codes[k].levels if k in texts else None for k in range(len(wanted))])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -58,14 +59,14 @@ class Conventions:
         return hasattr(self, "coef_")
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import ClassifierTags, InputTags, RegressorTags, Tags, TargetTags
+        utils: Any = import_module("sklearn.utils")
 
-        return Tags(
+        return utils.Tags(
             estimator_type=self._estimator_type,
-            target_tags=TargetTags(required=True, positive_only=self._positive),
-            classifier_tags=ClassifierTags(multi_class=False) if self._estimator_type == "classifier" else None,
-            regressor_tags=RegressorTags() if self._estimator_type == "regressor" else None,
-            input_tags=InputTags(sparse=True),
+            target_tags=utils.TargetTags(required=True, positive_only=self._positive),
+            classifier_tags=utils.ClassifierTags(multi_class=False) if self._estimator_type == "classifier" else None,
+            regressor_tags=utils.RegressorTags() if self._estimator_type == "regressor" else None,
+            input_tags=utils.InputTags(sparse=True),
         )
 
     _estimator_type = "regressor"

@@ -31,9 +31,9 @@ def agreed(work: Callable[[], Any]) -> list[Any]:
     except (ValueError, TypeError, OSError) as error:
         wrong = error
     answers = world().private.allgather((wrong, told))
-    for error, _ in answers:
-        if error is not None:
-            raise error from None
+    for failure, _ in answers:
+        if failure is not None:
+            raise failure from None
     return [answer for _, answer in answers]
 
 

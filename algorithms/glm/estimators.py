@@ -81,7 +81,7 @@ class Regression(Conventions):
         """Fit to n rows; returns the model.
 
         X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`; a scipy.sparse matrix; a
-            pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, or .npy, HDF5, Zarr.
+            pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, .npy, HDF5, Zarr.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
             columns that are not named.  Columns of text get treatment coding.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
@@ -259,7 +259,12 @@ class LogisticRegression(Regression):
         found = self._linear(X, offset)
         if found.dealt and self.classes_.dtype.kind not in "biuf":
             raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
-        return found.mapped(lambda eta: np.take(self.classes_, (eta > 0).astype(int)))
+        return found.mapped(self._label)
+
+    def _label(self, eta: Any) -> Any:
+        """By linear predictor the more probable label."""
+        second = eta > 0
+        return second.astype(int) if is_abstract(eta) else self.classes_[second.astype(int)]
 
     def decision_function(self, X: Any, offset: Any = None) -> Any:
         """The linear predictor, (n,): above 0 the second label is the more probable one."""
@@ -267,10 +272,9 @@ class LogisticRegression(Regression):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """The share of labels that are right, by weight."""
-        classes = self.classes_
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
-            return [weights.sum(), weights @ (np.take(classes, (eta > 0).astype(int)) == y)]
+            return [weights.sum(), weights @ (self._label(eta) == y)]
 
         total, right = self._linear(X, offset).summed(parts, y, sample_weight, labels=True)
         return _number(right / total)

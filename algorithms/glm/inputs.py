@@ -135,7 +135,7 @@ def numbers(values: Any, what: str, finite: bool = False) -> Any:
     if sparse.issparse(values):
         return values.astype(np.float64)
     if values.dtype.kind in "SU":
-        raise DataError(f"{what} has texts; a model needs numbers (a table's texts are coded: read_table, data frames)")
+        raise DataError(f"{what} has texts; it needs numbers (texts are coded in columns of files and data frames)")
     found = np.ascontiguousarray(values, np.float64)
     if finite:
         check_finite(found, what)
@@ -166,7 +166,7 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
         whole = known(node)
         if whole is not None:
             return whole[own]
-        (node,) = computed(build.relaid(node, line_layout(bounds)))
+        (node,) = computed(build.relaid(node, line_layout(bounds.tolist())))
         block = node.value.get((here.pid,))
         return here.empty((0,), node.kind.dtype) if block is None else block
     found = value if is_abstract(value) else np.asarray(value)
@@ -183,8 +183,9 @@ def _check_length(shape: tuple[int, ...], n: int, what: str) -> None:
         raise DataError(f"Found input variables with inconsistent numbers of samples: {[n, shape[0]]} (X, {what})")
 
 
-def part_of(table: Table, name: str, kept: np.ndarray) -> np.ndarray:
+def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
     """The kept values of a column; texts as themselves."""
     values = table.vector(name)[kept]
     levels = table.levels[table.column(name)]
-    return values if levels is None else np.array(levels)[values]
+    found: np.ndarray = values if levels is None else np.array(levels)[values]
+    return found

@@ -13,7 +13,7 @@ import numpy as np
 from bsp.algorithms.glm.coding import Coding, coding_of, matrix
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import FAMILIES
-from bsp.algorithms.glm.inputs import is_frame, matrix_of, numbers, opened, part_of, vector_of
+from bsp.algorithms.glm.inputs import matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.problem import Rows
 from bsp.algorithms.glm.responses import Facts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.table import Table
@@ -50,6 +50,7 @@ class _Parts(NamedTuple):
     vectors: Given
     coding: Coding | None = None
     place: Callable[[int], str] | None = None  # of a row, in words
+    notes: tuple[str, ...] = ()
 
 
 _CALLED = Given("y", "sample_weight", "offset", "trials")
@@ -91,8 +92,8 @@ def _of_table(table: Table, given: Given) -> _Parts:
     columns = [name for name in table.names if name not in roles]
     if not columns:
         raise DataError(f"{table.source}: no columns are left to fit to")
-    coding, kept = coding_of(table, columns, roles)
-    rows = np.concatenate([np.empty(0, bool), *kept])
+    coding, kept, notes = coding_of(table, columns, roles)
+    rows: Any = slice(None) if kept is None else np.concatenate([np.empty(0, bool), *kept])
     bounds = np.concatenate([[0], np.cumsum(table.counts)])
     vectors = [
         None if each is None else part_of(table, each, rows) if isinstance(each, str)
@@ -101,9 +102,9 @@ def _of_table(table: Table, given: Given) -> _Parts:
     ]  # fmt: skip
 
     def place(row: int) -> str:
-        return f"{table.source}: {table.place(int(np.flatnonzero(rows)[row]))}"
+        return f"{table.source}: {table.place(row if kept is None else int(np.flatnonzero(rows)[row]))}"
 
-    return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place)
+    return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
 
 
 def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepared:
@@ -129,12 +130,12 @@ def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepare
     told = agreed(look)
     X, y, weights, offset, trials = looked_at
     check_weights(told)
-    notes: tuple[str, ...] = ()
+    notes = parts.notes
     classes = np.arange(2) if classify else None
     if any(facts.labels for facts in told):
-        labels = classes_of(told)
+        labels = classes_of(told, target)
         if not labelled:
-            notes = (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
+            notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
         classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
     rows = Rows(X, y, weights, offset, trials, parts.names)
     return Prepared(_without_values(rows) if world().abstract else rows, target, parts.coding, classes, notes)
@@ -167,4 +168,6 @@ def _without_values(rows: Rows) -> Rows:
     def emptied(each: Any) -> Any:
         return here.empty(each.shape, each.dtype) if isinstance(each, np.ndarray) else each
 
-    return Rows(*(emptied(each) for each in (rows.X, rows.y, rows.weights, rows.offset, rows.trials)), rows.names)
+    return Rows(
+        emptied(rows.X), emptied(rows.y), emptied(rows.weights), emptied(rows.offset), emptied(rows.trials), rows.names
+    )  # fmt: skip

@@ -46,7 +46,8 @@ def page(summary: Summary, source: str) -> str:
     body = "\n".join(parts)
     return (
         f"<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{escape(summary.title)}</title>"
-        f"<meta name='viewport' content='width=device-width'><style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+        f"<meta name='viewport' content='width=device-width'><style>{_STYLE}</style></head>\n"
+        f"<body>\n{body}\n</body></html>\n"
     )
 
 

@@ -44,15 +44,17 @@ def check_weights(told: list[Facts]) -> None:
         raise DataError("Sample weights must contain at least one non-zero number.")
 
 
-def classes_of(told: list[Facts]) -> list[Any]:
+def classes_of(told: list[Facts], target: str) -> list[Any]:
     """The two labels, sorted.  Raises DataError if there are more, or fewer."""
     found = sorted({label for facts in told for label in facts.labels})
     if len(found) > 2:
         shown = ", ".join(map(repr, found[:3])) + ", ..." * (len(found) > 3)
-        raise DataError(f"Only binary classification is supported. The type of the target is multiclass: {shown}")
+        raise DataError(
+            f"Only binary classification is supported. The type of the target is multiclass: {target} has {shown}"
+        )
     present = sorted({label for facts in told for label in facts.present})
     if len(present) < 2:
-        raise DataError(f"there is only one class: every y is {present[0]!r}; a classifier needs two classes")
+        raise DataError(f"there is only one class: every {target} is {present[0]!r}; a classifier needs two classes")
     return found
 
 

@@ -69,7 +69,10 @@ class Summary:
             statistics = estimates / errors
         tail = (1 - self.level) / 2
         if self.statistic == "t":
-            p_values, reach = 2 * special.stdtr(found.df_resid, -np.abs(statistics)), -special.stdtrit(found.df_resid, tail)
+            p_values, reach = (
+                2 * special.stdtr(found.df_resid, -np.abs(statistics)),
+                -special.stdtrit(found.df_resid, tail),
+            )
         else:
             p_values, reach = 2 * special.ndtr(-np.abs(statistics)), -special.ndtri(tail)
         columns = (estimates, errors, statistics, p_values, estimates - reach * errors, estimates + reach * errors)
@@ -134,7 +137,10 @@ class Summary:
         """All of it as JSON takes it: numbers, texts, None for what there is not."""
         found = self.solution
         rows = [
-            {name: value if isinstance(value, str) or np.isfinite(value) else None for name, value in each._asdict().items()}
+            {
+                name: value if isinstance(value, str) or np.isfinite(value) else None
+                for name, value in each._asdict().items()
+            }
             for each in self.coefficients
         ]
         names = (

@@ -159,7 +159,8 @@ def look_for_nonfinite(of: Survey) -> None:
             row = int(np.argmax(~np.isfinite(X).all(axis=1)))
             column = int(np.argmax(~np.isfinite(X[row])))
             value = X[row, column]
-        wrong = row, f"column {of.names[column]!r} holds {value}; leave such rows out, or fill the gaps in"
+        held = "NaN" if np.isnan(value) else value
+        wrong = row, f"column {of.names[column]!r} holds {held}; leave such rows out, or fill the gaps in"
     _say_wrong(of.proc, X.shape[0], wrong)
 
 

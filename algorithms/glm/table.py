@@ -6,9 +6,11 @@ of numbers with a few texts among them is taken for a mistake, and the first of 
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,9 @@ import numpy as np
 from bsp.algorithms.glm.columns import Chunk, Codes, Columns, columns_of, line_of
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.arrays.files.agreement import PathLike, needed
-from bsp.arrays.files.csv import _OPENERS, Opening, Piece, _dealt_out, _opening, _own_piece
+from bsp.arrays.files.csv import OPENERS, Opening, dealt_out, lines_before, opening_of
 from bsp.arrays.files.fields import BadLine, Fields, is_number
-from bsp.arrays.files.parquet import _files
+from bsp.arrays.files.parquet import files_of
 from bsp.arrays.world import world
 from bsp.payload import cuts_of
 
@@ -105,7 +107,9 @@ def local_table(frame: Any) -> Table:
     names = tuple(map(str, frame.columns))
     part = _Frame(frame, names, slice(0, len(frame)))
     found = part.columns(set())
-    gone = [k for k, levels in enumerate(found.levels) if levels is not None and any((c[k] < 0).any() for c in found.chunks)]
+    gone = [
+        k for k, levels in enumerate(found.levels) if levels is not None and any((c[k] < 0).any() for c in found.chunks)
+    ]
     if gone:
         raise DataError(f"Input X contains NaN: values are missing in column {names[gone[0]]!r}")
     levels = tuple(None if each is None else tuple(each) for each in found.levels)
@@ -161,22 +165,38 @@ class _Part:
         """Where a row is, in words."""
         raise NotImplementedError
 
-    def release(self) -> None:
-        """What can be had again is given back."""
+
+class _Span(io.RawIOBase):
+    """Some bytes of a file, to be read in pieces."""
+
+    def __init__(self, path: PathLike, first: int, end: int) -> None:
+        self.file, self.left = open(path, "rb", buffering=0), end - first  # noqa: SIM115 - close() closes it
+        self.file.seek(first)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.file.read(self.left if size < 0 else min(size, self.left)) or b""
+        self.left -= len(found)
+        return found
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
 
 
 class _Text(_Part):
-    """Lines of a file."""
+    """The lines of a file that begin in this process's range of bytes; of compressed text those it is dealt."""
 
     def __init__(self, path: PathLike, chosen: _Chosen, delimiter: str) -> None:
         self.path, self.chosen, self.delimiter = path, chosen, delimiter
-        self.packed = os.path.splitext(os.fspath(path))[1] in _OPENERS
-        self.wrong, self.dealt = _dealt_out(path, self._open) if self.packed else (None, None)
-        self.piece: Piece | None = None
+        self.packed = os.path.splitext(os.fspath(path))[1] in OPENERS
+        self.wrong, self.dealt = dealt_out(path, self._open) if self.packed else (None, None)
 
     def _open(self, file: Any) -> Opening:
         try:
-            opened = _opening(file, self.delimiter, True, np.dtype(float), None, 0)
+            opened = opening_of(file, self.delimiter, True, np.dtype(float), None, 0)
         except ValueError as wrong:
             raise DataError(f"{self.chosen.source}: {wrong}") from None
         names = opened.fields.names
@@ -185,30 +205,52 @@ class _Text(_Part):
         places = tuple(names.index(name) for name in self.chosen.of(names))
         return opened._replace(fields=opened.fields._replace(columns=places))
 
-    def _piece(self) -> Piece:
-        if self.packed:
-            if self.dealt is None:
-                raise self.wrong or DataError(f"{self.chosen.source} cannot be read")
-            return self.dealt
+    def _find(self) -> None:
+        """Where the lines are, and how they are read."""
+        if self.dealt is not None:
+            self.fields = self.dealt.opening.fields
+        elif self.packed:
+            raise self.wrong or DataError(f"{self.chosen.source} cannot be read")
+        else:
+            self.fields, self.first, self.end = self._range()
+        self.names = tuple(self.fields.names[column] for column in self.fields.columns)
+
+    def _range(self) -> tuple[Fields, int, int]:
+        """The lines that begin in this process's range of bytes."""
         here = world()
-        return _own_piece(self.path, self._open, here.pid, here.nprocs)
+        with open(self.path, "rb") as file:
+            opened = self._open(file)
+            size = os.fstat(file.fileno()).st_size
+            cuts = cuts_of(size - opened.start, here.nprocs)
+            ends: list[int] = []
+            for cut in (cuts[here.pid], cuts[here.pid + 1]):
+                file.seek(opened.start + max(cut - 1, 0))
+                if cut:
+                    file.readline()  # one that begins before belongs to the process before
+                ends.append(min(file.tell(), size))
+        return opened.fields, ends[0], ends[1]
+
+    def stream(self) -> Any:
+        return io.BytesIO(self.dealt.text) if self.dealt is not None else _Span(self.path, self.first, self.end)
+
+    def text(self) -> bytes:
+        with self.stream() as stream:
+            pieces = iter(lambda: stream.read(-1), b"")
+            return b"".join(pieces)
 
     def columns(self, texts: set[int]) -> Columns:
-        if self.piece is None:
-            self.piece = self._piece()
-        fields: Fields = self.piece.opening.fields
-        self.names = tuple(fields.names[column] for column in fields.columns)
+        self._find()
         try:
-            return columns_of(self.piece.text, fields, texts)
+            return columns_of(self, self.fields, texts)
         except BadLine as bad:
-            raise DataError(f"{self.chosen.source}: line {self.piece.before() + bad.index + 1}: {bad.text}") from None
+            raise DataError(f"{self.chosen.source}: line {self._before() + bad.index + 1}: {bad.text}") from None
+
+    def _before(self) -> int:
+        """Lines of the file before this process's."""
+        return self.dealt.before() if self.dealt is not None else lines_before(self.path, self.first)
 
     def place(self, row: int) -> str:
-        piece = self.piece or self._piece()
-        return f"line {piece.before() + line_of(row, piece.text, piece.opening.fields.delimiter) + 1}"
-
-    def release(self) -> None:
-        self.piece = None
+        return f"line {self._before() + line_of(row, self.text(), self.fields.delimiter) + 1}"
 
 
 class _Parquet(_Part):
@@ -220,7 +262,7 @@ class _Parquet(_Part):
     def columns(self, texts: set[int]) -> Columns:
         parquet = needed("pyarrow.parquet")
         here = world()
-        files = [parquet.ParquetFile(each) for each in _files(self.path)]
+        files = [parquet.ParquetFile(each) for each in files_of(self.path)]
         self.names = self.chosen.of(tuple(files[0].schema_arrow.names))
         counts = [file.metadata.row_group(k).num_rows for file in files for k in range(file.metadata.num_row_groups)]
         groups = [(file, k) for file in files for k in range(file.metadata.num_row_groups)]
@@ -309,7 +351,7 @@ def _agreed(source: str, part: _Part) -> Table:
 
     def read() -> Any:
         found.append(part.columns(set()))
-        return part.names, found[0].count, [_mixture(found[0], k) for k in range(len(part.names))]
+        return part.names, found[0].rows, [_mixture(found[0], k) for k in range(len(part.names))]
 
     told = agreed(read)
     names = told[0][0]
@@ -321,12 +363,11 @@ def _agreed(source: str, part: _Part) -> Table:
     texts = {k for k in range(len(names)) if any(mixtures[k] is not None for _, _, mixtures in told)}
     _check_mixtures(source, part, told, texts)
     (mine,) = found
-    if texts and mine.count and any(mine.levels[k] is None for k in texts):
+    if texts and mine.rows and any(mine.levels[k] is None for k in texts):
         mine = part.columns(texts)
-    if not mine.count:
+    if not mine.rows:
         mine = Columns([], mine.levels)
     levels = _numbered(source, names, mine, sorted(texts)) if texts else {}
-    part.release()
     return Table(names, tuple(levels.get(k) for k in range(len(names))), mine.chunks, counts, source, part.place)
 
 
@@ -342,9 +383,12 @@ def _mixture(found: Columns, k: int) -> tuple[int, int, int, str] | None:
     return int(numeric[codes].sum()), int(rows.size), *first
 
 
+def _place_on(part: _Part, pid: int, row: int) -> str | None:
+    return part.place(row) if world().pid == pid else None
+
+
 def _check_mixtures(source: str, part: _Part, told: Sequence[Any], texts: Iterable[int]) -> None:
     """DataError for a column with texts of which most values are numbers."""
-    here = world()
     for k in sorted(texts):
         columns = [(count, mixtures[k]) for _, count, mixtures in told]
         numbers = sum(count if each is None else each[0] for count, each in columns)
@@ -352,7 +396,7 @@ def _check_mixtures(source: str, part: _Part, told: Sequence[Any], texts: Iterab
         others = sum(each[1] for each in found.values())
         if others < numbers:
             pid, (_, _, row, text) = next(iter(found.items()))
-            places = agreed(lambda pid=pid, row=row: part.place(row) if here.pid == pid else None)
+            places = agreed(partial(_place_on, part, pid, row))
             raise DataError(
                 f"{source}: column {part.names[k]!r} has {numbers} numbers and {others} "
                 f"text{'s' * (others != 1)}: {places[pid]} has {text!r:.40}; correct or exclude it"

@@ -4,8 +4,8 @@ McColl 1.6.2 has several ways to multiply two n × n matrices on p processes, no
 Tiskin 2004):
 
     method                       H (words)        S         M (words a process)
-    1   all blocks at once       2n²/√p           1         2n²/√p
-    2   a pair at a time         2n²/√p           √p        n²/p, times a constant
+    1   all blocks at once       2n²/√p           1         3n²/√p
+    2   a pair at a time         2n²/√p           √p        6n²/p
     4   three-dimensional        3n²/p^(2/3)      2         3n²/p^(2/3)
     recursive                    from 4's to 2's by the memory there is (McColl, Tiskin 1999; 1.6.3)
     summa                        the usual baseline: broadcasts of panels

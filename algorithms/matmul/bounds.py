@@ -18,10 +18,10 @@ def loomis_whitney(m: int, k: int, n: int, p: int) -> float:
     With the constant, whatever the shape: Al Daas, Ballard, Grigori, Kumar, Rouse (SPAA 2022).
     """
     own = sorted((m * k / p, k * n / p, m * n / p), reverse=True)
-    left, rest = (m * n * k / p) ** 2, 3
+    left, rest = float((m * n * k / p) ** 2), 3
     total = 0.0
     for least in own:
-        even = left ** (1 / rest)
+        even = float(left ** (1 / rest))
         if least <= even or rest == 1:
             return total + rest * even - sum(own)
         total, left, rest = total + least, left / least, rest - 1
@@ -34,7 +34,7 @@ def memory_independent(m: int, k: int, n: int, p: int) -> float:
 
     The order of the 3-D bound of Irony, Toledo and Tiskin (JPDC 2004) and of McColl 1.6.2; our constant.
     """
-    return max(0.0, (m * n * k / p) ** (2 / 3) - max(m * k, k * n, m * n) / p)
+    return max(0.0, float((m * n * k / p) ** (2 / 3)) - max(m * k, k * n, m * n) / p)
 
 
 def memory_dependent(m: int, k: int, n: int, p: int, memory: float) -> float:

@@ -103,23 +103,24 @@ def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> 
 
 
 def exchange(what: str, sent: Any, received: Any, messages: Any, itemsize: int) -> Exchange:
-    most = [-(-int(elements.max(initial=0)) * itemsize // WORD) for elements in (sent, received)]
-    return Exchange(what, *most, int(messages.max(initial=0)))
+    out, into = (-(-int(elements.max(initial=0)) * itemsize // WORD) for elements in (sent, received))
+    return Exchange(what, out, into, int(messages.max(initial=0)))
 
 
 def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Of each range of one list of cuts with each of another."""
     low = np.maximum(first[:-1, None], second[None, :-1])
     high = np.minimum(first[1:, None], second[None, 1:])
-    return np.maximum(high - low, 0)
+    found: np.ndarray = np.maximum(high - low, 0)
+    return found
 
 
 def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
     """Elements of k that piece s of layer l shares with the part of that layer at home in place x: [l, s, x]."""
     pieces, homes = cuts(k, layers * rounds), cuts(k, layers * parts)
     return np.stack([
-        overlaps(pieces[l * rounds : (l + 1) * rounds + 1], homes[l * parts : (l + 1) * parts + 1])
-        for l in range(layers)
+        overlaps(pieces[at * rounds : (at + 1) * rounds + 1], homes[at * parts : (at + 1) * parts + 1])
+        for at in range(layers)
     ])  # fmt: skip
 
 
@@ -151,7 +152,7 @@ def _shifted(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], flo
             exchange(f"matmul: blocks {t + 1} of {rounds}", out_a + out_b, in_a + in_b, messages, itemsize)
         )
         adds = block if t else 0
-        copies = of_a.sum(1)[:, None, :] * height if sliced else 0
+        copies = 2 * of_a.sum(1)[:, None, :] * height if sliced else 0  # of the last round too, by who is slower
         held = home + copies + adds
         many_a, many_b = ((of_a > 0).sum(2) > 1)[:, piece] | sliced, ((of_b > 0).sum(2) > 1)[:, piece]
         joined_a, joined_b = many_a * height * length[:, piece], many_b * length[:, piece] * width
@@ -210,7 +211,8 @@ def _broadcast(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
         exchanges.append(exchange(name, w * sent, w * received, messages, itemsize))
         adds = block if t else 0
         flops += _product_flops(height, np.array(w), width, leaf) + int(np.max(adds))
-        passing = w * (height + width) * (2 if s.way == TWO_PHASE else 1)
+        on_way = height * (columns > 1 or len(panels) > 1) + width * (rows > 1)
+        passing = w * on_way * (3 if s.way == TWO_PHASE else 2)  # the last panel too, by who is slower
         work = strassen.workspace(int(height.max()), w, int(width.max()), leaf)
         memory = max(memory, int((home + passing + block + adds).max()) + work)
     return exchanges, flops, max(memory, int((home + block).max()))

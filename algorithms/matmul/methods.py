@@ -2,8 +2,8 @@
 
 Every method is a family of schedules, one for each process grid of at most p processes; of these the cheapest by the
 machine is taken: W + g·H + o·messages + L·S, with the exact words of each superstep.  A grid need be neither square
-nor of all processes, so p = 7 may be 7 x 1 or 3 x 2, whichever costs less.  Below, formulas are for n × n matrices and
-the grids that McColl has in mind; `counts` has them for all others.
+nor of all processes, but of more than half of those that could have work: p = 7 may be 7 x 1 or 3 x 2, whichever costs
+less.  Below, formulas are for n × n matrices and the grids that McColl has in mind; `counts` has them for all others.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ __concrete__ = True  # it counts: its arrays are numbers of words, in a run with
 CLOSEST = 6  # grids, best by estimate, whose words are counted
 
 Shape = tuple[int, int, int]  # m, k, n
+Grid = tuple[int, int, int]  # rows, columns, layers
 
 
 def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
     """Method 1: a process gets all its row of blocks of A and its column of blocks of B, and multiplies once.
 
-    W = 2n³/p,  H = 2n²/√p - 2n²/p,  S = 1,  M = 2n²/√p and the blocks.
+    W = 2n³/p,  H = 2n²/√p - 2n²/p,  S = 1,  M = 3n²/√p: both, and what arrived of B while it is put together (2n²/√p
+    where no two processes share an element: then it is received in its place).
     Source: McColl 1.6.2, Method 1.
     """
-    return [Schedule(*shape, *grid) for grid in _nearest(shape, p, machine, room, lambda q: 1 + 0 * q[0])]
+    return [Schedule(*shape, *q) for q in _nearest(shape, p, machine, room, lambda q: 1 + 0 * q[0])]
 
 
 def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -44,7 +46,7 @@ def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Sc
     Source: McColl 1.6.2, Method 2; the order is Cannon's, so that no block is asked for twice in a superstep.
     """
     found = _nearest(shape, p, machine, room, lambda q: np.maximum(q[0], q[1]))
-    return [Schedule(*shape, *grid, rounds=max(grid)) for grid in found]
+    return [Schedule(*shape, *q, rounds=max(q)) for q in found]
 
 
 def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -54,7 +56,7 @@ def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedul
     Source: McColl 1.6.2, Method 4 (McColl and Valiant; Agarwal and others 1995).
     """
     found = _nearest(shape, p, machine, room, lambda q: 1 + 0 * q[0], layers=True)
-    return [Schedule(*shape, *grid) for grid in found]
+    return [Schedule(*shape, *q) for q in found]
 
 
 def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -72,12 +74,14 @@ def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Sched
             grid = _divided(shape, primes, depth)
             schedule = Schedule(*shape, *grid, rounds=_in_turn(shape, grid, room))
             found.setdefault(schedule, _estimate(schedule, machine))
+    most = max(s.processes for s in found)
+    found = {s: price for s, price in found.items() if 2 * s.processes > most}
     fitting = [s for s in found if not room or _estimated_memory(s) <= room]
-    least = sorted(found, key=_estimated_memory)[:2] if room else []
+    least = sorted(found, key=lambda s: (_estimated_memory(s), found[s]))[:2] if room else []
     return list(dict.fromkeys(sorted(fitting, key=found.__getitem__)[:CLOSEST] + least))
 
 
-def _divided(shape: Shape, primes: Sequence[int], depth: int) -> tuple[int, int, int]:
+def _divided(shape: Shape, primes: Sequence[int], depth: int) -> Grid:
     """The recursion between processes: the longest side of the brick is cut, the summed one at most `depth` times."""
     m, k, n = shape
     if not primes:
@@ -97,10 +101,11 @@ def _divided(shape: Shape, primes: Sequence[int], depth: int) -> tuple[int, int,
     return rows, columns * first, layers
 
 
-def _in_turn(shape: Shape, grid: tuple[int, int, int], room: float) -> int:
-    """The recursion of one process: its brick's summed side is halved until a pair of blocks fits."""
-    rounds = 1
-    while room and rounds * grid[2] < shape[1] and _estimated_memory(Schedule(*shape, *grid, rounds=rounds)) > room:
+def _in_turn(shape: Shape, grid: Grid, room: float) -> int:
+    """The recursion of one process: its brick's summed side is halved until a pair of blocks fits, or is no larger
+    than those that it has anyway."""
+    rounds, enough = 1, min(max(grid[:2]), -(-shape[1] // grid[2]))
+    while room and rounds < enough and _estimated_memory(Schedule(*shape, *grid, rounds=rounds)) > room:
         rounds *= 2
     return rounds
 
@@ -109,11 +114,11 @@ def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]
     """The baseline: panel by panel, the owners of A's broadcast along rows of the grid, those of B's along columns.
 
     Broadcast in one superstep: H = 2n²(1 - 1/√p), S = √p.  In two phases: H = 4n²/√p - 6n²/p and less, S = 2√p.
-    W = 2n³/p,  M = 5n²/p (7n²/p in two phases) and a product on its way.
+    W = 2n³/p,  M = 7n²/p (9n²/p in two phases) and a product on its way.
     Source: van de Geijn and Watts, Concurrency 9 (1997); two-phase broadcast: McColl 1.6.1.
     """
     found = _nearest(shape, p, machine, room, lambda q: np.maximum(q[0], q[1]))
-    return [Schedule(*shape, *grid, way=way) for grid in found for way in (AT_ONCE, TWO_PHASE)]
+    return [Schedule(*shape, *q, way=way) for q in found for way in (AT_ONCE, TWO_PHASE)]
 
 
 METHODS: dict[int | str, Callable[[Shape, int, Machine, float], list[Schedule]]] = {
@@ -126,17 +131,19 @@ METHODS: dict[int | str, Callable[[Shape, int, Machine, float], list[Schedule]]]
 
 @lru_cache(maxsize=256)
 def _grids(shape: Shape, p: int, layers: bool) -> np.ndarray:
-    """Process grids that give each process work: columns of (rows, columns, layers); more rows first."""
+    """Process grids that give each process work, and more than half as many of them as the largest grid: columns of
+    (rows, columns, layers); more rows first."""
     m, k, n = (max(1, side) for side in shape)
     rows = np.arange(min(p, m), 0, -1)
     many = np.minimum(p // rows, n)
     rows = np.repeat(rows, many)
     columns = np.concatenate([np.arange(count, 0, -1) for count in many])
-    flat = np.stack([rows, columns, np.ones_like(rows)])
-    if not layers:
-        return flat
-    deep = np.minimum(p // (rows * columns), k)
-    return np.concatenate([flat, np.stack([rows, columns, deep])[:, deep > 1]], axis=1)
+    found = np.stack([rows, columns, np.ones_like(rows)])
+    if layers:
+        deep = np.minimum(p // (rows * columns), k)
+        found = np.concatenate([found, np.stack([rows, columns, deep])[:, deep > 1]], axis=1)
+    processes = found.prod(axis=0)
+    return found[:, 2 * processes > processes.max()]
 
 
 def _nearest(
@@ -146,7 +153,7 @@ def _nearest(
     room: float,
     rounds: Callable[[np.ndarray], np.ndarray],
     layers: bool = False,
-) -> list[tuple[int, ...]]:
+) -> list[Grid]:
     """The grids that seem cheapest among those that seem to fit, and those that seem to need least memory."""
     grids = _grids(shape, p, layers)
     times = np.asarray(rounds(grids))
@@ -154,7 +161,7 @@ def _nearest(
     best = np.argsort(np.where((memory > room) & bool(room), np.inf, price), kind="stable")[:CLOSEST].tolist()
     if room:
         best += np.lexsort((price, memory))[:2].tolist()
-    return [tuple(grids[: 3 if layers else 2, at].tolist()) for at in dict.fromkeys(best)]
+    return [(int(grids[0, at]), int(grids[1, at]), int(grids[2, at])) for at in dict.fromkeys(best)]
 
 
 def _estimates(shape: Shape, grid: np.ndarray, rounds: np.ndarray, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
@@ -165,9 +172,14 @@ def _estimates(shape: Shape, grid: np.ndarray, rounds: np.ndarray, machine: Mach
     price = 2.0 * m * k * n + machine.g * into + machine.o * (rows + columns + layers)
     price = price + machine.L * (rounds * ((rows > 1) | (columns > 1)) + (layers > 1))
     piece = -(-k // rounds)
-    joined = (piece > -(-k // columns)) * m * piece + (piece > -(-k // rows)) * piece * n
-    held = m * -(-k // columns) + -(-k // rows) * n + m * n * (1 + (rounds > 1))
-    return price, held + (m + n) * piece + joined
+    home_a, home_b = m * -(-k // columns), -(-k // rows) * n
+    sliced = columns % rounds != 0
+    brick_a, brick_b, block = m * piece, piece * n, m * n
+    in_a, in_b = brick_a * (1 - (rounds == 1) / columns), brick_b * (1 - (rounds == 1) / rows)
+    joined_a, joined_b = brick_a * ((brick_a > home_a) | sliced), brick_b * (brick_b > home_b)
+    most = np.maximum(in_a + in_b + joined_a, brick_a + in_b + joined_b)
+    most = np.maximum(np.maximum(most, brick_a + brick_b + block) + block * (rounds > 1), 2 * block * (layers > 1))
+    return price, home_a * (1 + 2 * sliced) + home_b + most
 
 
 def _estimate(s: Schedule, machine: Machine) -> float:

@@ -22,9 +22,7 @@ from bsp.payload import is_abstract
 
 
 @procedure
-def matmul(
-    A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
-) -> Array:  # fmt: skip
+def matmul(A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas") -> Array:
     """A @ B, by an algorithm whose words, supersteps and memory are known beforehand.  A collective.
 
     A : shape (m, k);  B : (k, n); arrays, or what `bsp.arrays.asarray` takes (the whole, equal on all processes).
@@ -37,10 +35,10 @@ def matmul(
     Returns C of shape (m, n), NumPy's dtype for the product, one block on each process of the method's grid.
 
     Cost: that of `cost(m, k, n, p, method, memory, machine)`, exactly; the formulas are in `methods`.  Operands in
-    another layout than the method's are brought there first: one superstep, h = at most (mk + kn)/p words where they
-    are dealt evenly; expressions are computed in it.  What every process has whole costs nothing to bring; nor do
-    operands from `laid_out`.
-    The sum over k is taken in an order that follows from shape, p, method, memory and the machine alone.
+    another layout than the method's are brought there first: one superstep, h = at most (mk + kn)/q words if they
+    are dealt evenly to the q processes of the grid or more; expressions are computed in it.  What every process has
+    whole costs nothing to bring, nor do operands made with the method's `grid=`, or by `laid_out`.
+    The sum over k is taken in an order that follows from shapes, layouts, p, the arguments and the machine alone.
     Raises ShapeError, TypeError; PlanTooLarge where no way fits, with the least that is needed.
     """
     here = world()
@@ -57,7 +55,7 @@ def laid_out(
 ) -> tuple[Array, Array]:
     """A and B where `matmul` with the same arguments wants them, to be multiplied more than once.
 
-    Cost: one superstep, h = at most (mk + kn)/p words where they are dealt evenly.
+    Cost: one superstep, h = at most (mk + kn)/q words, for a grid of q processes, if they are dealt evenly to as many.
     """
     here = world()
     a, b = _operands(A, B)
@@ -75,13 +73,16 @@ def cost(
 ) -> Cost:  # fmt: skip
     """What multiplying (m, k) by (k, n) on p processes takes: h of every superstep, W, and memory; nothing is run.
 
-    memory : bytes, as in `matmul`;  machine : decides the grid, and the method of "auto"; None: the default one.
+    memory : bytes, as in `matmul` (None: what the machine has for a process; 0: no limit).
+    machine : decides the grid, and the method of "auto"; None: the default one.
     itemsize : bytes of an element.
     Raises PlanTooLarge as `matmul` does.
     """
     if min(m, k, n) < 0 or p < 1:
         raise ValueError(f"cost of ({m}, {k}) by ({k}, {n}) on {p} processes: lengths from 0, processes from 1")
-    return chosen((m, k, n), p, method, memory or 0, machine or DEFAULT, itemsize, leaf)
+    machine = machine or DEFAULT
+    limit = machine.memory / max(1, -(-p // machine.p)) if memory is None else memory
+    return chosen((m, k, n), p, method, limit, machine, itemsize, leaf)
 
 
 class Operand(NamedTuple):
@@ -132,7 +133,7 @@ def _choice(
     here: World, a: Operand, b: Operand, method: int | str, memory: float | None, leaf: str, moved: bool
 ) -> Cost:
     """The way to multiply; what bringing the operands to its layout takes is part of the price if they are `moved`."""
-    shape = (*a.shape, b.shape[1])
+    shape = (a.shape[0], a.shape[1], b.shape[1])
     sources = (a.layout, b.layout) if moved else (None, None)
 
     def extra(cost: Cost) -> float:

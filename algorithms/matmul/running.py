@@ -16,6 +16,7 @@ from bsp.algorithms.matmul.strassen import product
 from bsp.arrays.planning.graph import Blocks, DType
 from bsp.arrays.planning.layout import Layout
 from bsp.arrays.world import World
+from bsp.payload import is_abstract
 
 Piece = tuple[int, int, int]  # a place along an axis of the grid, and the range of k that it has of what is wanted
 
@@ -25,11 +26,20 @@ def contiguous(block: Any) -> Any:
     return block if block.flags.c_contiguous else block.copy()
 
 
+def own(here: World, block: Any) -> Any:
+    """A block to multiply: in C order; in a run without values a shape, if it was real data."""
+    return here.empty(block.shape, block.dtype) if here.abstract and not is_abstract(block) else contiguous(block)
+
+
+def _columns(block: Any, first: int, last: int) -> Any:
+    return block if (first, last) == (0, block.shape[1]) else block[:, first:last]
+
+
 def run(here: World, cost: Cost, a: Blocks, b: Blocks, c: Layout, dtype: DType, leaf: str) -> Blocks:
     """This process's block of C from its blocks of A and B, in the layouts of the schedule."""
     multiply = _shifted if cost.schedule.way == SHIFTED else _broadcast
     place = cost.schedule.place(here.pid)
-    own_a, own_b = (contiguous(block) for blocks in (a, b) for block in blocks.values()) if place else (None, None)
+    own_a, own_b = (own(here, block) for blocks in (a, b) for block in blocks.values()) if place else (None, None)
     total = multiply(here, cost, place, own_a, own_b, leaf)
     if cost.schedule.layers > 1:
         total = summed(here, cost, place, total)
@@ -66,7 +76,7 @@ def _shifted(here: World, cost: Cost, place: Place | None, a: Any, b: Any, leaf:
                 }
             arrived = dict(here.exchange(exchange.what, _asked_of(s, place, t, a, b), into))
         left, right = s.home_a(layer, j), s.home_b(layer, i)
-        mine_a = {j: a[:, max(low, left[0]) - left[0] : max(min(high, left[1]) - left[0], 0)]}
+        mine_a = {j: _columns(a, max(low, left[0]) - left[0], max(min(high, left[1]) - left[0], 0))}
         mine_b = {i: b[max(low, right[0]) - right[0] : max(min(high, right[1]) - right[0], 0)]}
         mine_a |= {x: arrived[s.pid(i, x, layer)] for x, _, _ in of_a if x != j}
         mine_b |= {x: arrived[s.pid(x, j, layer)] for x, _, _ in of_b if x != i}
@@ -103,7 +113,7 @@ def _asked_of(s: Schedule, place: Place, t: int, a: Any, b: Any) -> list[tuple[i
         low, high = max(low, start), min(high, stop)
         if x != j and low < high:
             if (low, high) not in copies:
-                copies[low, high] = contiguous(a[:, low - start : high - start])
+                copies[low, high] = contiguous(_columns(a, low - start, high - start))
             out.append((s.pid(i, x, layer), copies[low, high]))
     start, stop = s.home_b(layer, i)
     for x in range(s.rows) if b.size else ():
@@ -157,7 +167,7 @@ def _broadcast(here: World, cost: Cost, place: Place | None, a: Any, b: Any, lea
         panel_a = panel_b = None
         if j == root_a:
             start = s.home_a(0, j)[0]
-            panel_a = contiguous(a[:, low - start : high - start])
+            panel_a = contiguous(_columns(a, low - start, high - start))
         if i == root_b:
             start = s.home_b(0, i)[0]
             panel_b = b[low - start : high - start]

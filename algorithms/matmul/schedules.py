@@ -12,6 +12,7 @@ columns of the grid, so that every block is read by few processes at a time (Can
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -91,12 +92,13 @@ class Schedule(NamedTuple):
     def panels(self) -> list[tuple[int, int]]:
         """Of broadcasts: ranges of k that one column of the grid has of A, and one row of B."""
         edges = np.union1d(cuts(self.k, self.columns), cuts(self.k, self.rows)).tolist()
-        return list(zip(edges, edges[1:], strict=False))
+        return list(pairwise(edges))
 
     def layouts(self, nprocs: int) -> tuple[Layout, Layout, Layout]:
         """Of A, B and C: one block on each process of the grid.
 
-        Made by `grid=`: A (rows, layers · columns), C (rows · layers, columns), B (rows, columns) if there is one layer.
+        Those of `grid=`: A's is (rows, layers · columns), C's (rows · layers, columns), B's (rows, columns) where there
+        is one layer; else no grid gives B's owners.
         """
         rows, columns, layers = self.rows, self.columns, self.layers
         a = _grid((self.m, self.k), (rows, layers * columns), nprocs)

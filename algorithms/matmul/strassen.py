@@ -21,7 +21,7 @@ CUTOFF = 2048  # the shortest side up to which BLAS is at least as fast
 
 def product(here: World, a: Any, b: Any, leaf: str) -> Any:
     """a @ b by a leaf: "blas" or "strassen"."""
-    m, k, n = *a.shape, b.shape[1]
+    (m, k), n = a.shape, b.shape[1]
     if leaf == "blas" or a.dtype.kind == "b" or min(m, k, n) <= CUTOFF:
         return np.matmul(a, b)
     out = here.empty((m, n), a.dtype)
@@ -30,7 +30,7 @@ def product(here: World, a: Any, b: Any, leaf: str) -> Any:
 
 
 def _into(here: World, a: Any, b: Any, out: Any) -> None:
-    m, k, n = *a.shape, b.shape[1]
+    (m, k), n = a.shape, b.shape[1]
     if min(m, k, n) <= CUTOFF:
         np.matmul(a, b, out=out)
         return
@@ -63,6 +63,7 @@ def _into(here: World, a: Any, b: Any, out: Any) -> None:
     np.subtract(c21, c11, out=c21)
     _into(here, a12, b21, c11)  # P2
     np.add(p1, c11, out=c11)
+    del memory, x, p1, y
     if k > 2 * s:
         out[: 2 * h, : 2 * w] += a[: 2 * h, 2 * s :] @ b[2 * s :, : 2 * w]
     if n > 2 * w:
@@ -84,6 +85,5 @@ def workspace(m: int, k: int, n: int, leaf: str) -> int:
     """Elements of memory besides the operands and the result, at most."""
     if leaf == "blas" or min(m, k, n) <= CUTOFF:
         return 0
-    h, s, w = m // 2, k // 2, n // 2
-    odd = 4 * h * w if k % 2 else max(m, n)
-    return h * max(s, w) + s * w + max(workspace(h, s, w, leaf), odd)
+    h, s, w = -(-m // 2), -(-k // 2), -(-n // 2)
+    return max(h * max(s, w) + s * w + workspace(h, s, w, leaf), m * n)  # m · n: the products of odd ends

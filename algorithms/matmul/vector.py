@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.matmul.counts import Cost
-from bsp.algorithms.matmul.running import contiguous, summed
+from bsp.algorithms.matmul.running import contiguous, own, summed
 from bsp.algorithms.matmul.schedules import Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
 from bsp.arrays.array import Array, wrap
@@ -73,7 +73,7 @@ def matvec(A: Any, x: Any) -> Array:
     total = None
     if place is not None:
         (block,) = nodes[0].value.values()
-        total = np.matmul(contiguous(block), part)
+        total = np.matmul(own(here, block), own(here, part))
     if grid[1] > 1:
         total = summed(here, cost, place, total)
     out = _line(m, here.nprocs, grid[0] * grid[1])
@@ -92,7 +92,11 @@ def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
         return None
     layout = matrix.layout
     grid = layout.process_grid
-    return grid if layout is Schedule(*matrix.shape, 1, grid[0], 1, grid[1]).layouts(nprocs)[0] else None
+    return (
+        grid
+        if layout is Schedule(matrix.shape[0], matrix.shape[1], 1, grid[0], 1, grid[1]).layouts(nprocs)[0]
+        else None
+    )
 
 
 def _fetched(here: World, cost: Cost, piece: Any, dtype: DType) -> Any:

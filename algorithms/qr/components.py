@@ -57,4 +57,4 @@ def pca(A: Any, k: int) -> PCA:
     components = vt[:k].copy()
     scores = tall.to_array(tall.times(rows, components.T), a.dtype)
     small = [on_all(each.copy()) for each in (components, variance[:k], ratio[:k], mean)]
-    return PCA(*small, scores)
+    return PCA(small[0], small[1], small[2], small[3], scores)

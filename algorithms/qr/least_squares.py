@@ -24,7 +24,8 @@ def lstsq(A: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, Any
     """The x that makes ‖b - A·x‖ least, for each column of b: x, residuals, rank, singular values, as NumPy's.
 
     A : (m, n).  b : (m,) or (m, k).  rcond : singular values up to rcond times the largest count as 0; None:
-        max(m, n)·eps; negative: eps.  residuals : squared norms by column, (k,) or (1,); empty if the rank is below n or m <= n.
+        max(m, n)·eps; negative: eps.  residuals : squared norms by column, (k,) or (1,); empty if the rank is below n
+        or m <= n.
     R of [A b] by reflections holds everything: R₁₁·x = R₁₂ is solved backwards, and R₂₂'s columns are as long as
     the residuals (Golub, Van Loan 2013, 5.3).  Columns of any scale do no harm.  If the rank is below n, R₁₁'s
     singular vectors give the x of least norm.

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import get_blas_funcs
 
 from bsp.abstract import counter
 from bsp.arrays.functions.tall import BLOCK, Rows
@@ -75,6 +74,8 @@ def _divide(x: Any, r: Any) -> None:
     if is_abstract(x):
         counter.flops("blas3", rows * columns * columns * (4 if x.dtype.kind == "c" else 1))
     elif x.size:
+        from scipy.linalg.blas import get_blas_funcs
+
         (trsm,) = get_blas_funcs(("trsm",), (r, x))
         trsm(1.0, r, x.T, trans_a=1, overwrite_b=1)
 

@@ -48,7 +48,8 @@ def of_condition(m: int, n: int, kappa: float, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     u, _ = np.linalg.qr(rng.normal(size=(m, n)))
     v, _ = np.linalg.qr(rng.normal(size=(n, n)))
-    return (u * np.logspace(0, -np.log10(kappa), n)) @ v.T
+    found: np.ndarray = (u * np.logspace(0, -np.log10(kappa), n)) @ v.T
+    return found
 
 
 def measured(kappa: float) -> Row:

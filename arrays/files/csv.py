@@ -28,7 +28,7 @@ from bsp.arrays.world import world
 from bsp.payload import cuts_of
 
 Columns = int | str | Sequence[int | str] | None
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -81,10 +81,10 @@ def read_csv(
         raise ValueError(f"{call}: header={header!r} is none of True, False, 'auto'")
 
     def opening(file: BinaryIO) -> Opening:
-        return _opening(file, delimiter, header, kind, usecols, skiprows)
+        return opening_of(file, delimiter, header, kind, usecols, skiprows)
 
-    packed = os.path.splitext(os.fspath(path))[1] in _OPENERS
-    wrong, dealt = _dealt_out(path, opening) if packed else (None, None)
+    packed = os.path.splitext(os.fspath(path))[1] in OPENERS
+    wrong, dealt = dealt_out(path, opening) if packed else (None, None)
     found: list[np.ndarray] = []
 
     def work() -> Any:
@@ -116,7 +116,7 @@ def read_csv(
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
-def _opening(
+def opening_of(
     file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Columns, skiprows: int
 ) -> Opening:
     """The first lines: how many fields there are, their names, where the data begin."""
@@ -180,10 +180,10 @@ def _own_piece(path: PathLike, opening: Open, pid: int, nprocs: int) -> Piece:
         text = file.read(max(end - first, 0))
         if text and not text.endswith(b"\n"):
             text += file.readline()
-    return Piece(opened, text, lambda: _lines_before(path, first))
+    return Piece(opened, text, lambda: lines_before(path, first))
 
 
-def _lines_before(path: PathLike, place: int) -> int:
+def lines_before(path: PathLike, place: int) -> int:
     """Lines before a byte of a file; only after a mistake."""
     found = 0
     with open(path, "rb") as file:
@@ -192,14 +192,14 @@ def _lines_before(path: PathLike, place: int) -> int:
     return found
 
 
-def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Piece | None]:
+def dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Piece | None]:
     """This process's piece of compressed text, which process 0 reads; or process 0's error, and no piece."""
     here = world()
     wrong: Exception | None = None
     pieces: list[tuple[Opening, bytes, int] | None] = [None] * here.nprocs
     if here.pid == 0:
         try:
-            with _OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
+            with OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
                 text = file.read()
             opened = opening(BytesIO(text))
             places = [opened.start]

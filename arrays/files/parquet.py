@@ -49,7 +49,7 @@ def read_parquet(
 
     def work() -> Any:
         parquet = needed("pyarrow.parquet")
-        files = [parquet.ParquetFile(each) for each in _files(path)]
+        files = [parquet.ParquetFile(each) for each in files_of(path)]
         try:
             wanted = [columns] if isinstance(columns, str) else list(columns or files[0].schema_arrow.names)
             kinds = _kinds(files, wanted)
@@ -121,7 +121,7 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
     replaced(f"write_parquet({os.fspath(path)!r})", path, lambda part: part.mkdir(), write, writers)
 
 
-def _files(path: PathLike) -> list[Path]:
+def files_of(path: PathLike) -> list[Path]:
     target = Path(path)
     if not target.is_dir():
         return [target]

@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import get_lapack_funcs
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
@@ -77,12 +76,12 @@ def to_array(rows: Rows, dtype: DType) -> Array:
 
 def times(rows: Rows, small: Any) -> Rows:
     """Rows @ small, a matrix that every process has.  No words."""
-    layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])))
+    layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])), rows.layout.replicated)
     return Rows(layout, {at: block @ small for at, block in rows.blocks.items()})
 
 
 class Blocked:
-    """Q·R of rows, block by block: R's stacked and factored likewise, until one is left (a flat tree of fan-in 8).
+    """Q·R of rows, block by block, and of the R's, one below the other, until one is left: a tree of fan-in 8 or more.
 
     r : (k, n), k = min(rows, n).  Q is kept as reflections, unless want_q is false: no more than a block then.
     Cost: 2mn² flops, reading the rows once.
@@ -137,6 +136,8 @@ def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
             q, r = np.linalg.qr(piece)
             return (q, None), r
         return None, np.linalg.qr(piece, mode="r")
+    from scipy.linalg.lapack import get_lapack_funcs
+
     (geqrf,) = get_lapack_funcs(("geqrf",), (piece,))
     raw, tau, _, _ = geqrf(np.array(piece, order="F"), lwork=_PANEL * piece.shape[1], overwrite_a=1)
     r = np.triu(raw[: min(piece.shape)])
@@ -148,6 +149,8 @@ def _unreflected(reflections: tuple[Any, Any]) -> Any:
     raw, tau = reflections
     if tau is None:
         return raw
+    from scipy.linalg.lapack import get_lapack_funcs
+
     (orgqr,) = get_lapack_funcs(("ungqr" if raw.dtype.kind == "c" else "orgqr",), (raw,))
     return orgqr(raw[:, : tau.shape[0]], tau, lwork=_PANEL * tau.shape[0], overwrite_a=1)[0]
 

@@ -22,6 +22,10 @@ PREDICTED: list[tuple[Any, ...]] = [
     (EXAMPLES / "sample_sort.py",),
     (EXAMPLES / "heat.py",),
 ]
+ALGORITHMS = {
+    "newton": "logistic Newton, 6 iterations, 2^20 × 32", "qr": "CholeskyQR2, 2^20 × 32",
+    "ill": "direct TSQR, 2^20 × 32", "product": "`matmul`, 4096²",
+}  # fmt: skip
 CHOICES = {
     2: ["allreduce:1000", "broadcast:10000"],
     8: ["allreduce:1", "allreduce:100000", "reduce:100000", "allgather:4096", "alltoall:8", "scatter:10000"],
@@ -62,6 +66,34 @@ def accuracy(machine: Path, rounds: int) -> dict[str, list[float]]:
     return found
 
 
+def algorithms(machine: Path, rounds: int) -> dict[str, tuple[bool, list[float]]]:
+    """Of what comes behind a `sync`: whether the words are the prediction's, made without data, and time over time."""
+    found = {}
+    for work in ALGORITHMS:
+        words = ["-p", 2, "-n", 2, "--machine", machine]
+        script = [HERE / "algorithm.py", work]
+        predicted = _behind_sync(_output(BSPRUN, *words, "--predict", "--abstract", "--json", *script))
+        ratios, same = [], True
+        for _ in range(rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                trace = Path(folder) / "trace.json"
+                command = [BSPRUN, *words, "--trace", trace, *script]
+                subprocess.run([*map(str, command)], check=True, timeout=300, stdout=subprocess.DEVNULL)
+                measured = _behind_sync(json.loads(trace.read_text()))
+            ratios.append(predicted[1] / measured[1])
+            same = same and predicted[0] == measured[0]
+        found[work] = same, ratios
+    return found
+
+
+def _behind_sync(record: dict[str, Any]) -> tuple[list[int], float]:
+    """The words of each superstep, and all seconds."""
+    rows = record["per_superstep"]
+    first = 1 + max(k for k, row in enumerate(rows) if row["call"] == "sync")
+    words = [max(row["h_sent"], row["h_received"]) for row in rows[first:]]
+    return words, sum(row["seconds"] for row in rows[first:]) + record["end"]["seconds"]
+
+
 def choices(machine: Path) -> dict[str, float]:
     """Seconds of the chosen algorithm over those of the best, for each (collective, words, p)."""
     found = {}
@@ -93,6 +125,13 @@ def rows(rounds: int = 5) -> list[tuple[str, str, str, str, bool]]:
             table.append(
                 (f"predicted time of {name}", "the run's", "0.75× to 1.25×",
                  f"{middle:.2f}× ({min(ratios):.2f} to {max(ratios):.2f})", 0.75 <= middle <= 1.25)
+            )  # fmt: skip
+        for work, (same, ratios) in algorithms(machine, rounds).items():
+            middle = statistics.median(ratios)
+            table.append(
+                (f"predicted time of {ALGORITHMS[work]}, without data", "the run's", "0.75× to 1.25×, words equal",
+                 f"{middle:.2f}× ({min(ratios):.2f} to {max(ratios):.2f}), words {'equal' if same else 'differ'}",
+                 same and 0.75 <= middle <= 1.25)
             )  # fmt: skip
         ratios = choices(machine)
         good = sum(ratio <= WITHIN for ratio in ratios.values())

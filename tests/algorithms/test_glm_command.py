@@ -1,0 +1,167 @@
+"""The command line: what is printed, written and refused, once, whatever the number of processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bsp
+from bsp.algorithms import glm
+from bsp.algorithms.glm import __main__ as command
+
+BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
+VISITS = Path(__file__).resolve().parents[2] / "examples" / "data" / "randhie.csv.gz"
+ROWS = '1,0.5,north,no\n0,1.5,"south, far",yes\n3,-0.25,north,yes\n2,2,"south, far",no\n4,3,north,no\n'
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "table.csv"
+    path.write_text("y,x,region,vote\n" + 6 * ROWS)
+    return str(path)
+
+
+def ran(capfd: pytest.CaptureFixture[str], *words: object, nprocs: int = 3) -> tuple[int, str, str]:
+    """Status, stdout and stderr of the command."""
+
+    def main(proc: bsp.Process) -> int:
+        return command.main([str(word) for word in words])
+
+    capfd.readouterr()
+    try:
+        statuses = bsp.run(main, nprocs=nprocs)
+    except SystemExit as left:
+        statuses = [int(left.code or 0)]
+    (status,) = {each or 0 for each in statuses}
+    return status, *capfd.readouterr()
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 64])
+def test_the_summary_is_printed_once(nprocs: int, table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, err = ran(capfd, table, "--family", "poisson", "--target", "y", nprocs=nprocs)
+    assert (status, err) == (0, "")
+    assert out == str(glm.PoissonRegression().fit(table, "y").summary()) + "\n"
+
+
+def test_options_reach_the_model(table: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "fit.json"
+    status, *_ = ran(
+        capfd, table, "--family", "poisson", "--target", "y", "--columns", "x,vote", "--alpha", "0.1",
+        "--l1-ratio", "0.5", "--no-intercept", "--tol", "1e-8", "--json", path,
+    )  # fmt: skip
+    found = json.loads(path.read_text())
+    known = glm.PoissonRegression(0.1, 0.5, fit_intercept=False, tol=1e-8).fit(
+        glm.read_table(table, columns=["x", "vote", "y"]), "y"
+    )
+    assert status == 0
+    assert [each["name"] for each in found["coefficients"]] == ["x", "vote[yes]"]
+    np.testing.assert_allclose([each["estimate"] for each in found["coefficients"]], known.coef_, rtol=0, atol=1e-7)
+
+
+def test_a_text_target_of_two_levels_is_coded_and_said(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("--columns", "region", "--reference", "region=south, far")
+    status, out, _ = ran(capfd, table, "--family", "logistic", "--target", "vote", *words)
+    assert status == 0
+    assert "note: vote is 1 for 'yes', 0 for 'no'" in out
+    assert "region[north]" in out
+
+
+def test_json_to_the_standard_output_is_all_there_is(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = ran(capfd, table, "--target", "y", "--exclude", "region", "--robust", "--json", "-")
+    found = json.loads(out)
+    assert (found["family"], found["robust"], found["n_rows"]) == ("gaussian", True, 30)
+
+
+def test_progress_is_a_line_for_each_point_on_stderr(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, err = ran(capfd, table, "--family", "poisson", "--target", "y", "--progress")
+    lines = err.splitlines()
+    assert [int(line.split()[1]) for line in lines] == list(range(len(lines)))
+    assert f"{len(lines) - 1} iterations" in out
+
+
+def test_a_fit_that_does_not_converge_is_status_1(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capfd, table, "--family", "poisson", "--target", "y", "--max-iter", "1")
+    assert status == 1
+    assert "not converged" in out
+
+
+MISTAKES = {
+    "--target yy": "--target yy: there is no column 'yy'; did you mean 'y'?",
+    "--target y --weights ww": "--weights ww: there is no column 'ww'",
+    "--target y --exclude regin": "there is no column 'regin'; did you mean 'region'?",
+    "--target y --exclude y": "--exclude y: the column is needed",
+    "--target y --weights y": "column 'y' is given two roles",
+    "--target y --family poison": "family='poison': one of gaussian, binomial, poisson, gamma",
+    "--target y --family binomial": "y is 3; in a binomial model it must be",
+    "--target region --family poisson": "region has texts; a poisson model needs numbers",
+    "--target y --offset region": "offset has texts; it needs numbers",
+    "--target y --reference region": "--reference region: COLUMN=TEXT",
+    "--target y --reference region=west": "column 'region' has no 'west'; it has north, south, far",
+    "--target y --reference x=1": "column 'x' has numbers, it has no reference level",
+    "--target y --alpha much": "argument --alpha: invalid float value: 'much'",
+    "--target y --alpha -1": "alpha=-1.0: a number, 0 or more",
+    "--target y --missing keep": "argument --missing: invalid choice: 'keep'",
+    "--target y --report /nowhere/fit.html": "/nowhere/fit.html: there is no folder '/nowhere'",
+    "--family poisson": "the following arguments are required: --target",
+    "--target y --fam poisson": "unrecognized arguments: --fam poisson",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line_and_status_2(words: str, table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, err = ran(capfd, table, *words.split())
+    assert (status, out) == (2, "")
+    assert err.startswith("bsp.algorithms.glm: error: ")
+    assert MISTAKES[words] in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    status, _, err = ran(capfd, "/nowhere/data.csv", "--target", "y")
+    assert (status, err) == (2, "bsp.algorithms.glm: error: /nowhere/data.csv: No such file or directory\n")
+
+
+def test_help_begins_with_two_examples_and_ends_with_the_statuses(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = ran(capfd, "--help")
+    assert status == 0
+    assert out.splitlines()[2].startswith("  bsprun -p 64 -m bsp.algorithms.glm")
+    assert out.splitlines()[3].startswith("  python -m bsp.algorithms.glm")
+    assert out.rstrip().splitlines()[-1].startswith("exit status: ")
+    assert max(map(len, out.splitlines())) <= 120
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("launcher", [[BSPRUN, "-p", "64", "-n", "2"], [sys.executable]])
+def test_it_runs_under_bsprun_and_under_python(launcher: list[str], tmp_path: Path) -> None:
+    report = tmp_path / "fit.html"
+    words = ["-m", "bsp.algorithms.glm", VISITS, "--family", "poisson", "--target", "mdvis", "--report", report]
+    done = subprocess.run([*launcher, *map(str, words)], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Poisson regression of mdvis (log link), 20190 rows\n")
+    assert done.stdout.count("intercept") == 1
+    assert report.read_text().count("<svg") == 2
+
+
+@pytest.mark.jobs
+def test_a_mistake_under_bsprun_is_one_line_and_status_2() -> None:
+    words = [BSPRUN, "-p", "4", "-n", "1", "-m", "bsp.algorithms.glm", str(VISITS), "--target", "mdviz"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("bsp.algorithms.glm: error: --target mdviz: there is no column 'mdviz'; did you mean")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.jobs
+def test_training_killed_on_purpose_prints_the_same_bytes() -> None:
+    script = str(VISITS.parents[1] / "nonstop_logistic.py")
+    plain = subprocess.run([BSPRUN, "-p", "8", "-n", "1", script], capture_output=True, timeout=100)
+    words = ["--clones", "2", "--standby", "1", "--inject", "kill:element=1,superstep=12"]
+    killed = subprocess.run([BSPRUN, "-p", "8", "-n", "2", *words, script], capture_output=True, timeout=100)
+    assert (plain.returncode, killed.returncode) == (0, 0)
+    assert killed.stdout == plain.stdout != b""

@@ -1,0 +1,102 @@
+"""What a fit costs: supersteps and words, counted, with values and without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+from bsp.algorithms.glm.problem import Model, Rows
+from bsp.algorithms.glm.solve import solve
+
+ROWS = 40
+
+
+def program(model: Model, k: int, steps: list[int], start: np.ndarray | None = None) -> Callable[[Any], None]:
+    """Random data, of which every family fits; it notes the iterations."""
+
+    def main(proc: Any) -> None:
+        X = proc.rng.normal(size=(ROWS, k))
+        y = proc.rng.integers(0, 2, ROWS).astype(float)
+        y = y + (model.family == "gamma")
+        steps.append(solve(Rows(X, y), model, start).n_iter)
+
+    return main
+
+
+def counted(model: Model, k: int, p: int, abstract: bool, start: Any = None) -> tuple[list[tuple[str, int]], int]:
+    """Calls and h of the supersteps, and the iterations."""
+    steps: list[int] = []
+    found = bsp.predict(program(model, k, steps, start), nprocs=p, machine=bsp.Machine(p=p), abstract=abstract)
+    return [(each["call"], max(each["h_sent"], each["h_received"])) for each in found.per_superstep], steps[0]
+
+
+def summed(words: int, p: int) -> tuple[str, int]:
+    """A one-phase allreduce, which few words and processes take."""
+    return f"allreduce(float64[{words}], op='add')", (p - 1) * words
+
+
+@pytest.mark.parametrize("p", [1, 2, 5, 8])
+@pytest.mark.parametrize("abstract", [False, True])
+@pytest.mark.parametrize("family", ["gaussian", "binomial", "poisson", "gamma"])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_a_newton_point_is_one_superstep_of_gradient_and_half_the_hessian(
+    p: int, abstract: bool, family: str, intercept: bool
+) -> None:
+    k = 4
+    d = k + intercept
+    half = d * (d + 1) // 2
+    supersteps, iterations = counted(Model(family, fit_intercept=intercept), k, p, abstract)
+    matrices = 1 if family != "gamma" else 2
+    assert supersteps == [
+        summed(7 + 2 * k, p),
+        summed(3, p),
+        *[summed(1 + d + half, p)] * (iterations + 1),
+        summed(5 + matrices * half, p),
+    ]
+    assert (iterations == 6) if abstract else (iterations == 1 if family == "gaussian" else iterations in (3, 4, 5, 6))
+
+
+def test_a_penalty_or_no_robust_covariance_leaves_the_last_matrices_out() -> None:
+    penalised, _ = counted(Model("poisson", alpha=0.1), 3, 4, False)
+    plain, _ = counted(Model("poisson", robust=False), 3, 4, False)
+    assert penalised[-1] == plain[-1] == summed(5, 4)
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_proximal_newton_costs_what_newton_does(abstract: bool) -> None:
+    supersteps, iterations = counted(Model("binomial", alpha=0.05, l1_ratio=0.5), 3, 4, abstract)
+    assert supersteps[2:-1] == [summed(1 + 4 + 10, 4)] * (iterations + 1)
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_lbfgs_sums_1_plus_d_words_a_point_and_no_hessian(abstract: bool) -> None:
+    d = 5
+    supersteps, iterations = counted(Model("binomial", solver="lbfgs", alpha=0.1), d - 1, 4, abstract)
+    assert supersteps[2] == summed(1 + 2 * d, 4)
+    assert set(supersteps[3:-1]) == {summed(1 + d, 4)}
+    assert len(supersteps[3:-1]) <= 1.3 * iterations + 2
+    assert supersteps[-1] == summed(5, 4)
+
+
+def test_words_follow_the_size_of_the_problem() -> None:
+    p, k = 4, 20
+    d = k + 1
+    supersteps, iterations = counted(Model("poisson"), k, p, True)
+    half = d * (d + 1) // 2
+    points = sum(h for call, h in supersteps if call == f"allreduce(float64[{1 + d + half}], op='add')")
+    assert points == (iterations + 1) * (p - 1) * (1 + d + half)
+
+
+def test_auto_takes_lbfgs_where_half_the_hessian_would_be_too_much() -> None:
+    def main(proc: Any) -> str:
+        X = np.zeros((3, 1100))
+        X[np.arange(3), np.arange(3) + 3 * proc.pid] = 1.0
+        found = solve(Rows(X, np.arange(3.0)), Model("poisson", alpha=1.0))
+        assert found.converged
+        return found.solver
+
+    assert bsp.run(main, nprocs=2) == ["lbfgs", "lbfgs"]

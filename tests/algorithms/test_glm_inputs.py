@@ -1,0 +1,414 @@
+"""What may be fitted to: arrays of all kinds, data frames, files; the same model from each, one error a mistake."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+from scipy import sparse
+
+import bsp
+import bsp.arrays as ba
+from bsp.algorithms import glm
+from bsp.algorithms.glm import columns
+from bsp.algorithms.glm.table import read_table
+
+PROCESSES = [1, 3, 64]
+REGIONS = ["east, far", "north", "south"]
+
+
+def people(n: int = 90) -> pandas.DataFrame:
+    """A table with numbers and texts, whose first level in sorted order is "east, far"."""
+    rng = np.random.default_rng(7)
+    frame = pandas.DataFrame({
+        "visits": rng.poisson(1.5, n), "age": rng.normal(40, 10, n).round(3),
+        "region": rng.choice(REGIONS, n), "smokes": rng.choice(["no", "yes"], n),
+    })  # fmt: skip
+    frame.loc[: len(REGIONS) - 1, "region"] = REGIONS
+    return frame
+
+
+def written(folder: Path, frame: pandas.DataFrame, ending: str = ".csv") -> str:
+    path = str(folder / f"people{ending}")
+    if ending == ".parquet":
+        frame.to_parquet(path, row_group_size=20)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+def design(frame: pandas.DataFrame) -> np.ndarray:
+    """Treatment coding by hand."""
+    coded = [frame["age"], *(frame["region"] == each for each in REGIONS[1:]), frame["smokes"] == "yes"]
+    return np.column_stack(coded).astype(float)
+
+
+def fitted(nprocs: int, call: Callable[[bsp.Process], Any]) -> list[Any]:
+    """The models on each process; all are the same."""
+    models = bsp.run(call, nprocs=nprocs)
+    assert len({np.append(model.intercept_, model.coef_).tobytes() for model in models}) == 1
+    return models
+
+
+def raised(nprocs: int, call: Callable[[], Any]) -> str:
+    """The message of the error that every process has alike."""
+
+    def main(proc: bsp.Process) -> str:
+        with pytest.raises((ValueError, TypeError, OSError)) as caught:
+            call()
+        return f"{type(caught.value).__name__}: {caught.value}"
+
+    (message,) = set(bsp.run(main, nprocs=nprocs))
+    return message
+
+
+# ---------------------------------------------------------------------------------- arrays
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        np.asarray,
+        np.asfortranarray,
+        np.ndarray.tolist,
+        sparse.csr_matrix,
+        sparse.csc_array,
+        pandas.DataFrame,
+        "float32",
+    ],
+)
+def test_whole_arrays_of_any_kind_give_the_same_model(kind: Any, nprocs: int) -> None:
+    X = np.random.default_rng(0).integers(-3, 4, size=(40, 3)).astype(float)
+    y = np.random.default_rng(1).poisson(1.0, 40)
+    known = glm.PoissonRegression().fit(X, y)
+    given = X.astype(kind) if isinstance(kind, str) else kind(X)
+    for model in fitted(nprocs, lambda proc: glm.PoissonRegression().fit(given, y)):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+        np.testing.assert_allclose(model.predict(given), known.predict(X), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
+@pytest.mark.parametrize("layout", ["rows", "cyclic", "columns", "blocks", "replicated"])
+def test_arrays_of_bsp_are_used_however_they_lie(layout: str, nprocs: int) -> None:
+    X, y = np.random.default_rng(0).normal(size=(50, 4)), np.random.default_rng(1).poisson(1.0, 50)
+    known = glm.PoissonRegression().fit(X, y)
+    options: dict[str, Any] = {
+        "rows": {"grid": (nprocs, 1)}, "cyclic": {"grid": (3 * nprocs, 1), "process_grid": (nprocs, 1)},
+        "columns": {"grid": (1, min(nprocs, 4))}, "blocks": {"grid": (2, 2)}, "replicated": {},
+    }[layout]  # fmt: skip
+
+    def main(proc: bsp.Process) -> Any:
+        return glm.PoissonRegression().fit(ba.array(X, **options), ba.array(y, grid=(max(1, nprocs // 2),)))
+
+    for model in fitted(nprocs, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+
+
+def test_blocks_of_rows_are_used_where_they_lie() -> None:
+    X, y = np.random.default_rng(0).normal(size=(4096, 8)), np.zeros(4096)
+
+    def main(proc: bsp.Process, dealt: bool) -> None:
+        glm.LinearRegression().fit(*((ba.array(X, grid=(4, 1)), ba.array(y, grid=(4,))) if dealt else (X, y)))
+
+    whole, dealt = (
+        sum(row["h_received"] for row in bsp.predict(main, arrays, nprocs=4, machine=bsp.Machine(p=4)).per_superstep)
+        for arrays in (False, True)
+    )
+    assert dealt == whole
+
+
+def test_a_vector_that_lies_elsewhere_is_brought_to_the_rows() -> None:
+    X = np.random.default_rng(0).normal(size=(31, 2))
+    y, offset = np.random.default_rng(1).poisson(1.0, 31), np.linspace(0, 1, 31)
+    known = glm.PoissonRegression().fit(X, y, offset=offset)
+
+    def main(proc: bsp.Process) -> Any:
+        rows = ba.from_local(X[:20] if proc.pid == 0 else X[20:29] if proc.pid == 1 else X[29:], axis=0)
+        return glm.PoissonRegression().fit(rows, y, offset=ba.array(offset, grid=(3,)))
+
+    for model in fitted(3, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+
+
+WRONG_ARRAYS = {
+    "no rows": (np.empty((0, 3)), [], r"DataError: Found array with 0 sample\(s\) \(shape=\(0, 3\)\)"),
+    "no columns": (np.empty((4, 0)), np.ones(4), r"DataError: Found array with 0 feature\(s\)"),
+    "one dimension": (np.ones(4), np.ones(4), "DataError: Expected 2D array, got 1D array instead"),
+    "no y": (np.ones((4, 1)), None, "DataError: this model requires y to be passed, but the target y is None"),
+    "lengths": (np.ones((4, 1)), np.ones(5), r"inconsistent numbers of samples: \[4, 5\] \(X, y\)"),
+    "two columns of y": (np.ones((4, 1)), np.ones((4, 2)), r"y should be a 1d array, got an array of shape \(4, 2\)"),
+    "complex": (np.ones((4, 1)) * 1j, np.ones(4), "DataError: Complex data not supported"),
+    "texts": ([["a"], ["b"]], [1, 2], "DataError: X has texts; it needs numbers"),
+    "objects": (np.array([[{}], [1]], object), [1, 2], "TypeError: .*argument must be"),
+    "text y": ([[1.0], [2.0]], ["a", "b"], "DataError: y has texts; a gaussian model needs numbers"),
+    "NaN in y": ([[1.0], [2.0]], [1.0, np.nan], "DataError: Input y contains NaN"),
+    "NaN in X": ([[1.0], [np.nan]], [1.0, 2.0], "DataError: row 1: column 'x0' holds NaN"),
+}
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("what", WRONG_ARRAYS)
+def test_a_wrong_array_is_one_clear_error_everywhere(what: str, nprocs: int) -> None:
+    X, y, message = WRONG_ARRAYS[what]
+    assert re.search(message, raised(nprocs, lambda: glm.LinearRegression().fit(X, y)))
+
+
+def test_what_only_one_process_can_see_is_everybodys_error() -> None:
+    X, y = np.ones((8, 1)) * np.arange(8)[:, None], np.arange(8.0)
+    y[7] = np.inf
+    assert "contains infinity" in raised(4, lambda: glm.LinearRegression().fit(X, y))
+    weights = np.ones(8)
+    weights[6] = -1
+    assert "row 6: weight = -1" in raised(4, lambda: glm.LinearRegression().fit(X, np.arange(8.0), weights))
+
+
+def test_a_classifier_needs_two_classes() -> None:
+    X = np.arange(6.0)[:, None]
+    classifier = glm.LogisticRegression()
+    assert "Only binary classification is supported" in raised(3, lambda: classifier.fit(X, [1, 2, 3, 1, 2, 3]))
+    assert "there is only one class: every y is 'a'" in raised(3, lambda: classifier.fit(X, list("aaaaaa")))
+    assert "Unknown label type: continuous" in raised(3, lambda: classifier.fit(X, X[:, 0] / 4))
+    assert "there is only one class" in raised(3, lambda: classifier.fit(X, [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 0, 1]))
+
+
+def test_trials_that_cannot_be_are_refused() -> None:
+    X = np.arange(4.0)[:, None]
+    model = glm.GLM("binomial")
+    assert "4 of 3 is impossible" in raised(2, lambda: model.fit(X, [1, 2, 4, 0], trials=[3, 3, 3, 3]))
+    assert "trials must be above 0; one is 0" in raised(2, lambda: model.fit(X, [1, 0, 1, 0], trials=[3, 0, 3, 3]))
+    assert "this one is poisson" in raised(1, lambda: glm.PoissonRegression().fit(X, [1, 0, 1, 0], trials=[3] * 4))
+
+
+# ---------------------------------------------------------------------------- tables
+
+
+@pytest.mark.parametrize("nprocs", PROCESSES)
+@pytest.mark.parametrize("ending", ["frame", ".csv", ".csv.gz", ".parquet"])
+def test_texts_get_treatment_coding(ending: str, nprocs: int, tmp_path: Path) -> None:
+    frame = people()
+    X = frame if ending == "frame" else written(tmp_path, frame, ending)
+    known = glm.PoissonRegression().fit(design(frame), frame["visits"])
+
+    def main(proc: bsp.Process) -> Any:
+        model = glm.PoissonRegression().fit(X, y="visits")
+        model.predicted = model.predict(frame.drop(columns="visits") if X is frame else X)
+        if X is not frame:
+            model.predicted = model.predicted.compute()
+        return model
+
+    for model in fitted(nprocs, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-8, atol=0)
+        np.testing.assert_allclose(model.predicted, known.predict(design(frame)), rtol=1e-8, atol=0)
+        assert model.feature_names_in_.tolist() == ["age", "region", "smokes"]
+        assert model.solution_.names == ("age", "region[north]", "region[south]", "smokes[yes]")
+
+
+@pytest.mark.parametrize("pyarrow", [True, False])
+@pytest.mark.parametrize("nprocs", PROCESSES)
+def test_a_table_has_the_same_values_with_and_without_pyarrow(
+    pyarrow: bool, nprocs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mixed.csv"
+    path.write_bytes(
+        b'\xef\xbb\xbfid,"a, b",code,late\r\n1,0.1,x,1\r\n\r\n2,NA,"y, z",2\r\n'
+        b'3,1e3,,3\r\n4, 5 , x ,"q"\r\n5,-inf,NULL,NA'
+    )
+    if not pyarrow:
+        monkeypatch.setattr(columns, "_by_pyarrow", lambda *arguments: None)
+
+    def main(proc: bsp.Process) -> Any:
+        table = read_table(path, exclude=["late"])
+        return table.names, table.levels, [table.vector(name).tolist() for name in table.names]
+
+    found = bsp.run(main, nprocs=nprocs)
+    assert {each[:2] for each in found} == {(("id", "a, b", "code"), (None, None, ("x", "y, z")))}
+    ids, numbers, codes = ([value for each in found for value in each[2][k]] for k in range(3))
+    assert ids == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(numbers, [0.1, np.nan, 1000, 5, -np.inf])
+    assert codes == [0, 1, -1, 0, -1]
+
+
+def test_a_column_that_turns_to_text_late_is_text_on_every_process(tmp_path: Path) -> None:
+    path = tmp_path / "late.csv"
+    rows = [f"{k},{k % 2}" if k < 40 else f"{k},t{k % 3}" for k in range(100)]
+    path.write_text("\n".join(["k,kind", *rows]) + "\n")
+    for table in bsp.run(lambda proc: read_table(path), nprocs=5):
+        assert table.levels == (None, ("0", "1", "t0", "t1", "t2"))
+
+
+def test_weights_offset_and_trials_may_be_columns(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    frame = pandas.DataFrame({
+        "x": rng.normal(size=40), "m": rng.integers(1, 6, 40), "w": rng.random(40), "o": rng.normal(size=40),
+    })  # fmt: skip
+    frame["s"] = rng.binomial(frame["m"], 0.4)
+    path = written(tmp_path, frame)
+    known = glm.GLM("binomial").fit(
+        frame[["x"]].to_numpy(), frame["s"], frame["w"].to_numpy(), frame["o"].to_numpy(), frame["m"].to_numpy()
+    )
+    for model in fitted(3, lambda proc: glm.GLM("binomial").fit(path, "s", "w", "o", "m")):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+    model = bsp.run(lambda proc: glm.GLM("binomial").fit(path, "s", frame["w"], "o", "m"), nprocs=3)[0]
+    assert model.n_features_in_ == 2  # w is no longer left out of X
+
+
+def test_rows_with_missing_values_are_left_out_on_request(tmp_path: Path) -> None:
+    frame = people()
+    frame.loc[[4, 50], "age"] = np.nan
+    frame.loc[70, "region"] = None
+    path = written(tmp_path, frame)
+    whole = frame.dropna()
+    known = glm.PoissonRegression().fit(design(whole), whole["visits"])
+
+    def main(proc: bsp.Process) -> Any:
+        return glm.PoissonRegression().fit(read_table(path, missing="drop"), "visits")
+
+    for model in fitted(7, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-8, atol=0)
+        assert "note: 3 of 90 rows have missing values and are left out" in str(model.summary())
+    message = raised(7, lambda: glm.PoissonRegression().fit(path, "visits"))
+    assert "values are missing: 'age' 2 (first: line 6), 'region' 1 (first: line 72)" in message
+
+
+def test_another_reference_level_moves_the_others_by_its_own(tmp_path: Path) -> None:
+    path = written(tmp_path, people())
+
+    def main(proc: bsp.Process, **reference: str) -> Any:
+        return glm.PoissonRegression().fit(read_table(path, reference=reference), "visits")
+
+    first, moved = fitted(2, main)[0], fitted(2, lambda proc: main(proc, region="south"))[0]
+    names, found = (dict(zip(each.solution_.names, each.coef_, strict=True)) for each in (first, moved))
+    assert set(found) == {"age", "region[east, far]", "region[north]", "smokes[yes]"}
+    assert found["region[north]"] == pytest.approx(names["region[north]"] - names["region[south]"], rel=1e-8)
+    assert found["region[east, far]"] == pytest.approx(-names["region[south]"], rel=1e-8)
+
+
+def test_a_level_the_model_has_not_seen_is_named() -> None:
+    frame = people()
+    model = glm.PoissonRegression().fit(frame, "visits")
+    new = frame.drop(columns="visits").assign(region="west")
+    with pytest.raises(glm.DataError, match="column 'region' has 'west', which the model was not fitted to"):
+        model.predict(new)
+    with pytest.raises(glm.DataError, match="Feature names seen at fit time, yet now missing:\n- region"):
+        model.predict(new.drop(columns="region"))
+
+
+@pytest.mark.parametrize("ending", [".npy", ".h5"])
+def test_files_of_one_matrix_are_read_by_all(ending: str, tmp_path: Path) -> None:
+    X, y = np.random.default_rng(0).normal(size=(30, 3)), np.random.default_rng(1).poisson(1.0, 30)
+    known = glm.PoissonRegression().fit(X, y)
+
+    def main(proc: bsp.Process) -> Any:
+        ba.save(tmp_path / f"X{ending}", ba.array(X))
+        ba.save(tmp_path / f"y{ending}", ba.array(y))
+        return glm.PoissonRegression().fit(str(tmp_path / f"X{ending}"), tmp_path / f"y{ending}")
+
+    for model in fitted(3, main):
+        np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+
+
+WRONG_FILES = {
+    "empty": ("", "it has no data: it is empty"),
+    "header only": ("y,x\n", "has no rows"),
+    "duplicate names": ("y,x,x\n1,2,3\n", "columns 2 and 3 are both named 'x'"),
+    "no name": ("y,,x\n1,2,3\n", "column 2 has no name"),
+    "no header": ("1,2\n3,4\n", "the first line has numbers, not the names of the columns"),
+    "no such column": ("Y,x\n1,2\n2,3\n", "there is no column 'y'; did you mean 'Y'"),
+    "short line": ("y,x\n1,2\n\n3\n", "line 4: it has 1 field, the first line has 2"),
+    "open quote": ('y,x\n1,"2\n', "line 2: its quotes do not match"),
+    "typo": ("y,x\n1,2\n2,3\n3,4o\n", "column 'x' has 2 numbers and 1 text: line 4 has '4o'; correct or exclude it"),
+    "constant": ("y,x,z\n1,2,5\n2,3,5\n", "column 'z' has the same value in every row, 5; exclude it"),
+    "constant text": ("y,z\n1,a\n2,a\n", "column 'z' has the same value in every row, 'a'; exclude it"),
+    "infinite": ("y,x\n1,2\n2,inf\n", "column 'x' has an infinite value"),
+    "target only": ("y\n1\n2\n", "no columns are left to fit to"),
+    "negative count": ("y,x\n1,2\n-2,3\n", "line 3: y is -2; in a poisson model it must be a count, 0 or more"),
+    "text target": ("y,x\na,2\nb,3\n", "y has texts; a poisson model needs numbers"),
+    "all missing": ("y,x\n1,NA\n2,\n", "values are missing: 'x' 2 (first: line 2)"),
+}
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("what", WRONG_FILES)
+def test_a_wrong_file_is_one_clear_error_everywhere(what: str, packed: bool, nprocs: int, tmp_path: Path) -> None:
+    text, message = WRONG_FILES[what]
+    path = tmp_path / ("wrong.csv.gz" if packed else "wrong.csv")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    assert message in raised(nprocs, lambda: glm.PoissonRegression().fit(path, "y"))
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.csv.gz", "a.parquet", "a.npy"):
+        assert "No such file" in raised(2, lambda name=name: glm.LinearRegression().fit(tmp_path / name, "y"))
+
+
+def test_a_column_of_names_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "names.csv"
+    path.write_text("y,name\n" + "".join(f"{k},person {k}\n" for k in range(1500)))
+    message = raised(3, lambda: glm.LinearRegression().fit(path, "y"))
+    assert "column 'name' has more than 1000 different texts; exclude it" in message
+
+
+def test_more_processes_than_rows_and_one_row(tmp_path: Path) -> None:
+    path = tmp_path / "few.csv"
+    path.write_text("y,x,k\n1,1,a\n2,3,b\n4,5,a\n3,2,b\n")
+    known = fitted(1, lambda proc: glm.LinearRegression().fit(path, "y"))[0]
+    for nprocs in (5, 64):
+        for model in fitted(nprocs, lambda proc: glm.LinearRegression().fit(path, "y")):
+            np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-9, atol=0)
+    path.write_text("y,x\n1,1\n")
+    assert "column 'x' has the same value in every row" in raised(3, lambda: glm.LinearRegression().fit(path, "y"))
+
+
+def test_reading_takes_two_supersteps_with_texts_and_one_without(tmp_path: Path) -> None:
+    frame = people(40)
+    texts, numbers = written(tmp_path, frame), str(tmp_path / "numbers.csv")
+    frame[["visits", "age"]].to_csv(numbers, index=False)
+
+    def main(proc: bsp.Process) -> list[int]:
+        found = [proc.superstep]
+        for path in (texts, numbers):
+            read_table(path)
+            found.append(proc.superstep)
+        return np.diff(found).tolist()
+
+    assert set(map(tuple, bsp.run(main, nprocs=2))) == {(2, 1)}
+
+
+def test_without_values_the_data_take_the_same_supersteps_and_words(tmp_path: Path) -> None:
+    path = written(tmp_path, people())
+
+    def main(proc: bsp.Process) -> None:
+        str(glm.PoissonRegression().fit(path, "visits").summary())
+
+    real, abstract = (
+        [
+            (row["label"] or row["call"], row["h_sent"], row["h_received"])
+            for row in bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=each).per_superstep
+        ]
+        for each in (False, True)
+    )
+    solving = next(k for k, (call, *_) in enumerate(real) if call.startswith("allreduce"))
+    assert solving == 4  # kinds of columns, their texts, missing values and spread, responses
+    assert abstract[: solving + 1] == real[: solving + 1]
+    assert abstract[-1] == real[-1]
+
+
+@pytest.mark.parametrize("pyarrow", [True, False])
+def test_quotes_and_carriage_returns_amid_lines_mean_the_same_to_both_readers(
+    pyarrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not pyarrow:
+        monkeypatch.setattr(columns, "_by_pyarrow", lambda *arguments: None)
+    path = tmp_path / "odd.csv"
+    path.write_text('y,x\n1,"2"\n3,"4\n5,"6\n')
+    assert "line 3: its quotes do not match" in raised(2, lambda: read_table(path))
+    path.write_bytes(b"y,x\n1,2\r3\n4,5\n6,7\n8,9\n")
+    assert "column 'x' has 3 numbers and 1 text: line 2 has '2\\r3'" in raised(2, lambda: read_table(path))
