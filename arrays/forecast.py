@@ -161,9 +161,11 @@ def _fitting(origin: Origin, here: World) -> None:
 
 
 def _forecast(origin: Origin, here: World) -> Forecast:
+    import cloudpickle
+
     try:
-        key = (here.nprocs, here.machine, here.schedule, pickle.dumps(origin))
-    except (pickle.PicklingError, AttributeError, TypeError):  # a function without a name, say
+        key = (here.nprocs, here.machine, here.schedule, cloudpickle.dumps(origin))
+    except (pickle.PicklingError, TypeError, ValueError):  # a function that holds what no other process could
         return _rehearsed(origin, here)
     found = _forecasts.get(key)
     if found is None:
