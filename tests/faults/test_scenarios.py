@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,13 +77,26 @@ def test_scenario(scenario: Scenario, runs: Runs) -> None:
         pytest.fail("\n\n".join(f"seed {seed}: {error!s}" for seed, error in failed.items()), pytrace=False)
 
 
+@pytest.fixture(scope="module")
+def cores() -> Iterator[ProcessPoolExecutor]:
+    """The simulator computes: a seed a core."""
+    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def simulated(key: str, seed: int) -> list[str]:
+    """What went wrong."""
+    (scenario,) = (each for each in SIMULATED if each.key == key)
+    return scenario.play(seed, REPEAT > 2)
+
+
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scenario", known(SIMULATED))
-def test_simulated_scenario(scenario: Simulated) -> None:
+def test_simulated_scenario(scenario: Simulated, cores: ProcessPoolExecutor) -> None:
     """The same on the simulator, where a fault can strike at any step."""
     began = time.monotonic()
-    for seed in range(REPEAT):
-        if wrong := scenario.play(seed, REPEAT > 2):
+    for wrong in cores.map(simulated, [scenario.key] * REPEAT, range(REPEAT)):
+        if wrong:
             pytest.fail("\n".join(wrong[:10]), pytrace=False)
     _record(scenario.key, [{"seconds": round(time.monotonic() - began, 2)}], 0)
 
