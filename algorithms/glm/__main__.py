@@ -116,7 +116,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
             raise ValueError(f"--exclude {name}: the column is needed")
     model = GLM(
         FAMILIES.get(options.family, options.family), options.alpha, options.l1_ratio, options.solver,
-        not options.no_intercept, options.tol, options.max_iter,
+        not options.no_intercept, options.tol, options.max_iter, options.robust,
     )  # fmt: skip
     model._model()  # a mistake shows before a large file is read
     for path in (options.report, None if options.json == "-" else options.json):
@@ -131,7 +131,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         table, options.target, options.weights, options.offset, options.trials,
         progress=_told if options.progress else None,
     )  # fmt: skip
-    return model, model.summary(robust=options.robust)
+    return model, model.summary()
 
 
 def _names(text: str) -> list[str]:

@@ -42,6 +42,8 @@ class Regression(Conventions):
     solver : "newton", "lbfgs", "coordinate" (proximal Newton, needed for l1_ratio > 0), "auto": by size.
     tol : of the gradient's largest component at the point that is returned, as a correlation of a column with the
         residuals, which no change of units alters.   max_iter : iterations.
+    robust : standard errors from the sandwich covariance (HC0), which hold if the variance is not the family's; one
+        product of X with itself more.
 
     After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
     coef_ : (k,);  intercept_ : a number, 0.0 without one;  n_iter_, converged_, deviance_.
@@ -63,7 +65,7 @@ class Regression(Conventions):
 
     def __init__(
         self, alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto", fit_intercept: bool = True,
-        tol: float = 1e-10, max_iter: int = 100,
+        tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
     ) -> None:  # fmt: skip
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -71,6 +73,7 @@ class Regression(Conventions):
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
+        self.robust = robust
 
     # ------------------------------------------------------------------------------- fitting
 
@@ -120,7 +123,7 @@ class Regression(Conventions):
         _check(_is_number(self.max_iter) and self.max_iter >= 1, f"max_iter={self.max_iter!r}: 1 or more")
         return Model(
             self.family, float(self.alpha), float(self.l1_ratio), bool(self.fit_intercept), self.solver,
-            float(self.tol), int(self.max_iter),
+            float(self.tol), int(self.max_iter), bool(self.robust),
         )  # fmt: skip
 
     def _remember(self, data: Prepared, X: Any) -> None:
@@ -140,18 +143,17 @@ class Regression(Conventions):
         self.solution_, self._fitted = solution, model
         self.coef_, self.intercept_ = solution.coef, solution.intercept
         self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
-        self.covariance_ = solution.covariance
+        self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
         self.standard_errors_ = None if self.covariance_ is None else np.sqrt(np.diag(self.covariance_))
 
-    def summary(self, robust: bool = False, level: float = 0.95) -> Summary:
+    def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with standard errors, tests and intervals, and how well the model fits; prints as a table.
 
-        robust : standard errors from the sandwich covariance (HC0), which holds if the variance is not the family's.
         level : of the confidence intervals.
         """
         self._check_fitted()
         _check(_is_number(level) and 0 < level < 1, f"level={level!r}: between 0 and 1")
-        return Summary(self.solution_, self._fitted, self._target, robust, level, self._notes)
+        return Summary(self.solution_, self._fitted, self._target, level, self._notes)
 
     # ---------------------------------------------------------------------------- predicting
 
@@ -218,9 +220,9 @@ class GLM(Regression):
 
     def __init__(
         self, family: str = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
-        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100,
+        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter)
+        super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter, robust)
         self.family = family
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.survey import Survey
+from bsp.payload import is_abstract
 
 CHUNK = 1 << 16  # words of X
 
@@ -40,6 +41,9 @@ class Gram:
             scaled = X.copy()
             scaled.data = scaled.data * np.repeat(weights, np.diff(X.indptr))
             inner = (X.T @ scaled).toarray()
+        elif not is_abstract(weights) and len(weights) and (weights == weights[0]).all():  # as where a solver begins
+            inner = X.T @ X
+            inner *= weights[0]
         else:
             if len(self.room) < len(X):
                 self.room = np.empty_like(X)
@@ -80,7 +84,8 @@ def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
 
 def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:
     """(n,) eta of these rows, X being theirs."""
-    eta: np.ndarray = X @ beta[of.model.fit_intercept :]
+    slopes = beta[of.model.fit_intercept :]
+    eta: np.ndarray = X @ slopes if is_abstract(beta) or slopes.any() else np.zeros(X.shape[0])
     if of.model.fit_intercept:
         eta = eta + beta[0]
     return eta if of.rows.offset is None else eta + of.rows.offset[rows]

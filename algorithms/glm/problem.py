@@ -48,7 +48,7 @@ class Model:
     solver: str = "auto"
     tol: float = 1e-12
     max_iter: int = 100
-    robust: bool = True
+    robust: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Coefficient(NamedTuple):
 class Summary:
     """str() is a table in text; a notebook, and `to_html()`, show it as HTML.
 
-    robust : standard errors from the sandwich covariance (HC0).   level : of the confidence intervals.
+    level : of the confidence intervals.
     The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma) it is
     t, with the residual degrees of freedom.
     aic : 2d - 2·log-likelihood;  bic : d·log(rows) - 2·log-likelihood; d counts coefficients, not the dispersion, as
@@ -42,7 +42,6 @@ class Summary:
     solution: Solution
     model: Model
     target: str = "y"
-    robust: bool = False
     level: float = 0.95
     remarks: tuple[str, ...] = ()
 
@@ -63,7 +62,7 @@ class Summary:
         """All of them."""
         found = self.solution
         estimates = np.append([found.intercept] if self.model.fit_intercept else [], found.coef)
-        covariance = found.robust_covariance if self.robust else found.covariance
+        covariance = found.robust_covariance if self.model.robust else found.covariance
         errors = np.full(estimates.shape, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
         with np.errstate(divide="ignore", invalid="ignore"):
             statistics = estimates / errors
@@ -129,7 +128,7 @@ class Summary:
         notes = [*self.remarks, *self.solution.notes]
         if self.model.alpha:
             notes.append("a penalty shrinks coefficients: standard errors, tests and intervals would mean nothing")
-        elif self.robust:
+        elif self.model.robust:
             notes.append("standard errors are robust (HC0)")
         return notes
 
@@ -150,8 +149,8 @@ class Summary:
         return {
             "family": self.model.family, "target": self.target, "alpha": self.model.alpha,
             "l1_ratio": self.model.l1_ratio, "coefficients": rows, "statistic": self.statistic, "level": self.level,
-            "robust": self.robust, **{name: getattr(found, name) for name in names}, "aic": self.aic, "bic": self.bic,
-            "notes": self.notes,
+            "robust": self.model.robust, **{name: getattr(found, name) for name in names},
+            "aic": self.aic, "bic": self.bic, "notes": self.notes,
         }  # fmt: skip
 
     @property

@@ -214,7 +214,7 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
     for first in range(0, len(w), LENGTH):
         part = slice(first, first + LENGTH)
         y = rows.y[part]
-        eta = np.zeros_like(y) + constant if rows.offset is None else rows.offset[part] + constant
+        eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
         mu = family.mean(eta)
         least = family.least(y)
         above = family.expansion(eta, y).loss - least

@@ -49,7 +49,7 @@ def test_a_newton_point_is_one_superstep_of_gradient_and_half_the_hessian(
     k = 4
     d = k + intercept
     half = d * (d + 1) // 2
-    supersteps, iterations = counted(Model(family, fit_intercept=intercept), k, p, abstract)
+    supersteps, iterations = counted(Model(family, fit_intercept=intercept, robust=True), k, p, abstract)
     matrices = 1 if family != "gamma" else 2
     assert supersteps == [
         summed(7 + 2 * k, p),
@@ -62,7 +62,7 @@ def test_a_newton_point_is_one_superstep_of_gradient_and_half_the_hessian(
 
 def test_a_penalty_or_no_robust_covariance_leaves_the_last_matrices_out() -> None:
     penalised, _ = counted(Model("poisson", alpha=0.1), 3, 4, False)
-    plain, _ = counted(Model("poisson", robust=False), 3, 4, False)
+    plain, _ = counted(Model("poisson"), 3, 4, False)
     assert penalised[-1] == plain[-1] == summed(5, 4)
 
 

@@ -25,7 +25,7 @@ NOISE = RNG.normal(size=N)
 
 def fits(X: Any, y: np.ndarray, nprocs: int = P, names: tuple[str, ...] = (), **options: Any) -> list[Solution]:
     columns = {name: options.pop(name) for name in ("weights", "offset", "trials") if name in options}
-    model = Model(**options)
+    model = Model(**{"robust": True} | options)
 
     def main(proc: Any) -> Solution:
         n = len(y)

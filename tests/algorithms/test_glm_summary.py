@@ -40,7 +40,7 @@ def test_the_numbers_are_statsmodels(family: str, robust: bool) -> None:
     known = sm.GLM(y, sm.add_constant(X), family=FAMILIES[family]).fit(
         tol=1e-14, maxiter=200, cov_type="HC0" if robust else "nonrobust", use_t=estimated
     )
-    summary = bsp.run(lambda proc: glm.GLM(family).fit(X, y).summary(robust, level=0.9), nprocs=3)[1]
+    summary = bsp.run(lambda proc: glm.GLM(family, robust=robust).fit(X, y).summary(level=0.9), nprocs=3)[1]
     rows = np.array([each[1:] for each in summary.coefficients])
     low, high = known.conf_int(0.1).T
     np.testing.assert_allclose(rows[:, 0], known.params, rtol=1e-8, atol=0)

@@ -4,7 +4,6 @@ bsprun -p 2 -n 2 algorithm.py newton|qr|ill|product
 """
 
 import sys
-import warnings
 
 import numpy as np
 
@@ -26,8 +25,7 @@ if work == "product":
 elif work == "newton":
     x = (rng.random((ROWS, COLUMNS)) - 0.5).persist()
     y = (rng.random(ROWS) < 1 / (1 + np.exp(-(x @ np.ones(COLUMNS))))).astype(float).persist()
-    model = LogisticRegression(fit_intercept=False, solver="newton", max_iter=ITERATIONS, tol=1e-300)
-    warnings.simplefilter("ignore")
+    model = LogisticRegression(fit_intercept=False, solver="newton", max_iter=ITERATIONS, tol=1e-9)
     proc.sync()
     model.fit(x, y)
 else:
