@@ -185,7 +185,7 @@ def _by_pyarrow(lines: Lines, fields: Fields, texts: set[int]) -> Columns | None
     if fields.delimiter is None or fields.width < 2:
         return None
     try:
-        from pyarrow import ArrowException, PythonFile, csv, float64, string
+        from pyarrow import ArrowException, PythonFile, csv, float64, string, system_memory_pool
     except ImportError:
         return None
     wanted = [f"f{column}" for column in fields.columns]
@@ -204,6 +204,7 @@ def _by_pyarrow(lines: Lines, fields: Fields, texts: set[int]) -> Columns | None
                 strings_can_be_null=True,
                 column_types={name: string() if k in texts else float64() for k, name in enumerate(wanted)},
             ),
+            memory_pool=system_memory_pool(),  # what a process reads once: pyarrow's own is slow to grow
         ):
             chunks.append([
                 _coded(column, codes[k]) if k in texts else column.to_numpy(zero_copy_only=False)

@@ -8,10 +8,10 @@ Messages are worded as scikit-learn's where its users know them.
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from bsp.algorithms.glm.conventions import column_vector
 from bsp.algorithms.glm.errors import DataError
@@ -77,7 +77,7 @@ def matrix_of(X: Any) -> Matrix:
 
 def whole_matrix(X: Any) -> Any:
     """An array, or a CSR matrix, of what has two dimensions, at least one row and one column."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         found = X.tocsr()
         if found.dtype.kind == "c":
             raise DataError("Complex data not supported")
@@ -132,7 +132,7 @@ def numbers(values: Any, what: str, finite: bool = False) -> Any:
     """
     if is_abstract(values):
         return values
-    if sparse.issparse(values):
+    if is_sparse(values):
         return values.astype(np.float64)
     if values.dtype.kind in "SU":
         raise DataError(f"{what} has texts; it needs numbers (texts are coded in columns of files and data frames)")
@@ -189,3 +189,9 @@ def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
     levels = table.levels[table.column(name)]
     found: np.ndarray = values if levels is None else np.array(levels)[values]
     return found
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether it is one of scipy's sparse matrices: there is none before scipy.sparse is imported."""
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and scipy_sparse.issparse(value)

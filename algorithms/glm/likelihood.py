@@ -10,12 +10,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from bsp.algorithms.glm.survey import Survey
 from bsp.payload import is_abstract
 
 TERMS = 3
+
+
+def gammaln(x: Any) -> Any:
+    """log Γ(x)."""
+    from scipy.special import gammaln as found  # it takes as long to import as many a fit
+
+    return found(x)
 
 
 def terms(of: Survey) -> np.ndarray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from math import erfc, sqrt
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import special
 
 from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
@@ -68,12 +69,15 @@ class Summary:
             statistics = estimates / errors
         tail = (1 - self.level) / 2
         if self.statistic == "t":
+            from scipy import special  # it takes as long to import as many a fit
+
             p_values, reach = (
                 2 * special.stdtr(found.df_resid, -np.abs(statistics)),
                 -special.stdtrit(found.df_resid, tail),
             )
         else:
-            p_values, reach = 2 * special.ndtr(-np.abs(statistics)), -special.ndtri(tail)
+            p_values = np.array([erfc(abs(each) / sqrt(2)) for each in statistics.tolist()])
+            reach = NormalDist().inv_cdf(1 - tail)
         columns = (estimates, errors, statistics, p_values, estimates - reach * errors, estimates + reach * errors)
         return [Coefficient(name, *map(float, row)) for name, row in zip(self.names, np.stack(columns, 1), strict=True)]
 
