@@ -71,6 +71,9 @@ def prepared(X: Any, given: Given, family: str, classify: bool) -> Prepared:
     else:
         parts, target = _of_arrays(data, given), "y"
     if is_abstract(parts.values):
+        labelled = classify and parts.vectors.trials is None
+        labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
+        agreed(lambda: Facts(True, labels.tolist(), labels.tolist()))
         rows = Rows(parts.values, *parts.vectors, parts.names)
         return Prepared(rows, target, None, np.arange(2) if classify else None, ())
     return _checked(parts, target, family, classify)

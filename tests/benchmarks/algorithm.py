@@ -6,6 +6,7 @@ bsprun -p 2 -n 2 algorithm.py newton|qr|ill|product
 import sys
 
 import numpy as np
+import scipy.linalg  # noqa: F401 - what an algorithm imports is none of its supersteps
 
 import bsp
 import bsp.arrays as ba
