@@ -122,6 +122,11 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
     for path in (options.report, None if options.json == "-" else options.json):
         if path is not None and not os.path.isdir(os.path.dirname(os.path.abspath(path))):
             raise ValueError(f"{path}: there is no folder {os.path.dirname(path)!r}")
+    written = [
+        os.path.realpath(each) for each in (options.file, options.report, options.json) if each not in (None, "-")
+    ]
+    if len(set(written)) < len(written):
+        raise ValueError("the file, --report and --json must be different files")
     table = read_table(
         options.file, columns=[*columns, *roles] if columns else None, exclude=exclude, missing=options.missing,
         reference=dict(map(_level, options.reference)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.coding import complete, matrix
-from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.errors import DataError, agreed, no_column
 from bsp.algorithms.glm.inputs import (
     check_finite,
     is_frame,
@@ -29,6 +29,7 @@ from bsp.arrays.array import Array
 from bsp.arrays.planning.layout import Axis, layout_of
 from bsp.arrays.selection.procedures import made_of
 from bsp.arrays.world import world
+from bsp.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.algorithms.glm.estimators import Regression
@@ -61,15 +62,27 @@ class Applied(NamedTuple):
 
     def summed(
         self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: Any, weights: Any,
-        labels: bool = False,
+        labels: bool = False, check: Callable[[np.ndarray], None] | None = None,
     ) -> Any:  # fmt: skip
         """Sums over all rows that `parts` of linear predictor, y and weights gives for some.
 
-        labels : y may be of any kind; else numbers.   Cost of dealt rows: one superstep.
+        labels : y may be of any kind; else numbers.   check : raises DataError for a y that cannot be.
+        Cost of dealt rows: two supersteps.
         """
         mine = self._vector(y, "y")
         mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
         given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
+
+        def look() -> None:
+            if not is_abstract(given) and not (np.isfinite(given) & (given >= 0)).all():
+                raise DataError("sample_weight must be finite and 0 or more")
+            if check is not None:
+                check(mine)
+
+        if self.dealt:
+            agreed(look)
+        else:
+            look()
         found = np.stack(parts(self.eta, mine, given))
         return world().private.allreduce(found) if self.dealt else found
 
@@ -84,6 +97,8 @@ class Applied(NamedTuple):
 def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
     """A vector of n elements, all of them."""
     found = np.asarray(value)
+    if not found.ndim:
+        raise DataError(f"{what} is {value!r}: it must be a vector of {n} elements")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.shape != (n,):
@@ -127,6 +142,17 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
     if offset is not None:
         found_rows = found_rows._replace(eta=eta + numbers(found_rows._vector(offset, "offset"), "offset"))
     return found_rows
+
+
+def parted(X: Any, *given: Any) -> tuple[Any, ...]:
+    """X without the columns that are named, and the vectors: a data frame's columns where names are given."""
+    names = [each for each in given if isinstance(each, str)]
+    if not is_frame(X) or not names:
+        return X, *given
+    for name in names:
+        if name not in X.columns:
+            raise DataError(no_column(name, tuple(map(str, X.columns))))
+    return X.drop(columns=list(dict.fromkeys(names))), *[X[each] if isinstance(each, str) else each for each in given]
 
 
 def _named(frame: Any) -> bool:

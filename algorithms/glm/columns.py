@@ -130,13 +130,16 @@ def _by_python(text: bytes, fields: Fields) -> Columns:
             row = fields_of(line, fields.delimiter)
         except ValueError as wrong:
             raise BadLine(index, str(wrong)) from None
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            raise BadLine(index, "it is not UTF-8: convert the file, as with iconv") from None
         if len(row) != fields.width:
             raise BadLine(index, f"it has {len(row)} field{'s' * (len(row) != 1)}, the first line has {fields.width}")
         rows.append(row)
     codes = [Codes() for _ in fields.columns]
     chunk = [
-        each.of([row[column].decode("utf-8", "replace") for row in rows])
-        for each, column in zip(codes, fields.columns, strict=True)
+        each.of([row[column].decode() for row in rows]) for each, column in zip(codes, fields.columns, strict=True)
     ]
     return Columns([chunk], [each.levels for each in codes])
 

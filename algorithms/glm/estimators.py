@@ -19,7 +19,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm import path as paths
-from bsp.algorithms.glm.applying import Applied, applied
+from bsp.algorithms.glm.applying import Applied, applied, parted
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import FAMILIES, Family
@@ -90,7 +90,7 @@ class Regression(Conventions):
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.
         trials : (n,), for a binomial family: y then counts the successes.
         progress : called on every process with iteration, objective and gradient norm.
-        Cost: 2 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
+        Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
         iteration, one for the covariances; see `bsp.algorithms.glm.solve`.
         Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
         """
@@ -160,6 +160,7 @@ class Regression(Conventions):
     def _linear(self, X: Any, offset: Any) -> Applied:
         """The linear predictor."""
         self._check_fitted()
+        X, offset = parted(X, offset)
         return applied(self, X, offset)
 
     def predict(self, X: Any, offset: Any = None) -> Any:
@@ -188,8 +189,10 @@ class Regression(Conventions):
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """D², the share of the deviance that the model explains: 1 less deviance over that of the mean of y.
 
+        Of a model of trials y is the share of successes, and the trials are weights.
         Of a gaussian model that is R².  scikit-learn: `d2_tweedie_score`, `r2_score`.
         """
+        X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         found = self._linear(X, offset)
         family = self._family
 
@@ -199,7 +202,13 @@ class Regression(Conventions):
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]
 
-        total, summed, unexplained = found.summed(parts, y, sample_weight)
+        def check(y: Any) -> None:
+            wrong, must_be = family.wrong(y)
+            if not is_abstract(wrong) and wrong.any():
+                raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {family.name} model must be {must_be}")
+
+        total, summed, unexplained = found.summed(parts, y, sample_weight, check=check)
+        _check_weights(total)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = family.predictor(summed / total)
         (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], y, sample_weight)
@@ -278,13 +287,20 @@ class LogisticRegression(Regression):
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ (self._label(eta) == y)]
 
+        X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         total, right = self._linear(X, offset).summed(parts, y, sample_weight, labels=True)
+        _check_weights(total)
         return _number(right / total)
 
 
 def _check(condition: bool, text: str) -> None:
     if not condition:
         raise ValueError(text)
+
+
+def _check_weights(total: Any) -> None:
+    if not bsp.expect(total > 0, times=1 << 30):
+        raise DataError("no row has a weight above 0: there is nothing to score")
 
 
 def _number(value: Any) -> float:

@@ -107,7 +107,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         log_likelihood=number(likelihood),
         covariance=None if covariance is None else _given(of, covariance * dispersion, kept),
         robust_covariance=robust, n_rows=number(of.n_rows, int), sum_weights=number(of.sum_weights),
-        df_resid=number(df_resid), solver=solver, notes=notes, names=of.names,
+        df_resid=number(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
         history=tuple((number(value), number(norm)) for value, norm in state.history),
     )  # fmt: skip
 

@@ -55,7 +55,7 @@ class Model:
 class Solution:
     """A fitted model; the same bytes on every process.
 
-    coef : (k,);  intercept : 0.0 if there is none.
+    alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
         robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
@@ -89,6 +89,7 @@ class Solution:
     sum_weights: float
     df_resid: float
     solver: str
+    alpha: float = 0.0
     notes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     history: tuple[tuple[float, float], ...] = field(default=(), repr=False)

@@ -87,15 +87,19 @@ class Summary:
 
     @property
     def aic(self) -> float | None:
-        """Akaike's information criterion."""
+        """Akaike's information criterion; None of a penalised model, which has no number of parameters."""
         likelihood = self.solution.log_likelihood
-        return None if likelihood is None else float(2 * self._count - 2 * likelihood)
+        return None if likelihood is None or self.model.alpha else float(2 * self._count - 2 * likelihood)
 
     @property
     def bic(self) -> float | None:
-        """Schwarz's."""
+        """Schwarz's; None as `aic`."""
         likelihood = self.solution.log_likelihood
-        return None if likelihood is None else float(self._count * np.log(self.solution.n_rows) - 2 * likelihood)
+        return (
+            None
+            if likelihood is None or self.model.alpha
+            else float(self._count * np.log(self.solution.n_rows) - 2 * likelihood)
+        )
 
     @property
     def title(self) -> str:
@@ -116,10 +120,8 @@ class Summary:
             ("Pearson chi2", f"{found.pearson_chi2:.7g}"),
         ]
         if found.log_likelihood is not None:
-            facts += [
-                ("log-likelihood", f"{found.log_likelihood:.7g}"), ("AIC", f"{self.aic:.7g}"),
-                ("BIC", f"{self.bic:.7g}"),
-            ]  # fmt: skip
+            facts.append(("log-likelihood", f"{found.log_likelihood:.7g}"))
+        facts += [(name, f"{each:.7g}") for name, each in (("AIC", self.aic), ("BIC", self.bic)) if each is not None]
         if model.alpha:
             facts.append(("penalty", f"alpha {model.alpha:g}, l1_ratio {model.l1_ratio:g}"))
         state = f"converged to {model.tol:g}" if found.converged else f"not converged to {model.tol:g}"
@@ -139,13 +141,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON takes it: numbers, texts, None for what there is not."""
         found = self.solution
-        rows = [
-            {
-                name: value if isinstance(value, str) or np.isfinite(value) else None
-                for name, value in each._asdict().items()
-            }
-            for each in self.coefficients
-        ]
+        rows = [{name: _told(value) for name, value in each._asdict().items()} for each in self.coefficients]
         names = (
             "n_rows", "df_resid", "deviance", "null_deviance", "dispersion", "pearson_chi2", "log_likelihood",
             "objective", "gradient_norm", "n_iter", "converged", "solver",
@@ -153,8 +149,8 @@ class Summary:
         return {
             "family": self.model.family, "target": self.target, "alpha": self.model.alpha,
             "l1_ratio": self.model.l1_ratio, "coefficients": rows, "statistic": self.statistic, "level": self.level,
-            "robust": self.model.robust, **{name: getattr(found, name) for name in names},
-            "aic": self.aic, "bic": self.bic, "notes": self.notes,
+            "robust": self.model.robust, **{name: _told(getattr(found, name)) for name in names},
+            "aic": _told(self.aic), "bic": _told(self.bic), "notes": self.notes,
         }  # fmt: skip
 
     @property
@@ -204,3 +200,8 @@ def _cells(each: Coefficient) -> list[str]:
     numbers = (each.estimate, each.error, each.statistic, each.p_value, each.low, each.high)
     formats = ("{:.6g}", "{:.4g}", "{:.3f}", "{:.3g}", "{:.6g}", "{:.6g}")
     return [text.format(number) if number == number else "" for text, number in zip(formats, numbers, strict=True)]
+
+
+def _told(value: Any) -> Any:
+    """As JSON has it: None for numbers that are none."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

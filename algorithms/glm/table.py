@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,7 +90,8 @@ def read_table(
     if os.fspath(path).endswith(".parquet"):
         part: _Part = _Parquet(path, chosen)
     else:
-        part = _Text(path, chosen, delimiter or ("\t" if ".tsv" in source else ","))
+        kinds = [each for each in Path(source).suffixes if each not in OPENERS]
+        part = _Text(path, chosen, delimiter or ("\t" if kinds[-1:] == [".tsv"] else ","))
     return replace(_agreed(source, part), missing=missing, reference=dict(reference or {}))
 
 
