@@ -141,6 +141,8 @@ def _choice(
         return here.machine.price(float(h)) if h else 0.0
 
     limit = here.memory if memory is None else memory
+    if not isinstance(limit, (int, float)) or not limit >= 0:
+        raise ValueError(f"matmul: memory={memory!r}: bytes, 0 or more")
     return chosen(shape, here.nprocs, method, limit, here.machine, a.dtype.itemsize, leaf, extra)
 
 

@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if not asked.study:
         parser.error("nothing to do; --study prints words and memory of every method")
+    if asked.side < 1:
+        parser.error(f"--side {asked.side}: 1 or more")
     if asked.write is None:
         print(table(asked.side))
     else:

@@ -42,7 +42,7 @@ def pca(A: Any, k: int) -> PCA:
     m, n = a.shape
     if a.dtype.kind == "c":
         raise TypeError(f"pca: A of real numbers, not {a.dtype}")
-    if m < 2 or not 1 <= k <= min(m, n):
+    if m < 2 or not isinstance(k, (int, np.integer)) or not 1 <= k <= min(m, n):
         raise ValueError(f"pca: k={k} of A of shape {a.shape}: A has 2 rows or more, and k is 1 to min(m, n)")
     given = rows_of(a.persist())
     with np.errstate(invalid="ignore", over="ignore"):

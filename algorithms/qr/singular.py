@@ -32,7 +32,7 @@ def svd(A: Any) -> SVD:
     Raises LinAlgError for NaN or infinity in A.
     """
     a = matrix(A, "svd")
-    if a.shape[0] < a.shape[1] or not is_tall(a):
+    if a.shape[0] < a.shape[1] or not a.shape[1] or not is_tall(a):
         return SVD(*linalg.svd(a, full_matrices=False))
     found, *_ = factored(rows_of(a), a.dtype, "auto", "svd")
     assert found.q is not None

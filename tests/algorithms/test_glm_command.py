@@ -165,3 +165,29 @@ def test_training_killed_on_purpose_prints_the_same_bytes() -> None:
     killed = subprocess.run([BSPRUN, "-p", "8", "-n", "2", *words, script], capture_output=True, timeout=100)
     assert (plain.returncode, killed.returncode) == (0, 0)
     assert killed.stdout == plain.stdout != b""
+
+
+def test_nothing_is_written_over_what_is_read(table: str, capfd: pytest.CaptureFixture[str]) -> None:
+    before = Path(table).read_bytes()
+    status, _, said = ran(capfd, table, "--target", "y", "--exclude", "region", "--report", table)
+    assert status == 2
+    assert "must be different files" in said
+    assert Path(table).read_bytes() == before
+
+
+def test_text_that_is_not_utf8_is_refused_by_its_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "latin.csv"
+    path.write_bytes(
+        b"y,town\n" + "".join(f"{k % 3},{t}\n" for k in range(9) for t in ("Z\xfcrich", "Bern")).encode("latin-1")
+    )
+    status, _, said = ran(capfd, path, "--target", "y")
+    assert status == 2
+    assert "line 2: it is not UTF-8" in said
+
+
+def test_json_is_json_where_numbers_are_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "separated.csv"
+    path.write_text("y,a\n" + "".join(f"{int(k > 9)},{k}\n" for k in range(20)))
+    status, out, _ = ran(capfd, path, "--target", "y", "--family", "binomial", "--json", "-")
+    assert status == 1
+    assert json.loads(out, parse_constant=pytest.fail)["converged"] is False

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bsp
@@ -275,3 +276,26 @@ def test_two_elements_fit_the_same_bytes_as_one() -> None:
         bsp.run(lambda proc: glm.PoissonRegression().fit(X, y).coef_.tobytes(), nprocs=3, elements=n) for n in (1, 2)
     )
     assert one == two
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_what_is_scored_is_looked_at(nprocs: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), rng.poisson(2, 60)
+    frame = pd.DataFrame({"y": y, "a": X[:, 0], "b": X[:, 1]})
+
+    def main(proc: bsp.Process) -> None:
+        model = glm.PoissonRegression().fit(frame, "y")
+        rows = frame[["a", "b"]]
+        assert model.score(frame, "y") == model.score(rows, frame["y"])
+        for given, said in (
+            ((rows, -frame["y"] - 1), "must be a count"), ((rows, y, np.zeros(60)), "no row has a weight above 0"),
+            ((rows, y, np.full(60, np.nan)), "sample_weight must be finite"), ((rows, "z"), "there is no column 'z'"),
+            ((rows, 3), "it must be a vector of 60 elements"),
+        ):  # fmt: skip
+            with pytest.raises(glm.DataError, match=said):
+                model.score(*given)
+        path = glm.GLM("poisson", l1_ratio=1.0).regularisation_path(frame, "y", [0.1, 0.3])
+        assert [each.alpha for each in path] == [0.3, 0.1]
+
+    bsp.run(main, nprocs=nprocs)
