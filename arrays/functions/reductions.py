@@ -63,7 +63,7 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
 
 def _totals(node: Node) -> Node | None:
     """The sums of the blocks of a vector that knows them without its elements (`selection.selected`)."""
-    blocks: Any = node.value if node.op is LEAF else None
+    blocks: Any = getattr(node, "value", None) if node.op is LEAF else None
     if blocks is None or not hasattr(blocks, "total"):
         return None
     assert node.layout is not None
