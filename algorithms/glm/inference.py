@@ -77,6 +77,8 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     known |= fit.grams
     kept = np.arange(of.d) if state.kept is None else state.kept
     notes = state.notes
+    if of.d > LARGEST and not model.alpha:
+        notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
     if matrices and is_abstract(point.value):
         covariance = np.linalg.inv(known[bread_name])

@@ -212,7 +212,9 @@ class _Text(_Part):
         if self.dealt is not None:
             self.fields = self.dealt.opening.fields
         elif self.packed:
-            raise self.wrong or DataError(f"{self.chosen.source} cannot be read")
+            if isinstance(self.wrong, DataError) or getattr(self.wrong, "filename", None) is not None:
+                raise self.wrong
+            raise DataError(f"{self.chosen.source} cannot be unpacked: {self.wrong}")
         else:
             self.fields, self.first, self.end = self._range()
         self.names = tuple(self.fields.names[column] for column in self.fields.columns)

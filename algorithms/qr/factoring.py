@@ -137,13 +137,12 @@ def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float
     if not kappa > sharp:
         made = methods.indirect(rows, r, dtype)
         if made is not None and not here.abstract:
-            reason = (
-                f"indirect: {said}, too much for AᴴA (limit {limit:.1e}), at most {sharp:.1e}, so A·R⁻¹ is near to "
-                "orthogonal and refined once"
-            )
+            beyond = f"too much for AᴴA (limit {limit:.1e})" if kappa > limit else "but AᴴA leaves the range of numbers"
+            reason = f"indirect: {said}, {beyond}, at most {sharp:.1e}, so A·R⁻¹ is near to orthogonal and refined once"
             return made, "indirect", reason, methods.condition(made.r)
         del made
-    reason = f"direct: {said}, too much for A·R⁻¹ (limit {sharp:.1e}), so reflections make Q"
+    beyond = f"too much for A·R⁻¹ (limit {sharp:.1e})" if kappa > sharp else "but A·R⁻¹ is not near to orthogonal"
+    reason = f"direct: {said}, {beyond}, so reflections make Q"
     found = methods.direct(rows, dtype)
     return found, "direct", reason, methods.condition(found.r)
 

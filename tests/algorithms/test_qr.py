@@ -508,3 +508,13 @@ def test_the_study_is_written_where_it_is_asked_to_be(tmp_path: Path, monkeypatc
     target = tmp_path / "table.md"
     assert study.main(["--study", "--write", str(target)]) == 0
     assert target.read_text() == study.HEAD + "the table\n"
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-310])
+def test_the_reason_is_true_near_the_ends_of_the_range_of_numbers(scale: float) -> None:
+    a = np.random.default_rng(0).normal(size=(500, 4)) * scale
+    q, r, method, reason, _ = run_qr(pieces_of(a, 2), "auto")
+    assert method != "cholesky2"
+    assert "too much" not in reason
+    np.testing.assert_allclose(q.T @ q, np.eye(4), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(q @ (r / scale), a / scale, rtol=0, atol=1e-11)
