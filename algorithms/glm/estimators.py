@@ -26,12 +26,10 @@ from bsp.algorithms.glm.families import FAMILIES, Family
 from bsp.algorithms.glm.inputs import is_frame
 from bsp.algorithms.glm.newton import Progress
 from bsp.algorithms.glm.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.problem import Model, Solution
+from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solve import solve
 from bsp.algorithms.glm.summary import Summary
 from bsp.payload import is_abstract
-
-_SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
 
 
 class Regression(Conventions):
@@ -115,15 +113,9 @@ class Regression(Conventions):
 
     def _model(self) -> Model:
         """The parameters, looked at."""
-        _check(self.family in FAMILIES, f"family={self.family!r}: one of {', '.join(FAMILIES)}")
-        _check(self.solver in _SOLVERS, f"solver={self.solver!r}: one of {', '.join(_SOLVERS)}")
-        _check(_is_number(self.alpha) and 0 <= self.alpha < np.inf, f"alpha={self.alpha!r}: a number, 0 or more")
-        _check(_is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1, f"l1_ratio={self.l1_ratio!r}: from 0 to 1")
-        _check(_is_number(self.tol) and self.tol > 0, f"tol={self.tol!r}: a number above 0")
-        _check(_is_number(self.max_iter) and self.max_iter >= 1, f"max_iter={self.max_iter!r}: 1 or more")
         return Model(
-            self.family, float(self.alpha), float(self.l1_ratio), bool(self.fit_intercept), self.solver,
-            float(self.tol), int(self.max_iter), bool(self.robust),
+            self.family, self.alpha, self.l1_ratio, bool(self.fit_intercept), self.solver, self.tol, self.max_iter,
+            bool(self.robust),
         )  # fmt: skip
 
     def _remember(self, data: Prepared, X: Any) -> None:
@@ -152,7 +144,8 @@ class Regression(Conventions):
         level : of the confidence intervals.
         """
         self._check_fitted()
-        _check(_is_number(level) and 0 < level < 1, f"level={level!r}: between 0 and 1")
+        if not (is_number(level) and 0 < level < 1):
+            raise ValueError(f"level={level!r}: between 0 and 1")
         return Summary(self.solution_, self._fitted, self._target, level, self._notes)
 
     # ---------------------------------------------------------------------------- predicting
@@ -293,11 +286,6 @@ class LogisticRegression(Regression):
         return _number(right / total)
 
 
-def _check(condition: bool, text: str) -> None:
-    if not condition:
-        raise ValueError(text)
-
-
 def _check_weights(total: Any) -> None:
     if not bsp.expect(total > 0, times=1 << 30):
         raise DataError("no row has a weight above 0: there is nothing to score")
@@ -306,7 +294,3 @@ def _check_weights(total: Any) -> None:
 def _number(value: Any) -> float:
     """A float, but in a run without values."""
     return value if is_abstract(value) else float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)

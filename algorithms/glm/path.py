@@ -9,7 +9,7 @@ import numpy as np
 
 from bsp.algorithms.glm.objective import Objective
 from bsp.algorithms.glm.problem import Model, Rows, Solution
-from bsp.algorithms.glm.solve import checked, fitted, start_of
+from bsp.algorithms.glm.solve import fitted, start_of
 from bsp.algorithms.glm.survey import Survey, survey
 from bsp.payload import is_abstract
 
@@ -25,7 +25,7 @@ def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> lis
     Cost: that of `solve` for each, with fewer iterations; one more point for the largest.
     Source: Friedman, Hastie & Tibshirani, J. Stat. Softw. 33 (2010), section 2.5.
     """
-    of = survey(rows, checked(model, rows))
+    of = survey(rows, model)
     if alphas is None:
         wanted = largest_alpha(of) * np.logspace(0, np.log10(RANGE), LENGTH)
     else:
@@ -36,7 +36,7 @@ def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> lis
         if solutions:
             last = solutions[-1]
             start = np.append(last.intercept, last.coef) if model.fit_intercept else last.coef
-        here = replace(of, model=checked(replace(model, alpha=alpha), rows))
+        here = replace(of, model=replace(model, alpha=alpha))
         solutions.append(fitted(here, start))
     return solutions
 

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bsp.algorithms.glm.families import FAMILIES
+
+SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -39,6 +43,7 @@ class Model:
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
     tol : of `Solution.gradient_norm` at the point that is returned.
     robust : whether to compute the robust covariance, which takes one more product of X with itself.
+    Raises ValueError for a parameter that cannot be.
     """
 
     family: str
@@ -46,9 +51,32 @@ class Model:
     l1_ratio: float = 0.0
     fit_intercept: bool = True
     solver: str = "auto"
-    tol: float = 1e-12
+    tol: float = 1e-10
     max_iter: int = 100
     robust: bool = False
+
+    def __post_init__(self) -> None:
+        alpha, l1_ratio, max_iter = self.alpha, self.l1_ratio, self.max_iter
+        for sound, text in (
+            (self.family in FAMILIES, f"family={self.family!r}: one of {', '.join(FAMILIES)}"),
+            (self.solver in SOLVERS, f"solver={self.solver!r}: one of {', '.join(SOLVERS)}"),
+            (is_number(alpha) and 0 <= alpha < np.inf, f"alpha={alpha!r}: a number, 0 or more"),
+            (is_number(l1_ratio) and 0 <= l1_ratio <= 1, f"l1_ratio={l1_ratio!r}: from 0 to 1"),
+            (is_number(self.tol) and self.tol > 0, f"tol={self.tol!r}: a number above 0"),
+            (
+                isinstance(max_iter, (int, np.integer)) and max_iter >= 1,
+                f"max_iter={max_iter!r}: an integer, 1 or more",
+            ),
+        ):
+            if not sound:
+                raise ValueError(text)
+        if alpha * l1_ratio and self.solver in ("newton", "lbfgs"):
+            raise ValueError(f"solver={self.solver!r} has no L1 penalty: 'coordinate' or 'auto', or l1_ratio=0")
+
+
+def is_number(value: Any) -> bool:
+    """Python's or NumPy's, and no truth value."""
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

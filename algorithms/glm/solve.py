@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from bsp.algorithms.glm.coordinate import proximal_step
-from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.inference import LARGEST, concluded
 from bsp.algorithms.glm.lbfgs import lbfgs
 from bsp.algorithms.glm.newton import Progress, descend, newton_step
@@ -21,8 +20,6 @@ from bsp.algorithms.glm.separation import separation
 from bsp.algorithms.glm.survey import Survey, survey
 
 ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is well
-
-SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
 
 
 def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
@@ -35,7 +32,7 @@ def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: P
         1 + d + d(d + 1)/2 words for each point, and three more supersteps (see the module).
     Raises ValueError, on every process alike, where rows or model cannot be.
     """
-    return fitted(survey(rows, checked(model, rows)), start, progress)
+    return fitted(survey(rows, model), start, progress)
 
 
 def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
@@ -81,20 +78,3 @@ def start_of(of: Survey, start: np.ndarray | None = None) -> np.ndarray:
     if of.model.fit_intercept:
         beta[0] = of.constant
     return beta
-
-
-def checked(model: Model, rows: Rows) -> Model:
-    """The model, if it can be fitted; ValueError if not."""
-    if model.family not in FAMILIES:
-        raise ValueError(f"family {model.family!r} is none of {', '.join(FAMILIES)}")
-    if model.solver not in SOLVERS:
-        raise ValueError(f"solver {model.solver!r} is none of {', '.join(SOLVERS)}")
-    if not (np.isfinite(model.alpha) and model.alpha >= 0):
-        raise ValueError(f"alpha = {model.alpha}: the strength of the penalty is a number, 0 or more")
-    if not 0 <= model.l1_ratio <= 1:
-        raise ValueError(f"l1_ratio = {model.l1_ratio}: the share of the L1 penalty is between 0 and 1")
-    if model.alpha * model.l1_ratio and model.solver in ("newton", "lbfgs"):
-        raise ValueError(f"solver {model.solver!r} has no L1 penalty: use 'coordinate' or 'auto', or l1_ratio=0")
-    if not rows.X.shape[1] + model.fit_intercept:
-        raise ValueError("there are no columns and there is no intercept: nothing to fit")
-    return model

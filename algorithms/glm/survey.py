@@ -82,6 +82,8 @@ def survey(rows: Rows, model: Model) -> Survey:
     step of a Newton iteration in one variable).
     Raises DataError, the same on every process, naming the first row in which something is wrong.
     """
+    if not rows.X.shape[1] + model.fit_intercept:
+        raise ValueError("there are no columns and there is no intercept: nothing to fit")
     proc = bsp.process()
     family = FAMILIES[model.family]
     wrong = _wrong(rows, family)

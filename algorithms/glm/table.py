@@ -212,7 +212,9 @@ class _Text(_Part):
         if self.dealt is not None:
             self.fields = self.dealt.opening.fields
         elif self.packed:
-            if isinstance(self.wrong, DataError) or getattr(self.wrong, "filename", None) is not None:
+            if isinstance(self.wrong, DataError) or (
+                isinstance(self.wrong, OSError) and self.wrong.filename is not None
+            ):
                 raise self.wrong
             raise DataError(f"{self.chosen.source} cannot be unpacked: {self.wrong}")
         else:

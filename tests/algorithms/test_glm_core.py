@@ -33,7 +33,7 @@ def share(values: Any, proc: bsp.Process) -> Any:
 def fits(X: Any, y: np.ndarray, nprocs: int, start: Any = None, columns: Any = None, **options: Any) -> list[Solution]:
     """The solution on each process."""
     columns = columns or {}
-    model = Model(**{"robust": True} | options)
+    model = Model(**{"robust": True, "tol": 1e-12} | options)
 
     def main(proc: bsp.Process) -> Solution:
         rows = Rows(share(X, proc), share(y, proc), **{name: share(each, proc) for name, each in columns.items()})
