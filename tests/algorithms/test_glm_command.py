@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -191,3 +193,25 @@ def test_json_is_json_where_numbers_are_none(tmp_path: Path, capfd: pytest.Captu
     status, out, _ = ran(capfd, path, "--target", "y", "--family", "binomial", "--json", "-")
     assert status == 1
     assert json.loads(out, parse_constant=pytest.fail)["converged"] is False
+
+
+@pytest.mark.jobs
+def test_training_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    example, words = str(VISITS.parents[1] / "nonstop_logistic.py"), [BSPRUN, "-p", "4", "-n", "2"]
+    whole = subprocess.run([*words, example], capture_output=True, check=True, timeout=120).stdout
+    slow = ["--clones", "1", "--every", "2", "--inject", "slow:element=0,factor=300,from=10,until=200"]
+    out = tmp_path / "out"
+    with out.open("wb") as file:
+        job = subprocess.Popen([*words, *slow, "--checkpoint", str(tmp_path / "states"), example], stdout=file)
+        try:
+            deadline = time.monotonic() + 60
+            while b"iteration  12 " not in out.read_bytes():
+                assert job.poll() is None and time.monotonic() < deadline
+                time.sleep(0.02)
+            job.send_signal(signal.SIGTERM)
+            assert job.wait(60) == 75
+        finally:
+            job.kill()
+    resume = [*words, "--clones", "1", "--resume", str(tmp_path / "states"), example]
+    rest = subprocess.run(resume, capture_output=True, check=True, timeout=120).stdout
+    assert out.read_bytes() + rest == whole
