@@ -647,15 +647,13 @@ def _kill_loop(job: Job, rng: random.Random) -> None:
         if job.said() > 185:  # what is struck so near to the end may be over before it is seen
             return
         whole = len(job.events("restored")) == agents
-        if agents < 2 and at > 60 * (agents + 1) and whole:
-            agents += 1
-            job.strike(rng.choice([e for e in range(8) if not job.events("died", element=e)]))
-            continue
         alive = job.until(
             lambda: [e for e in range(8) if not job.events("died", element=e) and not _struck(job, e)],
             "one that is whole",
         )
-        job.strike(rng.choice(alive), worker=True)
+        agent = agents < 2 and at > 60 * (agents + 1) and whole
+        agents += agent
+        job.strike(rng.choice(alive), worker=not agent)
 
 
 def _struck(job: Job, one: int) -> bool:
