@@ -1011,7 +1011,7 @@ def promotions(seed: int, many: bool) -> list[str]:
     """The standby ends at each of its steps since its promotion; the next one is used."""
     steps = range(seed % 4, 80, 1 if many else 4)
     faults = [[(0.1, "crash", 1, 0.0), (0.101, "crash", 8, float(step))] for step in steps]
-    return swept("the standby", (quartet(seed, faults=some) for some in faults))
+    return swept("the standby", (quartet(seed, 40, faults=some) for some in faults))  # long enough for all steps
 
 
 def recoveries(seed: int, many: bool) -> list[str]:
