@@ -42,6 +42,7 @@ from bsp.faults.messages import (
     Token,
     View,
 )
+from bsp.faults.spoken import Spoken
 
 _KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
 _JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
@@ -76,7 +77,10 @@ class Arbiter:
         self._fenced: set[int] = set()
         self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
         self._anew: dict[tuple[int, int], Progress] = {}  # (bundle, element): what it had said when it was made anew
+        self._remade: set[tuple[int, int]] = set()  # (bundle, element): where a clone was made anew
+        self._first: dict[tuple[int, int], Progress] = {}  # (bundle, element): what a newcomer said first
         self._settled: set[tuple[int, int]] = set()
+        self._spoken = Spoken()
         self._raised: set[tuple[int, int]] = set()
         self.once: dict[Token, bytes] = {}
         self._clock_reads: list[Token] = []
@@ -147,13 +151,17 @@ class Arbiter:
             self._order()
         return self._flush()
 
-    def text(self, now: float, offset: int, data: bytes) -> list[Any]:
-        """Text from some clone; each byte is printed once, in order (N9)."""
+    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
+        """Text from a clone (N9, N11)."""
         self._now = now
-        printed = self.orders.printed
-        if offset <= printed < offset + len(data):
-            self._effects.append(Print(data[printed - offset :]))
-            self._set(printed=offset + len(data))
+        self._spoken.add(element, offset, data, self.orders.printed)
+        live = self.view.live(0)
+        clones = live if len(live) > 2 else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]
+        sound = self._spoken.sound(clones, len(live) > 2)
+        if sound:
+            self._spoken.gone(len(sound))
+            self._effects.append(Print(sound))
+            self._set(printed=self.orders.printed + len(sound))
             self._look_for_end()
         return self._flush()
 
@@ -254,7 +262,7 @@ class Arbiter:
         return [
             host.element
             for host in self.view.hosts[bundle]
-            if host.role is not Role.JOINING or ((said := self._progress(bundle, host)) is not None and said.joined)
+            if host.role is not Role.JOINING or ((said := self._progress(bundle, host)) is not None and said.holds)
         ]
 
     def _remove(self, element: int) -> None:
@@ -309,8 +317,11 @@ class Arbiter:
         if not others:
             return False
         said = self._progress(bundle, host)
+        self._remade.add((bundle, element))
         if said is not None:
             self._anew[bundle, element] = said
+        if bundle == 0:
+            self._spoken.forget(element)
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
         self._note("note", text=f"the clone of bundle {bundle} on element {element} is made anew: {why}")
         return True
@@ -356,6 +367,7 @@ class Arbiter:
         if host.role is Role.JOINING and progress.joined:
             role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
             self._replace(progress.bundle, element, host._replace(role=role))
+            self._first[progress.bundle, element] = progress
             self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep)
             return True
         if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
@@ -396,7 +408,7 @@ class Arbiter:
                 self._note("outvoted", bundle=found.bundle, element=element, superstep=found.superstep)
                 changed |= self._refresh(found.bundle, element, "outvoted")
             return changed
-        if len(present) < len(live):
+        if any(element not in present and not self._came_later(found, element) for element in live):
             return False  # the others will have their say
         self._note("diverged", bundle=found.bundle, superstep=found.superstep, elements=sorted(present))
         self._effects.append(Corrupt(found._replace(votes=tuple(sorted(present.items())))))
@@ -406,9 +418,18 @@ class Arbiter:
     def _of_a_former_clone(self, found: Divergence, element: int) -> bool:
         """Whether this vote was cast before the clone there was made anew."""
         said = self._anew.get((found.bundle, element))
-        if said is None:
+        if said is not None and (
+            found.exchange < said.exchange if found.exchange >= 0 else -1 - found.exchange <= said.head
+        ):
+            return True
+        return (found.bundle, element) in self._remade and self._came_later(found, element)
+
+    def _came_later(self, found: Divergence, element: int) -> bool:
+        """Whether this clone began from a state behind that: of what it has not seen it will say nothing."""
+        first = self._first.get((found.bundle, element))
+        if first is None:
             return False
-        return found.exchange < said.exchange if found.exchange >= 0 else -1 - found.exchange <= said.head
+        return found.exchange < first.exchange - 1 if found.exchange >= 0 else -1 - found.exchange <= first.head
 
     def _orders_changed(self) -> bool:
         """What follows from all reports together: N12, N13, checkpoints."""
@@ -520,6 +541,8 @@ class Arbiter:
             if not ended:
                 return
             counts = Counter(digest[:END_COMPARED] for _, digest in ended).most_common(2)
+            if counts[0][1] < 2 and len(ended) < len(live) >= 3:
+                return  # N11: another one will say the same, or who is right
             if len(counts) > 1 and (counts[0][1] < 2 or counts[0][1] == counts[1][1]):
                 votes = tuple((host.element, digest) for host, digest in ended)
                 self._effects.append(Corrupt(Divergence(bundle, 0, self._last_superstep(bundle), votes)))

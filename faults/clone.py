@@ -40,7 +40,8 @@ class Clone:
         self.gone: set[tuple[int, int]] = set()  # (source, element) that does not have what is missing any more
         # out
         self.sent: dict[int, dict[int, Packet]] = {}
-        self.digests: dict[int, bytes] = {}
+        self.digests: dict[int, bytes] = {}  # of what it has computed itself
+        self.inherited: dict[int, tuple[bytes, int]] = {}  # of what a sibling has, and which
         self.announced = 0
         self._dropped: dict[int, int] = {}  # by bundle: below, its packets are dropped
         self.kept_bytes = 0
@@ -49,6 +50,7 @@ class Clone:
         self.snapshot: Snapshot | None = None
         self.head = -1
         self.states: dict[int, bytes] = {}  # digests of its latest states, by head
+        self.siblings: dict[int, dict[int, bytes]] = {}  # of its siblings', by head and element
         self.late_siblings: tuple[int, set[int]] = (-1, set())  # in this superstep
         self.superstep = 0
         self.task: int | None = None  # the superstep it computes, if nobody has yet in its place
@@ -64,6 +66,8 @@ class Clone:
         self.pulled = False  # a passive clone at work
         self.pulled_at = -1  # the head from which on
         self.jumping = False  # waits for a sibling's state
+        self.offered: tuple[Handover, int] | None = None  # that state, and whose it is
+        self.refused = 0  # states that could not be taken
         self.held: int | None = None
         self.joined = role is not Role.JOINING
         self.raised: tuple[int, bytes] | None = None
@@ -184,8 +188,9 @@ class Clone:
         # a worker at work behind a sibling's state still needs what it has not been given
         for exchange in [e for e in self.log if snapshot.start <= e < min(snapshot.exchange, self.position)]:
             del self.log[exchange]
-        for exchange in [e for e in self.digests if e < snapshot.exchange]:
-            del self.digests[exchange]
+        for known in (self.digests, self.inherited):
+            for exchange in [e for e in known if e < snapshot.exchange]:
+                del known[exchange]
         for superstep in [s for s in self.relaunched if s < snapshot.superstep]:
             del self.relaunched[superstep]
 
@@ -204,8 +209,9 @@ class Clone:
         log = tuple((e, tuple(self.log[e].items())) for e in kept if e < self.complete)
         sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...] = ()
         if packets:
-            exchanges = sorted(self.sent.keys() | self.digests.keys())
-            sent = tuple((e, tuple(self.sent.get(e, {}).items()), self.digests.get(e, b"")) for e in exchanges)
+            digests = {e: digest for e, (digest, _) in self.inherited.items()} | self.digests
+            exchanges = sorted(self.sent.keys() | digests.keys())
+            sent = tuple((e, tuple(self.sent.get(e, {}).items()), digests.get(e, b"")) for e in exchanges)
         announced = self.announced
         if not packets and self.snapshot is not None:
             announced = self.snapshot.exchange  # all clones go on from here
@@ -213,28 +219,36 @@ class Clone:
         finals = tuple(self.finals)
         return Handover(self.bundle, since, finals, self.snapshot, log, self.complete, announced, sent, text)
 
-    def receive(self, state: Handover) -> None:
-        """Become what a sibling is, or was when it wrote a checkpoint."""
+    def receive(self, state: Handover, donor: int) -> None:
+        """Become what a sibling is, or (donor: -1) was when it wrote a checkpoint."""
         self.finals = list(state.finals)
         self.snapshot = state.snapshot
         for exchange, packets in state.log:
             self.log.setdefault(exchange, {}).update(packets)
         self.complete = max(self.complete, state.complete)
-        self._inherit(state)
+        self._inherit(state, donor)
         start, exchange = (state.snapshot.start, state.snapshot.exchange) if state.snapshot else (0, 0)
         for e in [e for e in self.log if start <= e < exchange]:
             del self.log[e]
         self.has_state = True
         self.advance()
 
-    def follow(self, state: Handover) -> None:
+    def jump(self, state: Handover, donor: int) -> None:
+        """Go on from a sibling's later state: what comes behind it this clone says itself (N11)."""
+        assert state.snapshot is not None
+        here = state.snapshot.exchange
+        sent = tuple(each for each in state.sent if each[0] < here)
+        text = tuple(piece for piece in state.text if piece[0] < state.snapshot.said)
+        self.receive(state._replace(sent=sent, announced=min(state.announced, here), text=text), donor)
+
+    def follow(self, state: Handover, donor: int) -> None:
         """A passive clone takes a newer state, if it has all that comes before and is not at work behind it."""
         snapshot = state.snapshot
         last = snapshot if snapshot is not None else state.finals[-1]
         at_work = self.waiting is not None or self.asking is None
         if self.complete < last.start or (at_work and self.complete < last.exchange):
             return
-        self._inherit(state)
+        self._inherit(state, donor)
         for final in state.finals:
             self.passed(final)
         if snapshot is not None:
@@ -245,12 +259,12 @@ class Clone:
                 del self.log[e]
             self.advance()
 
-    def _inherit(self, state: Handover) -> None:
+    def _inherit(self, state: Handover, donor: int) -> None:
         """What others may still ask of the sibling."""
         for exchange, kept, digest in state.sent:
             self._retain(exchange, dict(kept))
             if digest and exchange not in self.digests:
-                self.digests[exchange] = digest
+                self.inherited[exchange] = digest, donor
         self.announced = max(self.announced, state.announced)
         self.text.extend(piece for piece in state.text if piece not in self.text)
 
@@ -258,6 +272,7 @@ class Clone:
         """The worker is gone, or will be; this is the next one."""
         self.waiting = self.asking = self.held = self.computing_since = self.raised = self.once = None
         self.jumping = self.late = False
+        self.offered = None
         self.task = None
         self.life = life
         self.position = 0

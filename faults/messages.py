@@ -74,6 +74,7 @@ class Snapshot(NamedTuple):
     superstep: int
     digest: bytes
     data: Any
+    said: int = 0  # bytes of text written before
 
 
 # ------------------------------------------------------------------------- between elements
@@ -174,6 +175,7 @@ class Progress(NamedTuple):
     bundle: int
     since: int
     joined: bool  # has the state, and has gone on from it
+    holds: bool  # has the state: it could, if nobody else were left
     exchange: int
     superstep: int
     head: int

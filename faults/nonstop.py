@@ -363,7 +363,7 @@ class _Incarnation:
             if isinstance(message, Tell):
                 self._obey(self.arbiter.report(self._now(), message.report))
             elif isinstance(message, Say):
-                self._obey(self.arbiter.text(self._now(), message.offset, message.data))
+                self._obey(self.arbiter.text(self._now(), peer.element, message.offset, message.data))
             elif isinstance(message, Note):
                 self._note(message.kind, message.fields)
             elif message[0] == "hello":

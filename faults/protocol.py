@@ -20,7 +20,8 @@ N3  After a jump of its own clock an element handles its inbox and re-arms its d
 N4  Packets are dropped when every clone in the view has marked them; a mark said under a later view
     than ours is not believed yet; while a sibling joins, a mark stays.
 N5  The last holder of a bundle's state is never fenced or refreshed (bsprun's part).
-N6  A clone over a round behind takes a sibling's state at its own next head.
+N6  A clone over a round behind takes a sibling's state at its own next head, and leaves out what lies
+    between: with three live clones only what two of its siblings have said alike.
 N7  Names validate data; views guard control only.
 N8  Ended clones go on serving until bsprun says that all is over.
 N9  Effects pass on after the holder's confirmed death (bsprun's part).
@@ -37,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bsp.faults.clone import Clone
+from bsp.faults.clone import Clone, divergence
 from bsp.faults.messages import (
     Announce,
     Answer,
@@ -370,12 +371,13 @@ class Member:
             self._settle_joined(clone)
             self._spread(clone, event)
         else:
-            known = clone.digests.get(exchange)
-            if known is None:
-                clone.digests[exchange] = event.digest
-            elif known != event.digest:
-                votes = {self.element: known, -1 - self.element: event.digest}
-                self._diverged(Divergence(clone.bundle, exchange, event.superstep, tuple(sorted(votes.items()))))
+            known = clone.digests.setdefault(exchange, event.digest)
+            said, donor = clone.inherited.get(exchange, (known, -1))
+            if known != event.digest:
+                self._differ(clone, event, {self.element: known, -1 - self.element: event.digest})
+            elif said != known:  # of a donor that is no more: what it has said has been used
+                by = donor if donor in self.view.live(clone.bundle) else -1 - self.element
+                self._differ(clone, event, {self.element: known, by: said})
         self._vote(clone.bundle, exchange, event.superstep, self.element, event.digest)
         if self.bundles == 1:
             clone.advance()
@@ -433,6 +435,9 @@ class Member:
             self._heads[bundle, sender] = message.head
             self._vote(bundle, exchange, message.superstep, sender, message.digest)
             self._compare_states(message, sender)
+            own = self.clones.get(bundle)
+            if own is not None and own.offered is not None and own.asking is not None:
+                self._jump(own)
         for dest, packet in message.packets:
             clone = self.clones.get(dest)
             if clone is None or exchange < clone.complete:
@@ -532,10 +537,7 @@ class Member:
                 self._ask_state(clone)
             return
         if clone.jumping and clone.pull_at is not None and now >= clone.pull_at:
-            clone.jumping, clone.pull_at = False, None
-            if clone.asking is not None:
-                self._do(Answer(clone.bundle, None))
-                clone.asking, clone.computing_since = None, now
+            self._stay(clone)
             return
         if clone.pull_at is None and clone.waiting is None and clone.has_hole():
             clone.pull_at = now + self.limits.patience
@@ -589,19 +591,45 @@ class Member:
                 del seen[min(seen)]
         votes[element] = digest
         if len(votes) > 1 and len(set(votes.values())) > 1:
-            self._diverged(Divergence(bundle, exchange, superstep, tuple(sorted(votes.items()))))
+            self._diverged(divergence(bundle, exchange, superstep, votes))
+
+    def _is_agreed(self, clone: Clone, donor: int, there: Snapshot) -> bool:
+        """N11, of three: whether someone else has come to that state, and has said all that would be left out."""
+        if self._needed(clone.bundle) < 2:
+            return True
+        others = {element for element in self.view.live(clone.bundle) if element not in (donor, self.element)}
+        states = clone.siblings.get(there.head, {})
+        if all(states.get(other) != there.digest for other in others):
+            return False
+        seen = self._seen[clone.bundle]
+        first = clone.announced
+        if len(seen) >= _KEPT_VOTES:  # nobody is that far ahead of what is in doubt
+            first = max(first, min(seen))
+        for exchange in range(first, there.exchange):
+            votes = seen.get(exchange, {})
+            if donor not in votes or all(votes.get(other) != votes[donor] for other in others):
+                return False
+        return True
+
+    def _differ(self, clone: Clone, event: Submitted, votes: dict[int, bytes]) -> None:
+        self._diverged(divergence(clone.bundle, event.exchange, event.superstep, votes))
 
     def _compare_states(self, message: Announce, sender: int) -> None:
         """Siblings that come to one head come in one state."""
         clone = self.clones.get(message.bundle)
-        mine = clone.states.get(message.head) if clone is not None else None
-        if mine and message.state and mine != message.state and not self._is_joining(message.bundle, sender):
+        if clone is None or not message.state or self._is_joining(message.bundle, sender):
+            return
+        clone.siblings.setdefault(message.head, {})[sender] = message.state
+        if len(clone.siblings) > _KEPT_STATES:
+            del clone.siblings[min(clone.siblings)]
+        mine = clone.states.get(message.head)
+        if mine and mine != message.state:
             votes = {self.element: mine, sender: message.state}
             where = message.bundle, -1 - message.head
             known = self._divergences.get(where)
             if known is not None:
                 votes = {**dict(known.votes), **votes}
-            self._diverged(Divergence(*where, message.superstep, tuple(sorted(votes.items()))))
+            self._diverged(divergence(*where, message.superstep, votes))
 
     def _diverged(self, found: Divergence) -> None:
         key = found.bundle, found.exchange
@@ -617,17 +645,16 @@ class Member:
         """Whether a worker is to wait at its next head: to be held, paused, or given a later state."""
         if clone.role is Role.PASSIVE or (self._orders is not None and self._orders.hold is not None):
             return True
-        return self._ahead(clone, clone.head) is not None
+        return bool(self._ahead(clone, clone.head))
 
-    def _ahead(self, clone: Clone, head: int) -> int | None:
-        """The sibling that is furthest ahead, if that is more than a round."""
-        best: tuple[int, int] | None = None
-        for host in self.view.hosts[clone.bundle]:
-            if host.element != self.element and host.role is Role.LIVE:
-                theirs = self._heads.get((clone.bundle, host.element), -1)
-                if theirs >= head + 2 and (best is None or theirs > best[0]):
-                    best = theirs, host.element
-        return None if best is None else best[1]
+    def _ahead(self, clone: Clone, head: int) -> list[int]:
+        """The siblings that are more than a round ahead, the furthest first."""
+        known = [
+            (-self._heads.get((clone.bundle, host.element), -1), host.element)
+            for host in self.view.hosts[clone.bundle]
+            if host.element != self.element and host.role is Role.LIVE
+        ]
+        return [element for theirs, element in sorted(known) if -theirs >= head + 2]
 
     def _head(self, event: Head) -> None:
         clone = self.clones.get(event.bundle)
@@ -693,8 +720,9 @@ class Member:
             return
         if clone.jumping:
             return
-        donor = self._ahead(clone, here.head) if clone.role is Role.LIVE else None
-        if donor is not None:
+        donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
+        if donors:
+            donor = donors[clone.refused % len(donors)]
             clone.jumping = True
             clone.pull_at = self._now + 4 * self.limits.patience
             self._sooner(clone.pull_at)
@@ -752,26 +780,38 @@ class Member:
             return
         if not clone.has_state:
             clone.pull_at, clone.pulls = None, 0
-            clone.receive(state)
+            clone.receive(state, sender)
+            self._report()
             self._start(clone)
         elif clone.jumping and clone.asking is not None:
-            clone.jumping, clone.pull_at = False, None
-            here = clone.asking.snapshot
-            if state.snapshot is not None and state.snapshot.head > here.head:
-                clone.receive(state)
-                rounds = state.snapshot.head - here.head
-                self._note("jumped", bundle=clone.bundle, element=self.element, rounds=rounds)
-                self._answer_jump(clone, state.snapshot)
-            else:
-                self._proceed(clone)
+            clone.offered = state, sender
+            self._jump(clone)
 
-    def _answer_jump(self, clone: Clone, snapshot: Snapshot) -> None:
-        """Only a state of the loop the worker stands in can be loaded there; else its worker starts anew."""
+    def _jump(self, clone: Clone) -> None:
+        """To the state that a sibling has offered, if it is later, as soon as nothing on the way is in doubt."""
         assert clone.asking is not None
-        if snapshot.loop == clone.asking.snapshot.loop:
-            self._load(clone, snapshot)
-        else:
+        assert clone.offered is not None
+        (state, donor), here = clone.offered, clone.asking.snapshot
+        there = state.snapshot
+        if there is None or there.head <= here.head:
+            self._stay(clone)
+            return
+        if not self._is_agreed(clone, donor, there):
+            return  # a sibling has yet to say the same; if it does not, this clone must be the judge: see _check
+        clone.jumping, clone.pull_at, clone.offered, clone.refused = False, None, None, 0
+        clone.jump(state, donor)
+        self._note("jumped", bundle=clone.bundle, element=self.element, rounds=there.head - here.head)
+        if there.loop == here.loop:
+            self._load(clone, there)
+        else:  # only a state of the loop the worker stands in can be loaded there
             self._start(clone)
+
+    def _stay(self, clone: Clone) -> None:
+        """Go on from its own state after all."""
+        clone.jumping, clone.pull_at, clone.offered = False, None, None
+        clone.refused += 1  # the next time another one is asked
+        if clone.asking is not None:
+            self._proceed(clone)
 
     def _settle_joined(self, clone: Clone) -> None:
         if not clone.joined:
@@ -781,7 +821,7 @@ class Member:
     def _passed(self, message: Passed, sender: int) -> None:
         clone = self.clones.get(message.state.bundle)
         if clone is not None and clone.role is Role.PASSIVE and clone.since == message.state.since:
-            clone.follow(message.state)
+            clone.follow(message.state, sender)
             if clone.asking is not None and clone.asking.entry:
                 self._answer(clone)
 
@@ -962,7 +1002,7 @@ class Member:
             (head, part) for (bundle, head), part in self._parts.items() if bundle == clone.bundle and part is not None
         ]
         return Progress(
-            clone.bundle, clone.since, clone.joined, clone.announced, clone.superstep, clone.head,
+            clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
             self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
             clone.tails, tuple(clone.pins), tuple(parts),
         )  # fmt: skip

@@ -165,7 +165,8 @@ class Worker:
     def at_head(self, loop: int, k: int, start: int, final: bool, entry: bool, again: bool = False) -> Head:
         digest = b"%d" % self.state
         data = None if entry and not final else (self.state, self.said)
-        place = Snapshot(self.bundle, self.head, loop, k, final, self.exchange, start, self.exchange, digest, data)
+        at = self.exchange
+        place = Snapshot(self.bundle, self.head, loop, k, final, at, start, at, digest, data, self.said)
         return Head(self.bundle, self.life, self.ask or entry or again, entry, place)
 
     def superstep(self) -> Step:
@@ -486,7 +487,7 @@ class Simulation:
         if type(message) is Tell:
             self._obey(self.arbiter.report(self.now, message.report))
         else:
-            self._obey(self.arbiter.text(self.now, message.offset, message.data))
+            self._obey(self.arbiter.text(self.now, source, message.offset, message.data))
 
     def _tick_arbiter(self) -> None:
         self._obey(self.arbiter.tick(self.now))
@@ -562,15 +563,21 @@ class Simulation:
             for bundle, worker in node.workers.items():
                 self.flipped = True
                 live = self.arbiter.view.live(bundle)
-                compares = len(live) >= 2 and element in live and not self.schedule.tail and not self.schedule.lossy
-                if not compares or len(self.schedule.faults) > 1:
-                    self.unprotected = True  # a clone that jumps, or joins, over an exchange cannot compare it
+                steady = not self.schedule.tail and not self.schedule.lossy
+                if len(live) < 3 and not steady:
+                    self.unprotected = True  # a clone that jumps over what its only sibling has said cannot compare it
+                if element not in live or len(live) < 2 or len(self._strikes()) > 1:
+                    self.unprotected = True  # nor can one that joins
                 if what == "flip":
                     worker.flip = True
                 else:
                     worker.state ^= 1
         elif what == "cut":
             self.cut = {e for e in range(len(self.nodes)) if e % 3 == 0}, self.now + much
+
+    def _strikes(self) -> list[str]:
+        """The faults that take something away."""
+        return [what for _, what, _, _ in self.schedule.faults if what not in ("slow", "fast")]
 
     def _worker_event(self, element: int, event: Any) -> None:
         node = self.nodes[element]

@@ -304,7 +304,7 @@ class WorkerRecovery:
             transport.final = digest
         passed = Snapshot(
             transport.index, transport.heads, loop, k, final, transport.exchange, self._start,
-            transport.element.superstep, digest, data,
+            transport.element.superstep, digest, data, self._said,
         )  # fmt: skip
         transport.wire.send(Head(transport.index, transport.life, asks, entry, passed))
         if not asks:

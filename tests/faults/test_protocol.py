@@ -90,10 +90,11 @@ def announce(
     head: int = -1,
     mark: int | None = 0,
     view: int = 1,
+    state: bytes = b"",
 ) -> Announce:
     """A superstep is an exchange here."""
     parts = tuple((packets or {}).items())
-    return Announce(bundle, exchange, exchange, compute, sets_min, digest, head, mark, view, parts)
+    return Announce(bundle, exchange, exchange, compute, sets_min, digest, head, mark, view, parts, state)
 
 
 def snapshot(bundle: int, head: int, *, loop: int = 0, exchange: int | None = None, final: bool = False) -> Snapshot:
@@ -591,6 +592,88 @@ def test_a_laggard_whose_sibling_does_not_answer_goes_on_by_itself() -> None:
     member.head(1, asks=True)
     assert not given(member.later(0.3), Answer)
     assert given(member.later(0.2), Answer) == [Answer(0, None)]
+
+
+def lagging_of_three(flipped: int | None = None, state: bytes = b"d5") -> tuple[Driven, Handover]:
+    """An element at head 1 that has been offered the state of sibling 2 at head 5; what sibling 4 has said alike.
+
+    flipped : the exchange in which it differs.   state : its digest at that head.
+    """
+    member = Driven(0, TRIPLES)
+    member.head(0)
+    member.round(0)
+    for exchange in range(1, 6):
+        member.hear(announce(0, exchange, head=exchange, state=b"d%d" % exchange), 2)
+        digest = b"other" if exchange == flipped else b"same"
+        if exchange < 5:
+            member.hear(announce(0, exchange, digest=digest, head=exchange, state=b"d%d" % exchange), 4)
+    assert sent(member.head(1, asks=True), Want, 2)
+    offered = donated(member, 5)
+    assert not given(member.hear(offered, 2), Answer)
+    return member, offered
+
+
+def test_a_laggard_of_three_goes_on_from_a_state_that_two_siblings_have_come_to() -> None:
+    """N6, N11: as soon as the second one says so."""
+    member, _ = lagging_of_three()
+    assert not given(member.hear(announce(0, 5, head=5, state=b"else"), 4), Answer)
+    member, _ = lagging_of_three()
+    effects = member.hear(announce(0, 5, head=5, state=b"d5"), 4)
+    assert given(effects, Answer) == [Answer(0, snapshot(0, 5))]
+    assert noted(effects, "jumped", bundle=0, element=0, rounds=4)
+
+
+def test_a_laggard_of_three_does_not_leave_out_what_it_must_judge() -> None:
+    """N6, N11: it computes that, and says what came out; the next time it asks the other sibling."""
+    member, _ = lagging_of_three(flipped=3)
+    assert not given(member.hear(announce(0, 5, head=5, state=b"d5"), 4), Answer)
+    assert given(member.later(4 * LIMITS.patience + 0.1), Answer) == [Answer(0, None)]
+    effects = member.submit(1, {1: packet("a")})
+    assert {s.element for s in given(effects, Send) if isinstance(s.message, Announce)} == {1, 2, 3, 4, 5}
+    member.hear(announce(1, 1, {0: packet("x")}), 3)
+    member.hear(announce(1, 1, {0: packet("x")}), 5)
+    assert sent(member.head(2, asks=True), Want, 4)
+
+
+def test_a_laggard_of_three_that_has_lost_a_sibling_need_not_wait_for_its_word() -> None:
+    """N11: of two, one may serve."""
+    member, offered = lagging_of_three()
+    member.command(Orders(view([0, 2], [1, 3, 5], number=2)))
+    assert given(member.hear(offered, 2), Answer) == [Answer(0, snapshot(0, 5))]
+
+
+def test_what_comes_behind_a_siblings_state_a_clone_says_itself() -> None:
+    """N11: a copy of what one has said is not a second vote."""
+    member = lagging(6)
+    member.head(1, asks=True)
+    state = donated(member, 5)
+    flipped = (5, ((1, packet("flipped")),), b"flipped")
+    state = state._replace(sent=(*state.sent, flipped), announced=6, text=((0, b"early "), (6, b"late")))
+    member.hear(state._replace(snapshot=replaced(state.snapshot, said=6)), 2)
+    assert not sent(member.hear(Pull(0, 5, 1), 1), Data)
+    assert member.clone().text == [(0, b"early ")]
+    (message, *_) = sent(member.submit(5, {1: packet("right")}, digest=b"right"), Announce, 1)
+    assert (message.exchange, message.digest, message.packets) == (5, b"right", ((1, packet("right")),))
+
+
+def replaced(snapshot: Snapshot | None, **fields: Any) -> Snapshot:
+    """The same with other fields."""
+    assert snapshot is not None
+    return snapshot._replace(**fields)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_a_newcomer_that_computes_other_bytes_than_its_donor_says_who_said_what(alive: bool) -> None:
+    """N11: its vote is its own."""
+    member = Driven(0, view([(0, Role.JOINING, 1), 2], [1, 3]))
+    state = donated(member, 2)
+    state = state._replace(sent=(*state.sent, (2, ((1, packet("b")),), b"theirs")), announced=3)
+    member.hear(state, 2)
+    if not alive:
+        member.command(Orders(view([0], [1, 3], number=2)))
+    effects = member.submit(2, {1: packet("a")}, digest=b"mine")
+    votes = given(effects, Tell)[-1].report.divergences[0].votes
+    assert votes == (((0, b"mine"), (2, b"theirs")) if alive else ((-1, b"theirs"), (0, b"mine")))
 
 
 def test_a_sibling_gives_a_laggard_nothing_that_is_not_newer() -> None:

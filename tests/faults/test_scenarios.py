@@ -19,7 +19,6 @@ from scenarios import SCENARIOS, SIMULATED, Scenario, Simulated
 
 REPEAT = int(os.environ.get("BSP_REPEAT", "2"))
 AT_ONCE = 3  # jobs of ten ranks, which mostly wait; more would measure the machine
-BUGS: dict[str, str] = {}
 Runs = dict[tuple[str, int], Future[dict[str, object]]]
 
 
@@ -27,18 +26,6 @@ def seeds(scenario: Scenario) -> range:
     """REPEAT of each of the study's scenarios; the ways in which one is played share them."""
     ways = sum(other.number == scenario.number for other in SCENARIOS)
     return range(-(-REPEAT // ways))
-
-
-def known(plays: tuple[Scenario, ...] | tuple[Simulated, ...]) -> list[object]:
-    """The scenarios as parameters; those that a known bug breaks are expected to fail."""
-    return [
-        pytest.param(
-            play,
-            id=play.key,
-            marks=[pytest.mark.xfail(strict=True, reason=BUGS[play.key])] if play.key in BUGS else [],
-        )
-        for play in plays
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +54,7 @@ def played(scenario: Scenario, seed: int, folder: Path) -> dict[str, object]:
 
 @pytest.mark.jobs
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scenario", known(SCENARIOS))
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda play: play.key)
 def test_scenario(scenario: Scenario, runs: Runs) -> None:
     """What must be seen is seen, with every seed."""
     mine = {seed: runs[scenario.key, seed] for seed in seeds(scenario)}
@@ -91,7 +78,7 @@ def simulated(key: str, seed: int) -> list[str]:
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scenario", known(SIMULATED))
+@pytest.mark.parametrize("scenario", SIMULATED, ids=lambda play: play.key)
 def test_simulated_scenario(scenario: Simulated, cores: ProcessPoolExecutor) -> None:
     """The same on the simulator, where a fault can strike at any step."""
     began = time.monotonic()
