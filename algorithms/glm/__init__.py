@@ -7,6 +7,7 @@
 Without a program: bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
 """
 
+from bsp.algorithms.costs import Cost
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 from bsp.algorithms.glm.estimators import (
     GLM,
@@ -19,6 +20,6 @@ from bsp.algorithms.glm.summary import Summary
 from bsp.algorithms.glm.table import Table, read_table
 
 __all__ = [
-    "GLM", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",
+    "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",
     "PoissonRegression", "Summary", "Table", "read_table",
 ]  # fmt: skip

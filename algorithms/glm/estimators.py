@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 import bsp
+from bsp.algorithms.costs import Cost
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.applying import Applied, applied, parted
 from bsp.algorithms.glm.conventions import Conventions
@@ -26,9 +27,11 @@ from bsp.algorithms.glm.families import FAMILIES, Family
 from bsp.algorithms.glm.inputs import is_frame
 from bsp.algorithms.glm.newton import Progress
 from bsp.algorithms.glm.preparing import Given, Prepared, prepared
+from bsp.algorithms.glm.pricing import cost
 from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solve import solve
 from bsp.algorithms.glm.summary import Summary
+from bsp.cost.model import Machine
 from bsp.payload import is_abstract
 
 
@@ -110,6 +113,13 @@ class Regression(Conventions):
         model = self._model()
         data = prepared(X, Given(y, sample_weight, offset, trials), model.family, self._classify)
         return paths.path(data.rows, model, alphas)
+
+    def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
+        """W, H, S and M of a fit to n rows of k numbers on p processes, before there are any; see `pricing.cost`.
+
+        machine : decides how sums are made, and prices: `model.cost(...).price(machine)` flop-times; None: the default.
+        """
+        return cost(self._model(), n, k, p, machine, iterations)
 
     def _model(self) -> Model:
         """The parameters, looked at."""

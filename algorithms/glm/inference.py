@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bsp
+from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.likelihood import TERMS, log_likelihood, terms
 from bsp.algorithms.glm.objective import Objective, half, unpacked
 from bsp.algorithms.glm.passes import Gram, chunks, predictor
-from bsp.algorithms.glm.problem import Solution
+from bsp.algorithms.glm.problem import Model, Solution
 from bsp.algorithms.glm.semidefinite import explained, factor
 from bsp.algorithms.glm.survey import Survey
 from bsp.payload import is_abstract
@@ -65,25 +66,32 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
     return Fit(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
 
 
+def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
+    """What the covariances are made from; nothing where there are none."""
+    if model.alpha or d > LARGEST:
+        return set()
+    bread = "hessian" if family.canonical else "information"
+    return {bread, "hessian", "meat"} if model.robust else {bread}
+
+
 def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     """The solution at the state's point; a collective."""
     of = objective.of
     model, point = of.model, state.point
-    matrices = not model.alpha and of.d <= LARGEST
     bread_name = "hessian" if of.family.canonical else "information"
+    needed = matrices_wanted(model, of.family, of.d)
     known = {} if point.curvature is None else {"hessian": point.curvature * of.sum_weights}
-    needed = {bread_name, "hessian", "meat"} if model.robust else {bread_name}
-    fit = measured(of, point.beta, sorted(needed - set(known)) if matrices else [])
+    fit = measured(of, point.beta, sorted(needed - set(known)))
     known |= fit.grams
     kept = np.arange(of.d) if state.kept is None else state.kept
     notes = state.notes
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
-    if matrices and is_abstract(point.value):
+    if needed and is_abstract(point.value):
         covariance = np.linalg.inv(known[bread_name])
         robust = covariance @ known["meat"] @ covariance if model.robust else None
-    elif matrices:
+    elif needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
             dependent = explained(known[bread_name], bread, of.names, model.fit_intercept, kept)

@@ -67,6 +67,11 @@ def is_sparse(X: Any) -> bool:
     return hasattr(X, "indptr")
 
 
+def chunk_length(k: int) -> int:
+    """Rows of k columns that are gone through at once."""
+    return max(64, CHUNK // max(k, 1), k)
+
+
 def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
     """Rows, and their part of X, shifted; of a sparse X all at once."""
     X, shift = of.rows.X, of.shift
@@ -74,7 +79,7 @@ def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
     if is_sparse(X):
         yield slice(0, n), X
         return
-    length = max(64, CHUNK // max(k, 1), k)
+    length = chunk_length(k)
     room = None if shift is None else np.empty((min(length, n), k))
     for first in range(0, n, length):
         rows = slice(first, min(first + length, n))

@@ -38,7 +38,7 @@ def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: P
 def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
     """Fit its model to rows that have been surveyed; a collective."""
     objective = Objective(of)
-    solver = chosen(of)
+    solver = chosen_solver(of.model, of.d)
     beta = start_of(of, start)
     if solver == "lbfgs":
         state = lbfgs(objective, beta, progress)
@@ -59,13 +59,13 @@ def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | Non
     return concluded(objective, state, solver)
 
 
-def chosen(of: Survey) -> str:
-    """The solver: as asked for, or by the penalty and the number of coefficients, whose square is summed by Newton."""
-    if of.model.solver != "auto":
-        return of.model.solver
-    if of.model.alpha * of.model.l1_ratio:
+def chosen_solver(model: Model, d: int) -> str:
+    """As asked for, or by the penalty and the number of coefficients, whose square is summed by Newton."""
+    if model.solver != "auto":
+        return model.solver
+    if model.alpha * model.l1_ratio:
         return "coordinate"
-    return "newton" if of.d <= LARGEST else "lbfgs"
+    return "newton" if d <= LARGEST else "lbfgs"
 
 
 def start_of(of: Survey, start: np.ndarray | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract import counter
+from bsp.abstract import counter, table
 from bsp.arrays.functions.tall import BLOCK, Rows
 from bsp.arrays.planning.graph import Blocks, DType
 from bsp.arrays.planning.layout import Axis, layout_of
@@ -72,7 +72,8 @@ def _divide(x: Any, r: Any) -> None:
     """x becomes x @ r⁻¹; both in LAPACK's order of storage when x is transposed."""
     rows, columns = x.shape
     if is_abstract(x):
-        counter.flops("blas3", rows * columns * columns * (4 if x.dtype.kind == "c" else 1))
+        flops = rows * columns * columns * table.complexity(x.dtype)
+        counter.factoring(flops, table.substituted(columns))
     elif x.size:
         from scipy.linalg.blas import get_blas_funcs
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.abstract import counter
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
@@ -132,6 +133,7 @@ def _cut(block: Any) -> list[Any]:
 def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
     """LAPACK's QR of one piece: what Q is made from, and R."""
     if is_abstract(piece) or not piece.size:
+        counter.moved(2 * piece.nbytes)  # LAPACK's order of storage
         if want_q:
             q, r = np.linalg.qr(piece)
             return (q, None), r

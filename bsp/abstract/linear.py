@@ -266,8 +266,10 @@ def _named(function: Callable[..., Any]) -> Any:
     return type(function(np.ones((1, 1))))
 
 
-def _factor(flops: float, stack: Shape, dtype: DType) -> None:
-    counter.flops("blas3", flops * prod(stack) * complexity(dtype))
+def _factor(flops: float, stack: Shape, dtype: DType, columns: int | None = None) -> None:
+    """`columns`: of what LAPACK factors by blocks of columns; None: all is matrix times matrix."""
+    narrow = 0.0 if columns is None else table.factored(columns)
+    counter.factoring(flops * prod(stack) * complexity(dtype), narrow)
 
 
 @rule("linalg.solve")
@@ -282,10 +284,10 @@ def solve(a: Any, b: Any) -> Any:
         )
     found = outcome(np.linalg.solve, (a.dtype, 2), (b.dtype, 1))
     if b.ndim == 1:
-        _factor(table.lu(n) + table.triangular_solves(n, 1), stack, found)
+        _factor(table.lu(n) + table.triangular_solves(n, 1), stack, found, n)
         return result((*stack, n), found)
     common = broadcast(stack, b.shape[:-2])
-    _factor(table.lu(n) + table.triangular_solves(n, columns), common, found)
+    _factor(table.lu(n) + table.triangular_solves(n, columns), common, found, n)
     return result((*common, n, columns), found)
 
 
@@ -294,7 +296,7 @@ def inv(a: Any) -> Any:
     """2n^3."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.inv, a)
-    _factor(table.inverse(n), stack, found)
+    _factor(table.inverse(n), stack, found, n)
     return result(a.shape, found)
 
 
@@ -303,7 +305,7 @@ def det(a: Any) -> Any:
     """LU, and the product of its diagonal."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.det, a)
-    _factor(table.lu(n) + n, stack, found)
+    _factor(table.lu(n) + n, stack, found, n)
     return result(stack, found)
 
 
@@ -312,7 +314,7 @@ def slogdet(a: Any) -> Any:
     """As det."""
     a, stack, n, _ = _matrices(a, square=True)
     sign, log = _dtypes(np.linalg.slogdet, a)
-    _factor(table.lu(n) + n, stack, sign)
+    _factor(table.lu(n) + n, stack, sign, n)
     return _named(np.linalg.slogdet)(result(stack, sign), result(stack, log))
 
 
@@ -321,7 +323,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """n^3/3."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.cholesky, a)
-    _factor(table.cholesky(n), stack, found)
+    _factor(table.cholesky(n), stack, found, n)
     return result(a.shape, found)
 
 
@@ -332,7 +334,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         raise ValueError(f"Unrecognized mode '{mode}'")
     a, stack, m, n = _matrices(a)
     found = outcome(np.linalg.qr, (a.dtype, 2), mode="r")
-    _factor(table.qr(m, n, mode), stack, found)
+    _factor(table.qr(m, n, mode), stack, found, min(m, n))
     k = m if mode == "complete" else min(m, n)
     if mode == "raw":
         return result((*stack, n, m), found), result((*stack, min(m, n)), found)

@@ -65,7 +65,20 @@ def product_kernel(m: int, n: int, dtype: DType, k: int = 2) -> str:
     return "blas2" if m == 1 or n == 1 or k == 1 else "blas3"
 
 
-# ------------------------------------------------------------------------------ flops; all of order n^3 is blas3
+# ------------------------------------------------------------------------ flops; of order n^3: blas3, in part blas2
+
+_UNBLOCKED = 128  # columns below which LAPACK factors column by column (NX of its ILAENV)
+_PANEL = 32  # columns that are factored, or substituted, by themselves before the rest is updated (NB)
+
+
+def factored(n: int) -> float:
+    """The share of matrix times vector in factors of n columns: all of few; of many about half, as measured."""
+    return 1.0 if n <= _UNBLOCKED else 0.5
+
+
+def substituted(n: int) -> float:
+    """The same in a division by a triangle of n columns: its diagonal blocks."""
+    return min(1.0, _PANEL / max(1, n))
 
 
 def product(m: int, k: int, n: int) -> float:

@@ -132,6 +132,12 @@ class Counter:
         setattr(self, kernel, getattr(self, kernel) + amount)
         self.calls += 1
 
+    def factoring(self, amount: float, narrow: float) -> None:
+        """Flops of factors or of substitution, this share of them matrix times vector, the rest times matrix."""
+        self.blas2 += narrow * amount
+        self.blas3 += (1 - narrow) * amount
+        self.calls += 1
+
     def moved(self, nbytes: int) -> None:
         """Count one call that moves so many bytes and computes nothing."""
         self.bytes += nbytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,8 @@ import numpy as np
 import pytest
 
 import bsp
+from bsp.algorithms import glm
+from bsp.algorithms.glm.pricing import cost
 from bsp.algorithms.glm.problem import Model, Rows
 from bsp.algorithms.glm.solve import solve
 
@@ -100,3 +103,68 @@ def test_auto_takes_lbfgs_where_half_the_hessian_would_be_too_much() -> None:
         return found.solver
 
     assert bsp.run(main, nprocs=2) == ["lbfgs", "lbfgs"]
+
+
+# ---------------------------------------------------------------------------------------- cost
+
+MODELS = [
+    Model("gaussian"),
+    Model("binomial", robust=True),
+    Model("poisson", fit_intercept=False, alpha=0.1),
+    Model("gamma", robust=True),
+    Model("gamma", alpha=0.1, l1_ratio=0.5),
+    Model("binomial", solver="lbfgs"),
+    Model("gamma", solver="lbfgs", robust=True, fit_intercept=False),
+]
+DEAR = {
+    "supersteps are dear": {"g": 0.1, "L": 1e6, "o": 1.0},
+    "words are dear": {"g": 1e3, "L": 1.0, "o": 0.0},
+}
+
+
+@pytest.mark.parametrize("machine", list(DEAR))
+@pytest.mark.parametrize("p", [1, 2, 7, 64])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_words_and_supersteps_are_those_of_cost(model: Model, p: int, machine: str) -> None:
+    k, steps = 9, list[int]()
+    where = bsp.Machine(p=p, **DEAR[machine])
+    found = bsp.predict(program(model, k, steps), nprocs=p, machine=where, abstract=True).per_superstep
+    expected = cost(model, ROWS * p, k, p, where, steps[0])
+    assert len(found) == expected.S
+    assert sum(max(row["h_sent"], row["h_received"]) for row in found) == expected.H
+
+
+@pytest.mark.parametrize("mean", [0.0, 100.0], ids=["", "shifted"])
+@pytest.mark.parametrize("k", [1, 12, 300])
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_memory_is_at_most_what_cost_says(model: Model, k: int, mean: float) -> None:
+    n = 400_000 // k
+    rng = np.random.default_rng(1)
+    rows = Rows(rng.normal(mean, k**-0.5, (n, k)), rng.integers(0, 2, n) + 1.0 * (model.family == "gamma"))
+    peaks: list[int] = []
+
+    def main(proc: Any) -> None:
+        before = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        solve(rows, model)
+        peaks.append(tracemalloc.get_traced_memory()[1] - before)
+
+    bsp.run(main, nprocs=1)  # imports, caches
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=1)
+    finally:
+        tracemalloc.stop()
+    expected = 8 * cost(model, n, k, 1).M
+    assert 0.3 * expected <= peaks[-1] <= expected
+
+
+def test_a_models_own_cost_is_that_of_its_parameters() -> None:
+    machine = bsp.Machine(p=8)
+    model = glm.GammaRegression(robust=True)
+    assert model.cost(1000, 5, 8, machine, 4) == cost(Model("gamma", robust=True), 1000, 5, 8, machine, 4)
+    assert model.cost(1000, 5, 8, machine, 4).price(machine) > 0
+    assert model.cost(10**9, 100, 1).M < 0.04 * 10**9 * 100  # X is not copied
+    many = {solver: glm.PoissonRegression(solver=solver).cost(1 << 30, 2000, 512) for solver in ("auto", "newton")}
+    assert many["auto"].H < many["newton"].H
+    assert many["auto"].W < many["newton"].W / 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -384,6 +385,37 @@ def test_auto_takes_no_more_than_cost_says_and_without_values_just_that(nprocs: 
     assert bound.H > well.H
 
 
+@pytest.mark.parametrize(("m", "n"), [(40_000, 8), (40_000, 32), (20_000, 100), (3000, 300), (700, 600)])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("nprocs", [1, 2])
+def test_memory_is_at_most_what_cost_says(method: str, m: int, n: int, nprocs: int) -> None:
+    """What is traced, and Q, whose blocks NumPy does not trace."""
+    traced: list[int] = []
+
+    def main(proc: Any) -> None:
+        x = ba.from_local(sample(proc.pid, m // nprocs, n))
+        proc.sync()
+        if proc.pid == 0:
+            traced.append(tracemalloc.get_traced_memory()[0])
+            tracemalloc.reset_peak()
+        proc.sync()
+        kept = qr(x, method)
+        proc.sync()
+        if proc.pid == 0:
+            traced.append(tracemalloc.get_traced_memory()[1])
+        assert kept[0].shape == (m, n)
+
+    bsp.run(main, nprocs=nprocs)  # imports, caches
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=nprocs)
+    finally:
+        tracemalloc.stop()
+    before, peak = traced[-2:]
+    expected = 8 * nprocs * cost(m, n, nprocs, method, Machine(p=nprocs)).M
+    assert 0.3 * expected <= peak - before + 8 * m * n <= expected + 32768  # Python's own objects
+
+
 def test_explain_says_at_most_for_auto_and_exactly_for_direct() -> None:
     def main(proc: Any) -> Any:
         x = ba.from_local(sample(proc.pid, 4000, 6))
@@ -397,7 +429,8 @@ def test_explain_says_at_most_for_auto_and_exactly_for_direct() -> None:
 def test_costs_are_mccolls_for_p_of_two() -> None:
     machine = Machine(g=1e3, L=1.0, o=0.0)
     found = cost(1 << 20, 32, 4, "direct", machine)
-    assert (found.W, found.H, found.S, found.M) == (6 * 2**18 * 32**2 + 20 * 32**3, 2 * 32**2, 2, 2 * 2**18 * 32)
+    assert (found.W, found.H, found.S) == (6 * 2**18 * 32**2 + 20 * 32**3, 2 * 32**2, 2)
+    assert found.M == 2 * 2**18 * 32 + 2 * 1024 * 32 + 2 * 2**8 * 32**2 + 8 * 32**2
     assert cost(1 << 20, 32, 4, "indirect", machine)[1:3] == (4 * 32**2, 4)
     assert cost(1 << 20, 32, 4, "cholesky2", machine)[1:3] == (4 * (3 * 132), 4)  # 528 words in two phases, twice
 

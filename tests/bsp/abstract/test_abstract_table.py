@@ -14,7 +14,7 @@ from abstract_oracle import abstract, agree, outcome, same
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.abstract import AbstractArray, Work, counter
+from bsp.abstract import AbstractArray, Work, counter, table
 from bsp.abstract.table import TABLE
 
 ONES = np.ones
@@ -383,15 +383,15 @@ PRICES: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, float]] = [
     ("tensordot", lambda a, b: np.tensordot(a, b, 1), (TALL, RIGHT), "blas3", 2 * m * n * k),
     ("einsum", lambda a, b: np.einsum("ij,jk", a, b), (TALL, RIGHT), "elementwise", 2 * m * n * k),
     ("einsum by BLAS", lambda a, b: np.einsum("ij,jk", a, b, optimize=True), (TALL, RIGHT), "blas3", 2 * m * n * k),
-    ("solve", np.linalg.solve, (SQUARE, ONES(5)), "blas3", 2 * n**3 / 3 + 2 * n * n),
-    ("solve many", np.linalg.solve, (SQUARE, RIGHT), "blas3", 2 * n**3 / 3 + 2 * n * n * k),
-    ("inv", np.linalg.inv, (SQUARE,), "blas3", 2 * n**3),
-    ("det", np.linalg.det, (SQUARE,), "blas3", 2 * n**3 / 3 + n),
-    ("cholesky", np.linalg.cholesky, (SQUARE,), "blas3", n**3 / 3),
-    ("stack of cholesky", np.linalg.cholesky, (STACK,), "blas3", 2 * 3.0**3 / 3),
-    ("qr r", lambda a: np.linalg.qr(a, "r"), (TALL,), "blas3", 2 * n * n * (m - n / 3)),
-    ("qr", np.linalg.qr, (TALL,), "blas3", 4 * n * n * (m - n / 3)),
-    ("qr wide", lambda a: np.linalg.qr(a, "r"), (WIDE,), "blas3", 2 * n * n * (m - n / 3)),
+    ("solve", np.linalg.solve, (SQUARE, ONES(5)), "blas2", 2 * n**3 / 3 + 2 * n * n),
+    ("solve many", np.linalg.solve, (SQUARE, RIGHT), "blas2", 2 * n**3 / 3 + 2 * n * n * k),
+    ("inv", np.linalg.inv, (SQUARE,), "blas2", 2 * n**3),
+    ("det", np.linalg.det, (SQUARE,), "blas2", 2 * n**3 / 3 + n),
+    ("cholesky", np.linalg.cholesky, (SQUARE,), "blas2", n**3 / 3),
+    ("stack of cholesky", np.linalg.cholesky, (STACK,), "blas2", 2 * 3.0**3 / 3),
+    ("qr r", lambda a: np.linalg.qr(a, "r"), (TALL,), "blas2", 2 * n * n * (m - n / 3)),
+    ("qr", np.linalg.qr, (TALL,), "blas2", 4 * n * n * (m - n / 3)),
+    ("qr wide", lambda a: np.linalg.qr(a, "r"), (WIDE,), "blas2", 2 * n * n * (m - n / 3)),
     ("svd values", lambda a: np.linalg.svd(a, compute_uv=False), (WIDE,), "blas3", 4 * m * n * n - 4 * n**3 / 3),
     ("svd", lambda a: np.linalg.svd(a, full_matrices=False), (TALL,), "blas3", 14 * m * n * n + 8 * n**3),
     ("svd full", np.linalg.svd, (TALL,), "blas3", 4 * m * m * n + 8 * m * n * n + 9 * n**3),
@@ -416,6 +416,14 @@ def test_an_operation_costs_its_formula_in_one_class(call: Any, args: Any, kerne
     done = work(call, *args)
     assert getattr(done, kernel) == pytest.approx(amount, rel=1e-12)
     assert done.flops + done.bytes == pytest.approx(amount, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "share"), [(128, 1.0), (129, 0.5), (1000, 0.5)])
+def test_few_columns_are_factored_at_the_rate_of_matrix_times_vector(n: int, share: float) -> None:
+    for call, flops in ((np.linalg.cholesky, n**3 / 3), (np.linalg.qr, 8 * n**3 / 3), (np.linalg.inv, 2 * n**3)):
+        done = work(call, ONES((n, n)))
+        assert (done.blas2, done.blas3) == pytest.approx((share * flops, (1 - share) * flops))
+    assert [table.substituted(columns) for columns in (0, 1, 32, 64, 128)] == [1, 1, 1, 0.5, 0.25]
 
 
 def test_work_adds_up_and_is_priced_by_rates() -> None:
