@@ -657,9 +657,14 @@ def _kill_loop(job: Job, rng: random.Random) -> None:
 
 
 def _struck(job: Job, one: int) -> bool:
-    """Whether it, or its worker, has been struck and the log does not say yet what was done."""
+    """Whether it, or its worker, has been struck and is not whole again.
+
+    The log does not say yet what was done; or the worker has been run three times again in one superstep, and a fourth
+    death there is the element's fault (N12).
+    """
     hits = [hit for hit in job.hits if hit.element == one]
-    return any(not hit.worker for hit in hits) or len(hits) > len(job.events("relaunched", element=one))
+    again = [event["superstep"] for event in job.events("relaunched", element=one)]
+    return any(not hit.worker for hit in hits) or len(hits) > len(again) or again.count(again[-1] if again else 0) > 2
 
 
 def _flip(rng: random.Random) -> str:
