@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.abstract import counter
+from bsp.abstract import counter, table
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
@@ -132,25 +132,24 @@ def _cut(block: Any) -> list[Any]:
 
 def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
     """LAPACK's QR of one piece: what Q is made from, and R."""
+    raw = np.copy(piece, order="F")
     if is_abstract(piece) or not piece.size:
-        counter.moved(2 * piece.nbytes)  # LAPACK's order of storage
-        if want_q:
-            q, r = np.linalg.qr(piece)
-            return (q, None), r
-        return None, np.linalg.qr(piece, mode="r")
+        return ((raw, None) if want_q else None), np.linalg.qr(raw, mode="r")
     from scipy.linalg.lapack import get_lapack_funcs
 
     (geqrf,) = get_lapack_funcs(("geqrf",), (piece,))
-    raw, tau, _, _ = geqrf(np.array(piece, order="F"), lwork=_PANEL * piece.shape[1], overwrite_a=1)
-    r = np.triu(raw[: min(piece.shape)])
-    return ((raw, tau) if want_q else None), r
+    raw, tau, _, _ = geqrf(raw, lwork=_PANEL * piece.shape[1], overwrite_a=1)
+    return ((raw, tau) if want_q else None), np.triu(raw[: min(piece.shape)])
 
 
 def _unreflected(reflections: tuple[Any, Any]) -> Any:
     """Q of a piece, with as many columns as its R has rows."""
     raw, tau = reflections
     if tau is None:
-        return raw
+        rows, columns = raw.shape
+        flops = table.qr(rows, columns, "reduced") - table.qr(rows, columns, "r")
+        counter.factoring(flops * table.complexity(raw.dtype), table.factored(min(raw.shape)))
+        return raw[:, : min(raw.shape)]
     from scipy.linalg.lapack import get_lapack_funcs
 
     (orgqr,) = get_lapack_funcs(("ungqr" if raw.dtype.kind == "c" else "orgqr",), (raw,))

@@ -26,7 +26,7 @@ if work == "product":
 elif work == "newton":
     x = (rng.random((ROWS, COLUMNS)) - 0.5).persist()
     y = (rng.random(ROWS) < 1 / (1 + np.exp(-(x @ np.ones(COLUMNS))))).astype(float).persist()
-    model = LogisticRegression(fit_intercept=False, solver="newton", max_iter=ITERATIONS, tol=1e-9)
+    model = LogisticRegression(fit_intercept=False, solver="newton", max_iter=ITERATIONS, tol=1e-16)
     proc.sync()
     model.fit(x, y)
 else:

@@ -641,10 +641,10 @@ def _kill_loop(job: Job, rng: random.Random) -> None:
     at, agents = 3.0, 0
     while True:
         at += rng.expovariate(1 / 5)
-        if at > 185:
+        if at > 150:
             return
         job.until(lambda: job.said() >= at, f"round {at:.0f}")
-        if job.said() > 185:  # what is struck so near to the end may be over before it is seen
+        if job.said() > 150:  # half a second before the end: a worker struck there may have ended before it is hit
             return
         whole = len(job.events("restored")) == agents
         alive = job.until(
