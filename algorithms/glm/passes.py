@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.abstract import counter
 from bsp.algorithms.glm.survey import Survey
 from bsp.payload import is_abstract
 
@@ -84,6 +85,8 @@ def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
     for first in range(0, n, length):
         rows = slice(first, min(first + length, n))
         part = X[rows]
+        if is_abstract(X):
+            counter.moved(part.nbytes)  # from memory into the cache, which the rates of products presume
         yield rows, part if room is None or shift is None else np.subtract(part, shift, out=room[: len(part)])
 
 

@@ -31,6 +31,8 @@ def gram(rows: Rows, dtype: DType) -> Any:
     columns = rows.layout.shape[1]
     found = np.zeros_like(world().empty((columns, columns), dtype))
     for at in sorted(rows.blocks):
+        if is_abstract(rows.blocks[at]):
+            counter.moved(rows.blocks[at].nbytes)  # from memory into the cache, which the rates of products presume
         for piece in _pieces(rows.blocks[at]):
             found += _squared(rows.blocks[at][piece])
     return found
