@@ -43,6 +43,7 @@ from bsp.faults.messages import (
     View,
 )
 from bsp.faults.spoken import Spoken
+from bsp.faults.votes import Jury
 
 _KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
 _JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
@@ -75,11 +76,7 @@ class Arbiter:
         self._ticked: float | None = None
         self._heard: dict[int, float] = {}
         self._fenced: set[int] = set()
-        self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
-        self._anew: dict[tuple[int, int], Progress] = {}  # (bundle, element): what it had said when it was made anew
-        self._remade: set[tuple[int, int]] = set()  # (bundle, element): where a clone was made anew
-        self._first: dict[tuple[int, int], Progress] = {}  # (bundle, element): what a newcomer said first
-        self._settled: set[tuple[int, int]] = set()
+        self._jury = Jury()
         self._spoken = Spoken()
         self._raised: set[tuple[int, int]] = set()
         self.once: dict[Token, bytes] = {}
@@ -316,10 +313,7 @@ class Arbiter:
         others = [h for h in self.view.hosts[bundle] if h.element != element and h.role is Role.LIVE]
         if not others:
             return False
-        said = self._progress(bundle, host)
-        self._remade.add((bundle, element))
-        if said is not None:
-            self._anew[bundle, element] = said
+        self._jury.remade(bundle, element, self._progress(bundle, host))
         if bundle == 0:
             self._spoken.forget(element)
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
@@ -367,7 +361,7 @@ class Arbiter:
         if host.role is Role.JOINING and progress.joined:
             role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
             self._replace(progress.bundle, element, host._replace(role=role))
-            self._first[progress.bundle, element] = progress
+            self._jury.joined(element, progress)
             self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep)
             return True
         if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
@@ -385,51 +379,19 @@ class Arbiter:
 
     def _compare(self, found: Divergence) -> bool:
         """N11."""
-        key = found.bundle, found.exchange
-        if key in self._settled:
+        verdict = self._jury.hear(found, self.view.live(found.bundle))
+        if verdict is None:
             return False
-        votes = self._votes.setdefault(key, {})
-        votes.update(found.votes)
-        for element in [e for e in votes if self._of_a_former_clone(found, e if e >= 0 else -1 - e)]:
-            del votes[element]
-        live = self.view.live(found.bundle)
-        present = {element: votes[element] for element in live if element in votes}
-        # one whose worker, run again, says other than before: what was said first has been used
-        wavering = {element for element in present if votes.get(-1 - element, present[element]) != present[element]}
-        if len(set(present.values())) < 2 and not wavering:
+        if not verdict.wrong:
+            self._note("diverged", bundle=found.bundle, superstep=found.superstep, elements=sorted(verdict.votes))
+            self._effects.append(Corrupt(found._replace(votes=tuple(sorted(verdict.votes.items())))))
+            self.over = True
             return False
-        counts = Counter(present.values()).most_common()
-        agreed = counts[0][1] >= 2 and (len(counts) == 1 or counts[0][1] > counts[1][1])
-        if agreed and (len(counts) == 1 or len(present) >= 3):
-            wrong = sorted({element for element, digest in present.items() if digest != counts[0][0]} | wavering)
-            self._settled.add(key)
-            changed = False
-            for element in wrong:
-                self._note("outvoted", bundle=found.bundle, element=element, superstep=found.superstep)
-                changed |= self._refresh(found.bundle, element, "outvoted")
-            return changed
-        if any(element not in present and not self._came_later(found, element) for element in live):
-            return False  # the others will have their say
-        self._note("diverged", bundle=found.bundle, superstep=found.superstep, elements=sorted(present))
-        self._effects.append(Corrupt(found._replace(votes=tuple(sorted(present.items())))))
-        self.over = True
-        return False
-
-    def _of_a_former_clone(self, found: Divergence, element: int) -> bool:
-        """Whether this vote was cast before the clone there was made anew."""
-        said = self._anew.get((found.bundle, element))
-        if said is not None and (
-            found.exchange < said.exchange if found.exchange >= 0 else -1 - found.exchange <= said.head
-        ):
-            return True
-        return (found.bundle, element) in self._remade and self._came_later(found, element)
-
-    def _came_later(self, found: Divergence, element: int) -> bool:
-        """Whether this clone began from a state behind that: of what it has not seen it will say nothing."""
-        first = self._first.get((found.bundle, element))
-        if first is None:
-            return False
-        return found.exchange < first.exchange - 1 if found.exchange >= 0 else -1 - found.exchange <= first.head
+        changed = False
+        for element in verdict.wrong:
+            self._note("outvoted", bundle=found.bundle, element=element, superstep=found.superstep)
+            changed |= self._refresh(found.bundle, element, "outvoted")
+        return changed
 
     def _orders_changed(self) -> bool:
         """What follows from all reports together: N12, N13, checkpoints."""

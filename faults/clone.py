@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bsp.faults.messages import Divergence, Handover, Head, Packet, Role, Snapshot, Submitted, Token
+from bsp.faults.messages import Handover, Head, Packet, Role, Snapshot, Submitted, Token
 
 
 class Ballot:
@@ -276,8 +276,3 @@ class Clone:
         self.task = None
         self.life = life
         self.position = 0
-
-
-def divergence(bundle: int, exchange: int, superstep: int, votes: dict[int, bytes]) -> Divergence:
-    """As bsprun is told of it."""
-    return Divergence(bundle, exchange, superstep, tuple(sorted(votes.items())))

@@ -38,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bsp.faults.clone import Clone, divergence
+from bsp.faults.clone import Clone
 from bsp.faults.messages import (
     Announce,
     Answer,
@@ -47,7 +47,6 @@ from bsp.faults.messages import (
     Deliver,
     Die,
     Died,
-    Divergence,
     Ended,
     Gone,
     Handover,
@@ -80,9 +79,9 @@ from bsp.faults.messages import (
     Write,
     Wrote,
 )
+from bsp.faults.votes import KEPT_STATES, Votes
 
-_KEPT_STATES = 16  # heads whose states' digests are remembered for siblings
-_KEPT_VOTES = 256  # exchanges whose digests are remembered for siblings that come later
+_KEPT_TIMES = 256  # supersteps whose least computing time is remembered
 _JUMP = 0.5  # seconds without a tick that count as a jump of the clock, or the half of a smaller limit
 
 
@@ -106,8 +105,7 @@ class Member:
         self._marks: dict[tuple[int, int], int | None] = {}  # by (bundle, element)
         self._since: dict[tuple[int, int], int] = {}
         self._heads: dict[tuple[int, int], int] = {}
-        self._seen: list[dict[int, dict[int, bytes]]] = [{} for _ in range(bundles)]  # exchange -> element -> digest
-        self._divergences: dict[tuple[int, int], Divergence] = {}
+        self._votes = Votes(bundles)
         self._min_time: dict[int, float] = {}  # by superstep
         self._front = (0, 0.0)  # the furthest exchange announced by anyone, and when that was first heard
         self._announced = [-1] * bundles  # the furthest exchange of each bundle
@@ -374,11 +372,11 @@ class Member:
             known = clone.digests.setdefault(exchange, event.digest)
             said, donor = clone.inherited.get(exchange, (known, -1))
             if known != event.digest:
-                self._differ(clone, event, {self.element: known, -1 - self.element: event.digest})
+                self._differ(clone.bundle, event, {self.element: known, -1 - self.element: event.digest})
             elif said != known:  # of a donor that is no more: what it has said has been used
                 by = donor if donor in self.view.live(clone.bundle) else -1 - self.element
-                self._differ(clone, event, {self.element: known, by: said})
-        self._vote(clone.bundle, exchange, event.superstep, self.element, event.digest)
+                self._differ(clone.bundle, event, {self.element: known, by: said})
+        self._vote(clone.bundle, event, self.element)
         if self.bundles == 1:
             clone.advance()
         self._deliver(clone)
@@ -433,7 +431,7 @@ class Member:
         if sender != self.element:
             self._take_mark(bundle, sender, message.mark, message.view)
             self._heads[bundle, sender] = message.head
-            self._vote(bundle, exchange, message.superstep, sender, message.digest)
+            self._vote(bundle, message, sender)
             self._compare_states(message, sender)
             own = self.clones.get(bundle)
             if own is not None and own.offered is not None and own.asking is not None:
@@ -463,7 +461,7 @@ class Member:
             known = self._min_time.get(message.superstep)
             if known is None or message.compute < known:
                 self._min_time[message.superstep] = message.compute
-                if len(self._min_time) > _KEPT_VOTES:
+                if len(self._min_time) > _KEPT_TIMES:
                     del self._min_time[min(self._min_time)]
                 for clone in self.clones.values():
                     late = self._late_at(clone)
@@ -582,16 +580,13 @@ class Member:
 
     # ---------------------------------------------------------------------- digests (N11)
 
-    def _vote(self, bundle: int, exchange: int, superstep: int, element: int, digest: bytes) -> None:
-        seen = self._seen[bundle]
-        votes = seen.get(exchange)
-        if votes is None:
-            votes = seen[exchange] = {}
-            if len(seen) > _KEPT_VOTES:
-                del seen[min(seen)]
-        votes[element] = digest
-        if len(votes) > 1 and len(set(votes.values())) > 1:
-            self._diverged(divergence(bundle, exchange, superstep, votes))
+    def _vote(self, bundle: int, said: Submitted | Announce, element: int) -> None:
+        if self._votes.hear(bundle, said.exchange, said.superstep, element, said.digest):
+            self._report()
+
+    def _differ(self, bundle: int, said: Submitted, votes: dict[int, bytes]) -> None:
+        if self._votes.differ(bundle, said.exchange, said.superstep, votes):
+            self._report()
 
     def _is_agreed(self, clone: Clone, donor: int, there: Snapshot) -> bool:
         """N11, of three: whether someone else has come to that state, and has said all that would be left out."""
@@ -601,18 +596,7 @@ class Member:
         states = clone.siblings.get(there.head, {})
         if all(states.get(other) != there.digest for other in others):
             return False
-        seen = self._seen[clone.bundle]
-        first = clone.announced
-        if len(seen) >= _KEPT_VOTES:  # nobody is that far ahead of what is in doubt
-            first = max(first, min(seen))
-        for exchange in range(first, there.exchange):
-            votes = seen.get(exchange, {})
-            if donor not in votes or all(votes.get(other) != votes[donor] for other in others):
-                return False
-        return True
-
-    def _differ(self, clone: Clone, event: Submitted, votes: dict[int, bytes]) -> None:
-        self._diverged(divergence(clone.bundle, event.exchange, event.superstep, votes))
+        return self._votes.are_alike(clone.bundle, clone.announced, there.exchange, donor, others)
 
     def _compare_states(self, message: Announce, sender: int) -> None:
         """Siblings that come to one head come in one state."""
@@ -620,24 +604,13 @@ class Member:
         if clone is None or not message.state or self._is_joining(message.bundle, sender):
             return
         clone.siblings.setdefault(message.head, {})[sender] = message.state
-        if len(clone.siblings) > _KEPT_STATES:
+        if len(clone.siblings) > KEPT_STATES:
             del clone.siblings[min(clone.siblings)]
         mine = clone.states.get(message.head)
         if mine and mine != message.state:
             votes = {self.element: mine, sender: message.state}
-            where = message.bundle, -1 - message.head
-            known = self._divergences.get(where)
-            if known is not None:
-                votes = {**dict(known.votes), **votes}
-            self._diverged(divergence(*where, message.superstep, votes))
-
-    def _diverged(self, found: Divergence) -> None:
-        key = found.bundle, found.exchange
-        if self._divergences.get(key) != found:
-            self._divergences[key] = found
-            if len(self._divergences) > _KEPT_STATES:
-                del self._divergences[next(iter(self._divergences))]
-            self._report()
+            if self._votes.hear_states(message.bundle, message.head, message.superstep, votes):
+                self._report()
 
     # ------------------------------------------------------------------------ heads (N6, N10, N13)
 
@@ -668,7 +641,7 @@ class Member:
         clone.passed(passed)
         if passed.data is not None:
             clone.states[passed.head] = passed.digest
-            if len(clone.states) > _KEPT_STATES:
+            if len(clone.states) > KEPT_STATES:
                 del clone.states[min(clone.states)]
             every = self.limits.every
             new = passed.head > max(clone.pins, default=-1)
@@ -943,7 +916,7 @@ class Member:
     def _settle_raised(self, clone: Clone) -> None:
         assert clone.raised is not None and clone.waiting is not None
         exchange, digest = clone.raised
-        theirs = {e: d for e, d in self._seen[clone.bundle].get(exchange, {}).items() if e != self.element}
+        theirs = {e: d for e, d in self._votes.of(clone.bundle, exchange).items() if e != self.element}
         granted = self._orders is not None and (clone.bundle, exchange) in self._orders.raised
         if granted or digest in theirs.values():
             clone.raised = None
@@ -985,7 +958,7 @@ class Member:
             self.element,
             self.view.number,
             tuple(self._progress(clone) for clone in self.clones.values()),
-            tuple(self._divergences.values()),
+            self._votes.differences,
             self._overdue(),
             self._reports,
         )

@@ -285,7 +285,7 @@ class Credulous(Member):
 class Incurious(Member):
     """N11 without comparing."""
 
-    def _vote(self, bundle: int, exchange: int, superstep: int, element: int, digest: bytes) -> None:
+    def _vote(self, bundle: int, said: Any, element: int) -> None:
         pass
 
 
