@@ -78,8 +78,9 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
     """Check them all, and run."""
     from bsp.faults.injection import parse
+    from bsp.faults.job import Resilience
     from bsp.faults.messages import Limits
-    from bsp.faults.nonstop import Resilience, run
+    from bsp.faults.nonstop import run
 
     if options.resilience is not None:
         choose(parser, options, job)

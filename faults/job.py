@@ -1,0 +1,114 @@
+"""A nonstop job: what was asked for, and what outlives its incarnations.
+
+The text that is out, the values of proc.once, the clock, the event log, the folder of checkpoints.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bsp.errors import LaunchError
+from bsp.faults.checkpoint import Checkpoint, latest
+from bsp.faults.events import EventLog
+from bsp.faults.injection import check, parse
+from bsp.faults.messages import Limits
+from bsp.faults.placement import elements_for, place
+from bsp.launch import Launch
+
+LOST = 3  # the status of a job that has lost a bundle
+PREEMPTED = 75  # and of one that has written a checkpoint when asked to end (EX_TEMPFAIL)
+
+
+@dataclass
+class Resilience:
+    """What `bsprun` was asked for."""
+
+    clones: float = 1.0
+    vertical: int = 1
+    standbys: int = 0
+    limits: Limits = field(default_factory=Limits)
+    checkpoint: str | None = None
+    keep: int = 2
+    resume: str | None = None
+    inject: str | None = None
+    events: str | None = None
+    progress: bool = False
+    refresh: bool = True
+
+
+class Job:
+    """All incarnations."""
+
+    def __init__(self, launch: Launch, asked: Resilience, folder: str, mpiexec: str) -> None:
+        self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
+        self.rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
+        if asked.inject:
+            check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
+        self.log = EventLog(None if asked.events is None else Path(asked.events))
+        self.view: Any = None
+        if asked.progress:
+            from bsp.faults.view import LiveView
+
+            self.view = LiveView()
+            self.log.subscribe(self.view.event)
+        self.began = time.monotonic()
+        self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
+        os.makedirs(self.checkpoints, exist_ok=True)
+        self.printed = 0
+        self.errors: dict[int, int] = {}  # bytes of standard error shown, by bundle
+        self.once: dict[Any, bytes] = {}
+        self.incarnation = 0
+        self.signals: list[int] = []
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal for a checkpoint to be this job's."""
+        program = self.launch.program
+        path = program[0]
+        digest = ""
+        if path != "-m" and os.path.isfile(path):
+            with open(path, "rb") as file:
+                digest = hashlib.sha256(file.read()).hexdigest()
+        machine = json.dumps(self.launch.machine, sort_keys=True, default=str)
+        return {
+            "program": [os.path.basename(path), *program[1:]],
+            "script": digest,
+            "nprocs": self.launch.nprocs,
+            "elements": self.launch.elements,
+            "seed": self.launch.seed,
+            "machine": hashlib.sha256(machine.encode()).hexdigest()[:16],
+        }
+
+    def latest(self) -> Checkpoint | None:
+        """The last checkpoint that can be used."""
+        try:
+            return latest(Path(self.checkpoints), self.identity(), lambda text: self.say(f"checkpoint: {text}"))
+        except ValueError as wrong:
+            if self.asked.resume is not None and self.incarnation == 0:
+                raise LaunchError(f"--resume {self.asked.resume}: {wrong}") from None
+            return None
+
+    def adopt(self, resume: Checkpoint, fresh: bool) -> None:
+        """What the checkpoint knows beside the bundles' states."""
+        head = resume.head
+        self.once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
+        if fresh:
+            self.printed = int(head["said"])
+            self.began = time.monotonic() - float(head["seconds"])
+
+    def say(self, text: str) -> None:
+        """A line on standard error."""
+        print(f"bsprun: {text}", file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """The event log and the live view end."""
+        self.log.close()
+        if self.view is not None:
+            self.view.close()
