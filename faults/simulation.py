@@ -14,36 +14,30 @@ import argparse
 import heapq
 import random
 import sys
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bsp.faults.arbiter import Arbiter
 from bsp.faults.messages import (
     Answer,
-    Asks,
     Commit,
     Corrupt,
     Deliver,
     Die,
     Died,
-    Ended,
     Fence,
     Finished,
     Head,
     Leave,
-    Limits,
     Lost,
     Note,
     Once,
     Order,
-    Packet,
     Print,
     Printed,
     Reply,
     Say,
     Send,
-    Snapshot,
     StartWorker,
     StopWorker,
     Stuck,
@@ -54,162 +48,8 @@ from bsp.faults.messages import (
 )
 from bsp.faults.placement import place
 from bsp.faults.protocol import Member
-
-_MASK = (1 << 61) - 1
-
-
-def mix(*parts: int) -> int:
-    """A number that depends on all of these; the same in every interpreter (tuples of integers hash alike)."""
-    return hash(parts) & _MASK
-
-
-# ------------------------------------------------------------------------------- the program
-
-
-@dataclass(frozen=True)
-class Script:
-    """A program: exchanges before, between and behind its loops, and loops of rounds."""
-
-    bundles: int
-    before: int
-    loops: tuple[tuple[int, int], ...]  # (rounds, exchanges of each)
-    after: int
-    large: int = 0  # every so many exchanges packets are large; 0: never
-    text: int = 3  # bundle 0 writes a line every so many exchanges
-    once: int = 0  # and calls proc.once every so many exchanges; 0: never
-
-    def exchanges(self) -> int:
-        """How many there are."""
-        return self.before + sum(rounds * each for rounds, each in self.loops) + self.after * len(self.loops)
-
-    def packet(self, state: int, exchange: int, dest: int) -> Packet:
-        """What a bundle in this state has for another."""
-        value = mix(state, exchange, dest)
-        size = 1 << 20 if self.large and exchange % self.large == 0 else 8
-        return Packet(size, value, value)  # type: ignore[arg-type]
-
-    def reference(self) -> tuple[list[list[int]], bytes]:
-        """The state of each bundle before each exchange and at the end, and the text; computed in sequence."""
-        states = [mix(bundle, 7) for bundle in range(self.bundles)]
-        history, text = [list(states)], b""
-        for exchange in range(self.exchanges()):
-            if self.text and exchange % self.text == 0:
-                text += b"%d %d\n" % (exchange, states[0])
-            if self.once and exchange % self.once == 1 % self.once:
-                states = [mix(s, exchange, 99) if b == 0 else s for b, s in enumerate(states)]
-            submitted = list(states)
-            history[-1] = submitted
-            states = [
-                self.absorb(
-                    states[b], {a: self.packet(submitted[a], exchange, b) for a in range(self.bundles) if a != b}
-                )
-                for b in range(self.bundles)
-            ]
-            history.append(list(states))
-        return history, text
-
-    @staticmethod
-    def absorb(state: int, packets: dict[int, Packet]) -> int:
-        """The state after a delivery."""
-        for source in sorted(packets):
-            state = mix(state, source, packets[source].data)
-        return state
-
-
-Step = Generator[Any, Any, None]
-
-
-class Worker:
-    """A simulated worker: the script as a generator of what it asks its agent."""
-
-    def __init__(self, script: Script, bundle: int, life: int) -> None:
-        self.script = script
-        self.bundle = bundle
-        self.life = life
-        self.state = mix(bundle, 7)
-        self.exchange = 0
-        self.head = -1
-        self.said = 0
-        self.ask = False
-        self.flip = False  # a bit of the next packets turns over
-        self.stopped = False
-        self.steps = self.run()
-
-    def run(self) -> Step:
-        """The program from its first line to its last."""
-        script = self.script
-        for _ in range(script.before):
-            yield from self.superstep()
-        for loop, (rounds, each) in enumerate(script.loops):
-            start, k, entry = self.exchange, 0, True
-            while True:
-                self.head += 1
-                final = k == rounds
-                loaded = yield self.at_head(loop, k, start, final, entry)
-                entry = False
-                while loaded is not None:
-                    self.state, self.said = loaded.data
-                    self.exchange, self.head, k, start = loaded.exchange, loaded.head, loaded.round, loaded.start
-                    if loaded.final:
-                        break
-                    loaded = yield self.at_head(loop, k, start, False, False, again=True)
-                if k == rounds:
-                    break
-                for _ in range(each):
-                    yield from self.superstep()
-                k += 1
-            for _ in range(script.after):
-                yield from self.superstep()
-        yield Ended(self.bundle, self.life, b"%d" % self.state)
-
-    def at_head(self, loop: int, k: int, start: int, final: bool, entry: bool, again: bool = False) -> Head:
-        digest = b"%d" % self.state
-        data = None if entry and not final else (self.state, self.said)
-        at = self.exchange
-        place = Snapshot(self.bundle, self.head, loop, k, final, at, start, at, digest, data, self.said)
-        return Head(self.bundle, self.life, self.ask or entry or again, entry, place)
-
-    def superstep(self) -> Step:
-        script, exchange = self.script, self.exchange
-        if self.bundle == 0 and script.text and exchange % script.text == 0:
-            line = b"%d %d\n" % (exchange, self.state)
-            yield Printed(0, self.life, self.said, line)
-            self.said += len(line)
-        if self.bundle == 0 and script.once and exchange % script.once == 1 % script.once:
-            value = yield Asks(0, self.life, ("once", 0, exchange, 0), None)
-            if value is None:
-                value = yield Asks(0, self.life, ("once", 0, exchange, 0), b"99")
-            self.state = mix(self.state, exchange, int(value))
-        state = self.state ^ 1 if self.flip else self.state
-        self.flip = False
-        packets = {b: script.packet(state, exchange, b) for b in range(script.bundles) if b != self.bundle}
-        digest = mix(state, exchange, -1)
-        submitted = Submitted(self.bundle, self.life, exchange, exchange, 0.0, True, digest, False, packets)  # type: ignore[arg-type]
-        deliver: Deliver = yield submitted
-        self.ask = deliver.ask
-        self.state = script.absorb(self.state, deliver.packets)
-        self.exchange += 1
-
-
-# -------------------------------------------------------------------------------- the world
-
-
-@dataclass
-class Schedule:
-    """What happens in one run, drawn from a seed."""
-
-    seed: int
-    script: Script
-    elements: int
-    standbys: int
-    vertical: int
-    limits: Limits
-    step: float = 0.01  # seconds of a superstep's computing
-    tail: float = 0.0  # Pareto's D of computing times; 0: none
-    delay: float = 0.0005
-    lossy: float = 0.0  # share of messages dropped, duplicated or late
-    faults: list[tuple[float, str, int, float]] = field(default_factory=list)  # (when, what, element, how much)
-    harmless: bool = False  # the faults are such that the job must end with its answer
+from bsp.faults.schedules import Schedule, drawn, survivable
+from bsp.faults.simulated_program import Worker
 
 
 class _Node:
@@ -612,73 +452,6 @@ class Simulation:
         if node.alive:
             node.tick_at = float("inf")
             self._perform(element, node.member.tick(self.now))
-
-
-# ----------------------------------------------------------------------------- schedules
-
-
-def drawn(seed: int) -> Schedule:
-    """A schedule of mixed faults: what a seed stands for."""
-    rng = random.Random(f"schedule {seed}")
-    bundles = rng.choice((1, 2, 3, 4, 4, 4))
-    clones = rng.choice((1.0, 1.5, 2.0, 2.0, 2.0, 3.0))
-    elements = max(bundles, round(bundles * clones))
-    standbys = rng.choice((0, 1, 2, 2, 3))
-    vertical = rng.choice((1, 1, 1, min(2, bundles)))
-    loops: list[tuple[int, int]] = []
-    left = rng.randrange(6, 56)
-    while left > 0 and len(loops) < 3:
-        each = rng.choice((1, 1, 2, 3))
-        rounds = rng.randrange(1, max(2, left // each + 1))
-        loops.append((rounds, each))
-        left -= rounds * each
-    if rng.random() < 0.1:
-        loops = []
-    script = Script(bundles, rng.randrange(0, 5) if loops else rng.randrange(5, 40), tuple(loops), rng.randrange(0, 2),
-                    rng.choice((0, 0, 3)), once=rng.choice((0, 0, 5)))  # fmt: skip
-    limits = Limits(hang_limit=rng.choice((1.0, 2.0)), every=rng.choice((0, 0, 4)), linger=0.2)
-    schedule = Schedule(seed, script, elements, standbys, vertical, limits)
-    schedule.tail = rng.choice((0.0, 0.0, 2.0, 4.0))
-    schedule.lossy = rng.choice((0.0, 0.0, 0.01, 0.05))
-    span = max(0.3, script.exchanges() * schedule.step * 1.3)
-    count = rng.choice((0, 1, 2, 3, 4, 6))
-    kinds = ("crash", "crash", "crash", "stop", "stop", "pause", "slow", "worker dies", "worker dies", "worker stops",
-             "flip", "flip state", "cut")  # fmt: skip
-    for _ in range(count):
-        what, when, much = rng.choice(kinds), rng.random() * span, 0.0
-        element = rng.randrange(elements + standbys)
-        if what == "crash":
-            much = rng.randrange(0, 12)
-        elif what == "pause":
-            what, much = "stop", rng.random() * limits.hang_limit * 1.5
-        elif what == "slow":
-            much = rng.choice((2.0, 5.0, 20.0))
-        elif what == "cut":
-            much = rng.random() * 2
-        schedule.faults.append((when, what, element, much))
-    return schedule
-
-
-def survivable(seed: int) -> Schedule:
-    """p = 4, HC = 2, S = 2: element faults no closer than recovery takes, any number of the others."""
-    rng = random.Random(f"survivable {seed}")
-    loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
-    script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
-    limits = Limits(hang_limit=0.5, linger=0.2)
-    schedule = Schedule(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
-    schedule.lossy = rng.choice((0.0, 0.01))
-    hit = rng.sample(range(10), 2)
-    when = rng.random() * 0.3
-    for element in hit:
-        what = rng.choice(("crash", "stop"))
-        schedule.faults.append((when, what, element, float(rng.randrange(0, 12)) if what == "crash" else 0.0))
-        when += 1.5 + rng.random()
-    for _ in range(rng.randrange(0, 5)):
-        what = rng.choice(("worker dies", "worker stops", "slow", "pause"))
-        much = {"slow": 5.0, "pause": rng.random() * 0.3}.get(what, 0.0)
-        what = "stop" if what == "pause" else what
-        schedule.faults.append((rng.random() * 3.0, what, rng.randrange(10), much))
-    return schedule
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,7 +22,9 @@ import psutil
 
 from bsp.faults.messages import Limits
 from bsp.faults.models import expected_maximum
-from bsp.faults.simulation import Schedule, Script, Simulation
+from bsp.faults.schedules import Schedule
+from bsp.faults.simulated_program import Script
+from bsp.faults.simulation import Simulation
 
 HERE = Path(__file__).parent
 BSPRUN = Path(sys.executable).with_name("bsprun")

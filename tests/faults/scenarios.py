@@ -46,7 +46,9 @@ from bsp.faults import models
 from bsp.faults.events import read
 from bsp.faults.injection import Fault, parse
 from bsp.faults.messages import Corrupt, Fence, Finished, Limits, Lost
-from bsp.faults.simulation import Schedule, Script, Simulation, drawn
+from bsp.faults.schedules import Schedule, drawn
+from bsp.faults.simulated_program import Script
+from bsp.faults.simulation import Simulation
 
 PROGRAMS = Path(__file__).parent / "programs"
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")

@@ -22,7 +22,9 @@ from bsp.faults.arbiter import Arbiter
 from bsp.faults.clone import Clone
 from bsp.faults.messages import Commit, Ended, Finished, Handover, Leave, Limits, Once, Packet, Print, Reply, Submitted
 from bsp.faults.protocol import Member
-from bsp.faults.simulation import Schedule, Script, Simulation, drawn, survivable
+from bsp.faults.schedules import Schedule, drawn, survivable
+from bsp.faults.simulated_program import Script
+from bsp.faults.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "300"))
 PROCESSES = 2
