@@ -3,7 +3,9 @@
 An element hosts clones of bundles (groups of processes).  All clones of a program take part in one
 sequence of exchanges; `Member` is what an element's agent knows and decides, `Arbiter` (arbiter.py)
 what bsprun does.  `receive(now, event)` returns effects and performs none: no clock, no randomness,
-no MPI.  The MPI engine and the simulator drive these very objects.
+no MPI.  The MPI engine and the simulator drive these very objects.  What it
+knows is in rooms of its own: its clones (clone.py), who is late (tails.py, N2), what all have said
+that they have (retention.py, N4), what they have said (votes.py, N11).
 
 Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes, so
 whatever a clone needs it takes from whoever has it first; nobody waits for a particular clone.  What
@@ -79,9 +81,10 @@ from bsp.faults.messages import (
     Write,
     Wrote,
 )
+from bsp.faults.retention import Retention
+from bsp.faults.tails import Pace
 from bsp.faults.votes import KEPT_STATES, Votes
 
-_KEPT_TIMES = 256  # supersteps whose least computing time is remembered
 _JUMP = 0.5  # seconds without a tick that count as a jump of the clock, or the half of a smaller limit
 
 
@@ -102,13 +105,10 @@ class Member:
         self._heard_bsprun: float | None = None
         self._beat_at = 0.0
         self._deadline = 0.0
-        self._marks: dict[tuple[int, int], int | None] = {}  # by (bundle, element)
-        self._since: dict[tuple[int, int], int] = {}
+        self._retention = Retention()
         self._heads: dict[tuple[int, int], int] = {}
         self._votes = Votes(bundles)
-        self._min_time: dict[int, float] = {}  # by superstep
-        self._front = (0, 0.0)  # the furthest exchange announced by anyone, and when that was first heard
-        self._announced = [-1] * bundles  # the furthest exchange of each bundle
+        self._pace = Pace(bundles, limits)
         self._parts: dict[tuple[int, int], Any] = {}
         self._lives = self._reports = 0
         self._early: dict[tuple[int, int], Want] = {}  # by (bundle, element), until their view is ours
@@ -181,7 +181,7 @@ class Member:
         for clone in self.clones.values():
             if clone.pull_at is not None and clone.pull_at < due:
                 due = clone.pull_at
-            late = self._late_at(clone)
+            late = self._pace.late_at(clone)
             if late is not None and late < due:
                 due = late
         self._deadline = max(due, self._now)
@@ -229,11 +229,9 @@ class Member:
             self._over = True
             self._do(Die("declared dead"))
             return
-        before = {(b, h.element): h.since for b, some in enumerate(self.view.hosts) for h in some}
         self.view = view
+        self._retention.adopt(view)
         hosts = {(bundle, host.element): host for bundle, some in enumerate(view.hosts) for host in some}
-        self._marks = {k: self._marks.get(k) if before.get(k) == h.since else None for k, h in hosts.items()}
-        self._since = {key: host.since for key, host in hosts.items()}
         self._heads = {key: head for key, head in self._heads.items() if key in hosts}
         for bundle in list(self.clones):
             host = hosts.get((bundle, self.element))
@@ -288,7 +286,7 @@ class Member:
 
     def _mark_of(self, clone: Clone) -> int | None:
         if clone.role is not Role.JOINING and self._freezes(clone.bundle):
-            return self._marks.get((clone.bundle, self.element))
+            return self._retention.of(clone.bundle, self.element)
         return clone.mark
 
     def _say_marks(self) -> None:
@@ -302,7 +300,7 @@ class Member:
 
     def _own_mark(self, clone: Clone) -> int | None:
         mark = self._mark_of(clone)
-        self._marks[clone.bundle, self.element] = mark
+        self._retention.put(clone.bundle, self.element, mark)
         return mark
 
     def _take_marks(self, message: Marks, sender: int) -> None:
@@ -310,23 +308,12 @@ class Member:
             self._take_mark(bundle, sender, mark, message.view)
 
     def _take_mark(self, bundle: int, element: int, mark: int | None, view: int) -> None:
-        key = bundle, element
-        if mark is None or key not in self._marks or not self._since[key] <= view <= self.view.number:
-            return  # of a clone that was there before this one, or under a view that is not ours yet
-        known = self._marks[key]
-        if known is None or mark > known:
-            self._marks[key] = mark
+        if self._retention.hear(bundle, element, mark, view):
             self._drop(bundle)
 
     def _drop(self, dest: int) -> None:
         """Let go of what every clone of `dest` has."""
-        low: int | None = None
-        for host in self.view.hosts[dest]:
-            mark = self._marks.get((dest, host.element))
-            if mark is None:
-                return
-            if low is None or mark < low:
-                low = mark
+        low = self._retention.low(dest)
         if low is not None:
             for clone in self.clones.values():
                 if clone.bundle != dest:
@@ -336,15 +323,8 @@ class Member:
         """Whose lag costs more memory than there is to spare (N6)."""
         if sum(clone.kept_bytes for clone in self.clones.values()) <= self.limits.retention:
             return ()
-        best: dict[int, int] = {}
-        for (bundle, _), mark in self._marks.items():
-            best[bundle] = max(best.get(bundle, 0), mark or 0)
-        marks = [
-            (mark, key)
-            for key, mark in self._marks.items()
-            if mark is not None and key[1] != self.element and mark + 2 <= best[key[0]]
-        ]
-        return (min(marks)[1],) if marks else ()
+        laggard = self._retention.laggard(self.element)
+        return () if laggard is None else (laggard,)
 
     # -------------------------------------------------------------------- exchanges (N1, N11)
 
@@ -452,21 +432,11 @@ class Member:
 
     def _hear(self, message: Announce) -> None:
         """How far everybody is, and how fast a superstep can be."""
-        bundle, exchange = message.bundle, message.exchange
-        if exchange > self._announced[bundle]:
-            self._announced[bundle] = exchange
-            if exchange > self._front[0]:
-                self._front = exchange, self._now
-        if message.sets_min and message.compute >= 0:
-            known = self._min_time.get(message.superstep)
-            if known is None or message.compute < known:
-                self._min_time[message.superstep] = message.compute
-                if len(self._min_time) > _KEPT_TIMES:
-                    del self._min_time[min(self._min_time)]
-                for clone in self.clones.values():
-                    late = self._late_at(clone)
-                    if late is not None:
-                        self._sooner(max(late, self._now))
+        if self._pace.hear(message, self._now):
+            for clone in self.clones.values():
+                late = self._pace.late_at(clone)
+                if late is not None:
+                    self._sooner(max(late, self._now))
 
     def _data(self, message: Data, sender: int) -> None:
         clone = self.clones.get(message.dest)
@@ -513,7 +483,7 @@ class Member:
         clone.task = waiting.superstep + 1 if waiting.exchange + 1 >= clone.announced else None
         packets = clone.log.get(waiting.exchange, {})
         self._do(Deliver(clone.bundle, waiting.exchange, packets, self._will_ask(clone)))
-        late = self._late_at(clone)
+        late = self._pace.late_at(clone)
         if late is not None:
             self._sooner(late)
 
@@ -522,7 +492,7 @@ class Member:
     def _check(self, clone: Clone, jumped: bool) -> None:
         """What is overdue for one clone."""
         now = self._now
-        late = self._late_at(clone)
+        late = self._pace.late_at(clone)
         if late is not None and now >= late:
             if jumped:
                 clone.computing_since = now
@@ -800,23 +770,6 @@ class Member:
 
     # ---------------------------------------------------------------------------- tails (N2)
 
-    def _late_at(self, clone: Clone) -> float | None:
-        """When a computation under way becomes a tail; for a paused passive clone, when it is to take over."""
-        if clone.late:
-            return None
-        limit = self.limits.tail_limit
-        if clone.role is Role.PASSIVE:
-            if clone.pulled or self._announced[clone.bundle] >= self._front[0]:
-                return None
-            known = self._min_time.get(max(self._min_time, default=-1), 0.0)
-            return self._front[1] + limit * max(known, self.limits.floor)
-        if clone.computing_since is None:
-            return None
-        least = None if clone.task is None else self._min_time.get(clone.task)
-        if least is None:
-            return None
-        return clone.computing_since + limit * max(least, self.limits.floor)
-
     def _is_late(self, clone: Clone) -> None:
         clone.late = True
         clone.tails += 1
@@ -909,7 +862,7 @@ class Member:
         clone = self.clones.get(event.bundle)
         if clone is None or clone.life != event.life or clone.ended is not None or clone.computing_since is None:
             return
-        passed = self._announced[clone.bundle] >= clone.announced
+        passed = self._pace.announced(clone.bundle) >= clone.announced
         if event.stopped or passed:
             self._relaunch(clone, "stopped" if event.stopped else "idle while its sibling has gone on")
 

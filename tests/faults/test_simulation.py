@@ -238,7 +238,7 @@ class Forgetful(Member):
     """N4 without every clone: packets are dropped when the first clone has them."""
 
     def _drop(self, dest: int) -> None:
-        said = [mark for (bundle, _), mark in self._marks.items() if bundle == dest and mark is not None]
+        said = [mark for mark in self._retention.said(dest) if mark is not None]
         for clone in self.clones.values():
             if clone.bundle != dest and said:
                 clone.drop(dest, max(said))
@@ -248,7 +248,7 @@ class Blind(Member):
     """N4 without newcomers: who has not said what it has does not count."""
 
     def _drop(self, dest: int) -> None:
-        said = [mark for (bundle, _), mark in self._marks.items() if bundle == dest and mark is not None]
+        said = [mark for mark in self._retention.said(dest) if mark is not None]
         for clone in self.clones.values():
             if clone.bundle != dest and said:
                 clone.drop(dest, min(said))
