@@ -22,12 +22,15 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from xxhash import xxh3_128_digest
+
 from bsp.faults import forks
 from bsp.faults.checkpoint import Part, write_part
 from bsp.faults.forks import Fork, Forked, Over, Signal
 from bsp.faults.injection import Fault, parse
 from bsp.faults.messages import (
     Answer,
+    Data,
     Deliver,
     Die,
     Died,
@@ -37,6 +40,7 @@ from bsp.faults.messages import (
     Note,
     Once,
     Order,
+    Packet,
     Read,
     Reply,
     Say,
@@ -167,7 +171,8 @@ class Agent:
         now = time.monotonic()
         came = self._peers.take(now)
         for rank, message in came:
-            self._perform(self._member.receive(now, message, rank))
+            if type(message) is not Data or _is_whole(message.packet):  # else it is asked for again (N1)
+                self._perform(self._member.receive(now, message, rank))
         while self._own:
             messages, self._own = self._own, []
             for message in messages:
@@ -391,6 +396,11 @@ def _hit(fault: Fault, pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
         os._exit(0)
     os.kill(pid, number)
+
+
+def _is_whole(packet: Packet) -> bool:
+    """N7: whether the bytes are those that were sent; what is said of a failure has no digest."""
+    return not any(packet.digest) or xxh3_128_digest(packet.data) == packet.digest
 
 
 def _how(status: int) -> str:

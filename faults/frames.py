@@ -29,6 +29,11 @@ def extent(head: bytes | bytearray | memoryview, start: int = 0) -> int:
     return HEAD_BYTES + int(count) * _SIZE.size + int(size)
 
 
+def has_buffers(first: bytes | bytearray | memoryview) -> bool:
+    """Whether any follow."""
+    return bool(_HEAD.unpack_from(first)[1])
+
+
 def buffers_of(first: bytes | bytearray | memoryview, start: int = 0) -> list[bytearray]:
     """Room for the buffers that follow."""
     _, count = _HEAD.unpack_from(first, start)

@@ -123,7 +123,7 @@ class Peers:
             if rank != self.rank:
                 self._probe(rank, found)
         if self._receiving:
-            self._receiving = [task for task in self._receiving if not task.over(found)]
+            self._go_on(found)
         if self._sending:
             self._sending = [task for task in self._sending if not _settled(task[0])]
         return found
@@ -144,8 +144,18 @@ class Peers:
             except MPI.Exception:  # it is dead, and all it had sent has been taken
                 self._given_up.add(rank)
                 return
-            if not task.over(found):
-                self._receiving.append(task)
+            self._receiving.append(task)
+
+    def _go_on(self, found: list[tuple[int, Any]]) -> None:
+        """With all that is half way: MPI gives buffers of one sender to receives in their order, so they must keep it."""
+        left: list[_Receiving] = []
+        before: set[int] = set()  # ranks of which an earlier message has yet to ask for its buffers
+        for task in self._receiving:
+            if not task.over(found, task.rank in before):
+                left.append(task)
+                if not task.asked:
+                    before.add(task.rank)
+        self._receiving = left
 
 
 class _Receiving:
@@ -153,13 +163,18 @@ class _Receiving:
 
     def __init__(self, comm: Any, rank: int, first: bytearray, request: Any) -> None:
         self._comm = comm
-        self._rank = rank
+        self.rank = rank
         self._first = first
         self._requests = [request]
         self._buffers: list[bytearray] | None = None
 
-    def over(self, found: list[tuple[int, Any]]) -> bool:
-        """Whether it has come, into `found`, or never will."""
+    @property
+    def asked(self) -> bool:
+        """Whether its buffers, if it has any, are being received."""
+        return self._buffers is not None
+
+    def over(self, found: list[tuple[int, Any]], waits: bool) -> bool:
+        """Whether it has come, into `found`, or never will; `waits`: to ask for buffers is another message's turn."""
         try:
             while True:
                 self._requests = [request for request in self._requests if not request.Test()]
@@ -167,11 +182,13 @@ class _Receiving:
                     return False
                 if self._buffers is not None:
                     break
+                if waits and frames.has_buffers(self._first):
+                    return False
                 self._buffers = frames.buffers_of(self._first)
-                self._requests = [self._comm.Irecv([b, MPI.BYTE], self._rank, _BUFFER) for b in self._buffers]
+                self._requests = [self._comm.Irecv([b, MPI.BYTE], self.rank, _BUFFER) for b in self._buffers]
         except MPI.Exception:  # the sender died half way
             return True
-        found.append((self._rank, frames.decode(self._first, self._buffers)))
+        found.append((self.rank, frames.decode(self._first, self._buffers)))
         return True
 
 
