@@ -25,7 +25,7 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from bsp.faults import forks
-from bsp.faults.checkpoint import Part, write_part
+from bsp.faults.checkpoint import Part, name_at, write_part
 from bsp.faults.forks import Fork, Forked, Over, Signal
 from bsp.faults.injection import Fault, parse
 from bsp.faults.messages import (
@@ -54,7 +54,7 @@ from bsp.faults.messages import (
     Wrote,
 )
 from bsp.faults.protocol import Member
-from bsp.faults.wire import Closed, Wire
+from bsp.faults.wire import SECRET, Closed, Wire
 from bsp.faults.worker import Erred, work
 from bsp.launch import die_with_parent
 
@@ -81,6 +81,7 @@ class Agent:
 
     def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
         self._settings = settings
+        self._secret = os.environ.pop(SECRET)
         self._faults = list(parse(settings["inject"])) if settings.get("inject") else []
         self._forks = forks.start(work(settings, program))  # before MPI_Init
         from bsp.faults.peers import Peers
@@ -105,7 +106,7 @@ class Agent:
         end = socket.create_connection((host, port), timeout=30)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end.settimeout(None)
-        end.sendall(self._settings["secret"].encode())
+        end.sendall(self._secret.encode())
         wire = Wire(end)
         wire.send(("hello", self.element, os.getpid(), socket.gethostname(), self._peers.port))
         return wire
@@ -351,12 +352,14 @@ class Agent:
         folder, snapshot = self._settings["checkpoint"], effect.handover.snapshot
         assert snapshot is not None
         try:
-            name = f"checkpoint-{snapshot.superstep:06d}"
-            said = snapshot.data[0] if effect.bundle == 0 else 0
+            printed = snapshot.data[0] if effect.bundle == 0 else 0
+            name = name_at(snapshot.superstep)
             part = write_part(Path(folder), name, effect.bundle, [pickle.dumps(effect.handover, 5)])
-            self._written.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, said)))
-        except OSError as wrong:
-            self._written.put(Note("checkpoint", {"error": str(wrong), "superstep": snapshot.superstep}))
+            self._written.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
+        except Exception as wrong:  # noqa: BLE001 - bsprun must hear of it, or all would wait for this part
+            said = str(wrong) if isinstance(wrong, OSError) else f"{type(wrong).__name__}: {wrong}"
+            failed = {"error": said, "superstep": snapshot.superstep, "head": effect.head}
+            self._written.put(Note("checkpoint", failed))
         self._peers.ring(self.element)
 
     def _read_part(self, effect: Read) -> None:

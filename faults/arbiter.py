@@ -67,6 +67,7 @@ class Arbiter:
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
         self.reports: dict[int, Report] = {}
         self.dead: dict[int, str] = {}
+        self._over_at: dict[int, float] = {}  # of the dead: when they are for certain
         self._supersteps = [0] * self.bundles  # that some clone has reached
         self.orders = Orders(self.view)
         self.over = False
@@ -117,12 +118,13 @@ class Arbiter:
         self._look_for_end()
         return self._flush()
 
-    def died(self, now: float, element: int, how: str) -> list[Any]:
-        """An element is dead for certain: nothing of it will be heard again."""
+    def died(self, now: float, element: int, how: str, confirmed: bool = True) -> list[Any]:
+        """An element is dead: nothing of it will be heard again.  Unconfirmed: once it has heard nobody for long."""
         self._now = now
         if element in self.dead or self.over:
             return []
         self.dead[element] = how
+        self._over_at[element] = now if confirmed else now + self.limits.alone
         self._note("died", element=element, reason=how)
         self.reports.pop(element, None)
         self._remove(element)
@@ -178,9 +180,13 @@ class Arbiter:
                 self._effects.append(Reply(each, Once(bundle, token, known)))
             return
         holder = self._callers.get(token)
-        if holder is None or holder[0] in self.dead or (holder[0] == element and holder[1] <= life):
+        if holder is None or self._is_over(holder[0]) or (holder[0] == element and holder[1] <= life):
             self._callers[token] = element, life
             self._effects.append(Reply(element, Once(bundle, token, None)))
+
+    def _is_over(self, element: int) -> bool:
+        """Whether nothing of an element can have an effect any more."""
+        return element in self.dead and self._now >= self._over_at[element]
 
     def _stands(self, bundle: int, host: Host, token: Token) -> bool:
         said = self._progress(bundle, host)
@@ -209,6 +215,12 @@ class Arbiter:
         self._set(released=max(head, self.orders.released), writes=())
         self._order()
         return self._flush()
+
+    def release(self, now: float, head: int) -> list[Any]:
+        """The checkpoint that all were held for could not be written: they go on."""
+        self._now = now
+        self._set(hold=None)
+        return self.committed(now, head)
 
     def end(self, now: float) -> list[Any]:
         """All text is out: everybody leaves."""
@@ -333,11 +345,7 @@ class Arbiter:
         limit = self.limits.hang_limit
         silent = {e for e in self.view.elements() if self._now - self._heard.get(e, self._now) > limit}
         for element in sorted(silent - self._fenced):
-            alone = [
-                bundle
-                for bundle, some in enumerate(self.view.hosts)
-                if any(host.element == element for host in some) and set(self._holders(bundle)) <= silent
-            ]
+            alone = self._alone(element, silent)
             if alone:
                 why = f"every element with its state has been silent for {limit:g} s"
                 self._effects.append(Lost(alone[0], self._last_superstep(alone[0]), why))
@@ -346,6 +354,15 @@ class Arbiter:
             self._fenced.add(element)
             self._note("suspected", element=element, silent=round(self._now - self._heard[element], 3))
             self._effects.append(Fence(element, f"silent for {limit:g} s"))
+
+    def _alone(self, element: int, silent: set[int]) -> list[int]:
+        """The bundles of an element that nobody else has, who is heard and not about to be killed (N5)."""
+        out = silent | self._fenced | {element}
+        return [
+            bundle
+            for bundle, some in enumerate(self.view.hosts)
+            if any(host.element == element for host in some) and set(self._holders(bundle)) <= out
+        ]
 
     def appeared(self, now: float, element: int) -> None:
         """An element has connected."""
@@ -366,10 +383,11 @@ class Arbiter:
             return True
         if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
             self._warned.add((progress.bundle, host.since * 10000 + element))
-            if progress.stale:
+            alone = self._alone(element, set())
+            if progress.stale or (alone and progress.bundle not in alone):  # N5: what else it has is kept
                 if self._refresh(progress.bundle, element, progress.failing):
                     return True
-            elif set(self._holders(progress.bundle)) - {element}:
+            elif not alone:
                 self._fenced.add(element)
                 self._effects.append(Fence(element, progress.failing))
                 return False

@@ -162,6 +162,26 @@ def latest(folder: Path, job: Mapping[str, Any], say: Callable[[str], None]) -> 
     return None
 
 
+def discard(folder: Path, name: str) -> None:
+    """Remove what there is of a checkpoint that could not be completed, and of such ones before it."""
+    number = _number(name)
+    with contextlib.suppress(OSError):
+        for each, incomplete in _checkpoints(folder):
+            if each <= number and not (folder / incomplete / MANIFEST).exists():
+                _remove(folder / incomplete)
+
+
+def last_of(folder: Path, job: Mapping[str, Any]) -> str | None:
+    """The name of the newest checkpoint of this very job, by its manifest alone; None where there is none."""
+    wanted = _as_read(job)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for _, name in reversed(_checkpoints(folder)):
+            with contextlib.suppress(CheckpointError, OSError):
+                _same_job(_read_manifest(folder / name)["job"], wanted)
+                return name
+    return None
+
+
 # ------------------------------------------------------------------------------------ reading
 
 

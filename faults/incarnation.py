@@ -11,6 +11,7 @@ import hmac
 import json
 import os
 import pickle
+import queue
 import secrets
 import selectors
 import signal
@@ -23,9 +24,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from bsp.errors import LaunchError
 from bsp.faults.arbiter import Arbiter
-from bsp.faults.checkpoint import Checkpoint, commit, name_at
+from bsp.faults.checkpoint import Checkpoint, commit, discard, name_at
 from bsp.faults.events import KINDS
 from bsp.faults.job import LOST, PREEMPTED, Job
 from bsp.faults.messages import (
@@ -43,11 +46,18 @@ from bsp.faults.messages import (
     Say,
     Tell,
 )
-from bsp.faults.wire import Closed, Wire
+from bsp.faults.wire import SECRET, Closed, Wire
 from bsp.launch import _GRACE, cores, die_with_parent
 
 _START = 60.0  # seconds for all elements to appear
+_DIED = 2.0  # seconds for the others once one element is known to have died before it appeared
+_DISCARD = 9  # the port of whoever is not there
+_RETRY = 60.0  # seconds until a refresh is tried again whose checkpoint could not be written
 _NOISE = (b"[warn] Epoll ", b"pmix_ptl_base: ")
+
+
+class NotStarted(LaunchError):
+    """Elements died, or hung, before they appeared."""
 
 
 class _Peer:
@@ -60,6 +70,7 @@ class _Peer:
         self.port = 0
         self.pid = 0
         self.pidfd = -1
+        self.local = False  # on this machine, where its end can be seen for certain
 
 
 class Incarnation:
@@ -91,7 +102,14 @@ class Incarnation:
         self._end_at: float | None = None
         self._started = False
         self._half_line = b""
+        self._settled: queue.SimpleQueue[tuple[Commit, str]] = queue.SimpleQueue()  # checkpoints, what went wrong
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._selector.register(self._bell, selectors.EVENT_READ, self._settle)
+        self._failed_head = -1  # of a checkpoint that could not be written
+        self._refresh_at = 0.0
+        self._stood, self._stood_at = 0.0, float("-inf")  # for how long bsprun itself stood still, and when
         self._warned: set[int] = set()  # bundles whose lateness has been told
+        self._began: set[int] = set()  # processes that the launcher has started
 
     # ------------------------------------------------------------------------------ start
 
@@ -100,7 +118,6 @@ class Incarnation:
         host, port = self._listener.getsockname()[:2]
         settings = {
             "bsprun": (host if self.launch.local else socket.gethostname(), port),
-            "secret": self._secret,
             "bundles": self.launch.elements,
             "nprocs": self.launch.nprocs,
             "seed": self.launch.seed,
@@ -119,7 +136,7 @@ class Incarnation:
             flags.append("--oversubscribe")
         flags += ["--bind-to", "none"]
         if not self.launch.local:
-            for name in sorted(self.launch.environment()):
+            for name in sorted({SECRET, *self.launch.environment()}):
                 flags += ["-x", name]
         if self.launch.hostfile is not None:
             flags += ["--hostfile", self.launch.hostfile]
@@ -128,7 +145,9 @@ class Incarnation:
 
     def run(self) -> int | None:
         """The status, or None if another incarnation is to go on from the last checkpoint."""
-        environment = os.environ | self.launch.environment()
+        if self.job.preempted and self.resume is not None:
+            return self._stand()
+        environment = os.environ | self.launch.environment() | {SECRET: self._secret}
         if self.launch.local:
             base = os.path.join(self.job.folder, f"mpi-{self.job.incarnation}")
             os.makedirs(base, exist_ok=True)
@@ -141,7 +160,11 @@ class Incarnation:
         self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
         until = time.monotonic() + _START
         while not self.over:
-            for key, _ in self._selector.select(0.05):
+            before = time.monotonic()
+            ready = self._selector.select(0.05)
+            if time.monotonic() - before > 1.0:
+                self._stood, self._stood_at = time.monotonic() - before, time.monotonic()
+            for key, _ in ready:
                 key.data() if key.fileobj in (self._listener, self._wake) else key.data(key.fileobj)
             if self.over:
                 break
@@ -150,10 +173,9 @@ class Incarnation:
                 self._obey(self.arbiter.tick(now))
                 for peer in list(self.peers.values()):
                     self._flush(peer)
-                if self.job.view is not None:
-                    self.job.view.update(self.arbiter, now)
-            elif time.monotonic() > until:
-                raise LaunchError(f"{len(self.peers)} of {self.count} elements appeared within {_START:g} s")
+                self.job.output.show(self.arbiter, now)
+            elif time.monotonic() > (until := min(until, self._patience())):
+                self._start_without()
             if self._child.poll() is not None and not self.peers and not self.over:
                 if not self._started:
                     raise LaunchError(f"the elements could not be started (mpiexec's status {self._child.returncode})")
@@ -173,11 +195,32 @@ class Incarnation:
         *lines, self._half_line = (self._half_line + data).split(b"\n")
         for line in lines:
             if not any(noise in line for noise in _NOISE):
-                sys.stderr.buffer.write(line + b"\n")
-        sys.stderr.flush()
+                self.job.output.complain(line + b"\n")
 
     def _now(self) -> float:
         return time.monotonic() - self.job.began
+
+    def _patience(self) -> float:
+        """Until when to wait for elements: not for long if one has died before it could appear."""
+        assert self._child is not None
+        with contextlib.suppress(psutil.Error):
+            here = {process.pid for process in psutil.Process(self._child.pid).children()}
+            self._began |= here
+            if self._began - here:
+                return time.monotonic() + _DIED
+        return float("inf")
+
+    def _start_without(self) -> None:
+        """Some elements have not appeared: without them, if others have all bundles."""
+        missing = sorted(set(range(self.count)) - self.peers.keys())
+        there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
+        names = ", ".join(map(str, missing))
+        if len(there) < self.launch.elements:
+            raise NotStarted(f"{len(self.peers)} of {self.count} elements appeared within {_START:g} s; not {names}")
+        self.job.say(f"warning: elements {names} did not appear within {_START:g} s; the job starts without them")
+        self._begin()
+        for element in missing:
+            self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))
 
     def _superstep(self) -> int:
         return max((p.superstep for r in self.arbiter.reports.values() for p in r.clones), default=0)
@@ -232,22 +275,31 @@ class Incarnation:
         if host == socket.gethostname():
             with contextlib.suppress(OSError):
                 peer.pidfd = os.pidfd_open(pid)
+                peer.local = True
         self.peers[element] = peer
         self.arbiter.appeared(self._now(), element)
-        if len(self.peers) == self.count:
-            self._started = True
-            bells = [
-                ("127.0.0.1" if self.launch.local else self.peers[e].host, self.peers[e].port)
-                for e in range(self.count)
-            ]
-            for other in self.peers.values():
-                self._post(other, bells)
-            self.job.log.record(
-                "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
-                clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
-                seconds=round(self._now(), 3), agents={f"{e}": self.peers[e].pid for e in range(self.count)},
-            )  # fmt: skip
-            self._obey(self.arbiter.tick(self._now()))
+        if element in self.arbiter.dead:  # too late
+            self._why[element] = "did not appear"
+            self._kill(peer)
+        elif len(self.peers) == self.count:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Everybody may learn of everybody."""
+        self._started = True
+        bells = [("127.0.0.1", _DISCARD)] * self.count
+        for e, peer in self.peers.items():
+            bells[e] = "127.0.0.1" if self.launch.local else peer.host, peer.port
+        for peer in self.peers.values():
+            self._post(peer, bells)
+        self.job.log.record(
+            "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
+            clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
+            seconds=round(self._now(), 3), agents={f"{e}": peer.pid for e, peer in sorted(self.peers.items())},
+        )  # fmt: skip
+        if self.job.preempted:
+            self._preempt()
+        self._obey(self.arbiter.tick(self._now()))
 
     def _gone(self, peer: _Peer) -> None:
         """The connection is: so is the agent, or it will be at once."""
@@ -262,7 +314,19 @@ class Incarnation:
         self._kill(peer)
         self._bury(peer)
         if self._started:
-            self._obey(self.arbiter.died(self._now(), peer.element, self._why.pop(peer.element, "was killed")))
+            how = self._why.pop(peer.element, "") or self._how_ended()
+            self._obey(self.arbiter.died(self._now(), peer.element, how, confirmed=peer.local))
+
+    def _how_ended(self) -> str:
+        """An element that nobody has fenced: what is likely."""
+        alone = self.asked.limits.alone
+        if time.monotonic() - self._stood_at < alone:
+            return (
+                f"had not heard bsprun, which stood still for {self._stood:.0f} s, and ended itself after {alone:g} s"
+            )
+        if self._child is not None and self._child.poll() is not None:
+            return "was ended with the MPI launcher"
+        return "was killed"
 
     def _kill(self, peer: _Peer) -> None:
         if peer.pidfd >= 0:
@@ -315,33 +379,27 @@ class Incarnation:
 
     def _may_refresh(self) -> bool:
         """A bundle lacks clones, nobody stands by, and the rest are well."""
-        return self.asked.refresh and not self.arbiter.view.standbys and bool(self.arbiter.degraded())
+        may = self.asked.refresh and time.monotonic() >= self._refresh_at
+        return may and not self.arbiter.view.standbys and bool(self.arbiter.degraded())
 
     def _hold(self, purpose: str) -> None:
         self._purpose, self._held_at = purpose, time.monotonic()
         self._obey(self.arbiter.hold(self._now()))
 
     def _print(self, data: bytes) -> None:
-        try:
-            with self.job.view.aside() if self.job.view is not None else contextlib.nullcontext():
-                sys.stdout.buffer.write(data)
-                sys.stdout.buffer.flush()
-        except BrokenPipeError:  # nobody reads on
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        self.job.output.print(data)
         self.job.printed += len(data)
 
     def _show_error(self, bundle: int, life: int, offset: int, data: bytes) -> None:
         shown = self.job.errors.get(bundle, 0)
         if offset + len(data) > shown:
-            with self.job.view.aside() if self.job.view is not None else contextlib.nullcontext():
-                sys.stderr.buffer.write(data[max(shown - offset, 0) :])
-                sys.stderr.buffer.flush()
+            self.job.output.complain(data[max(shown - offset, 0) :])
             self.job.errors[bundle] = offset + len(data)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
         if kind == "checkpoint" and "error" in fields:
-            self.job.say(f"warning: no checkpoint at superstep {fields['superstep']}: {fields['error']}")
-            self._obey(self.arbiter.committed(self._now(), max((w[2] for w in self.arbiter.orders.writes), default=-1)))
+            self._failed(fields["head"], fields["superstep"], fields["error"])
+            return
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:
             self._warned.add(fields["bundle"])
             self.job.say(f"warning: {fields['text']} (more of these are in --events)")
@@ -360,11 +418,11 @@ class Incarnation:
             return
         self._why[effect.element] = f"was fenced: {effect.why}"
         self._kill(peer)
-        if peer.pidfd < 0:  # on another machine: it hears nobody and ends itself
+        if not peer.local:  # it hears nobody and ends itself
             self._selector.unregister(peer.wire.end)
             peer.wire.close()
             del self.peers[effect.element]
-            self._obey(self.arbiter.died(self._now(), effect.element, effect.why))
+            self._obey(self.arbiter.died(self._now(), effect.element, effect.why, confirmed=False))
 
     # ----------------------------------------------------------------------- checkpoints
 
@@ -377,13 +435,54 @@ class Incarnation:
             "seconds": round(self._now(), 6),
             "once": [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()],
         }
-        try:
-            commit(Path(self.job.checkpoints), name_at(superstep), self.job.identity(), parts, head, self.asked.keep)
-            size = sum(part.size for part in parts)
-            self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
-        except OSError as wrong:
-            self._note("checkpoint", {"error": str(wrong), "superstep": superstep})
+        folder, identity = Path(self.job.checkpoints), self.job.identity()
+
+        def write() -> None:
+            try:
+                commit(folder, name_at(superstep), identity, parts, head, self.asked.keep)
+                self._settled.put((effect, ""))
+            except OSError as wrong:
+                self._settled.put((effect, str(wrong)))
+            os.eventfd_write(self._bell, 1)
+
+        self.job.disk.do(write)
+
+    def _settle(self, _: Any) -> None:
+        """Checkpoints are written, or not."""
+        os.eventfd_read(self._bell)
+        while not self._settled.empty():
+            effect, wrong = self._settled.get()
+            if self.over or self._end_at is not None:
+                continue
+            if wrong:
+                self._failed(effect.head, effect.parts[0][1], wrong)
+            else:
+                self._committed(effect)
+
+    def _failed(self, head: int, superstep: int, why: str) -> None:
+        """A checkpoint could not be written; each writer may say so."""
+        if head <= self._failed_head:
             return
+        self._failed_head = head
+        self.job.say(f"warning: no checkpoint at superstep {superstep}: {why}")
+        self.job.log.record("checkpoint", error=why, superstep=superstep)
+        folder = Path(self.job.checkpoints)
+        self.job.disk.do(lambda: discard(folder, name_at(superstep)))
+        if self._purpose == "preempted":
+            self.job.say(f"{self.job.interrupted()}; the last checkpoint stands in {self.job.checkpoints}")
+            self.status = 128 + signal.SIGTERM
+            self._leave()
+        elif self._purpose == "refresh":
+            self._purpose, self._refresh_at = None, time.monotonic() + _RETRY
+            self.job.say(f"warning: the job goes on with fewer clones; it is refreshed in {_RETRY:g} s if it can be")
+            self._obey(self.arbiter.release(self._now(), head))
+        else:
+            self._obey(self.arbiter.committed(self._now(), head))
+
+    def _committed(self, effect: Commit) -> None:
+        superstep = effect.parts[0][1]
+        size = sum(part.size for part, _, _ in effect.parts)
+        self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
         if self._purpose is None:
             self._obey(self.arbiter.committed(self._now(), effect.head))
             return
@@ -404,9 +503,7 @@ class Incarnation:
 
     def _finish(self, effect: Finished) -> None:
         status, said = pickle.loads(effect.digests[0][END_COMPARED:])
-        sys.stdout.flush()
-        sys.stderr.write(said)
-        sys.stderr.flush()
+        self.job.output.complain(said.encode())
         self.status = status
         self._leave()
 
@@ -422,8 +519,9 @@ class Incarnation:
 
     def gave_up(self) -> int:
         """The loss in words; no checkpoint mends it."""
-        sys.stdout.flush()
-        sys.stderr.write(self.reason)
+        if self.asked.checkpoint is not None and self.resume is not None:
+            self.reason += f"bsprun: {self.resume.name} stands; go on with --resume {self.job.checkpoints}\n"
+        self.job.output.complain(self.reason.encode())
         self.job.log.record("ended", status=LOST)
         return LOST
 
@@ -432,14 +530,28 @@ class Incarnation:
             self._wake.recv(64, socket.MSG_DONTWAIT)
         while self.job.signals:
             number = self.job.signals.pop(0)
-            if number == signal.SIGTERM and self.asked.checkpoint is not None and self._started:
-                if self._purpose is None:
-                    self._hold("preempted")
-                self._purpose = "preempted"
-                continue
-            what = "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
-            self.job.say(what)
-            self.status, self.over = 128 + number, True
+            if number == signal.SIGTERM and self.asked.checkpoint is not None and not self.job.preempted:
+                if self._started:
+                    self.job.preempted = True
+                    self.job.say("SIGTERM: a checkpoint is written at the next round; a second SIGTERM ends the job")
+                    self._preempt()
+                    continue
+                if self.resume is not None:
+                    self.status, self.over = self._stand(), True
+                    continue
+            self.job.say(self.job.interrupted(number))
+            self.status, self.over, self.job.left = 128 + number, True, True
+
+    def _preempt(self) -> None:
+        if self._purpose is None:
+            self._hold("preempted")
+        self._purpose = "preempted"
+
+    def _stand(self) -> int:
+        """Asked to end before anything was computed: the checkpoint to go on from is there."""
+        assert self.resume is not None
+        self.job.say(f"{self.resume.name} stands; go on with --resume {self.job.checkpoints}")
+        return PREEMPTED
 
     def close(self) -> None:
         """Nothing of this incarnation stays behind."""
@@ -451,6 +563,9 @@ class Incarnation:
             end.close()
         self._listener.close()
         self._selector.close()
+        if not self.job.disk.finish(_GRACE):  # a checkpoint under way
+            self.job.say("warning: the disk with the checkpoints does not answer")
+        os.close(self._bell)
         if self._child is not None:
             _end(self._child, 0.5 if self.status is not None else 0.0)
             if self._child.stderr is not None:
@@ -463,8 +578,6 @@ def _child_of_ours() -> None:
 
 def _end(child: subprocess.Popen[bytes], patience: float) -> None:
     """The launcher and whatever it still has; all agents are dead or leaving."""
-    import psutil
-
     family: list[Any] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(child.pid).children(recursive=True)

@@ -9,22 +9,25 @@ import base64
 import hashlib
 import json
 import os
-import sys
+import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bsp.errors import LaunchError
-from bsp.faults.checkpoint import Checkpoint, latest
+from bsp.faults.aside import Aside
+from bsp.faults.checkpoint import Checkpoint, last_of, latest
 from bsp.faults.events import EventLog
 from bsp.faults.injection import check, parse
 from bsp.faults.messages import Limits
+from bsp.faults.output import Output
 from bsp.faults.placement import elements_for, place
 from bsp.launch import Launch
 
 LOST = 3  # the status of a job that has lost a bundle
 PREEMPTED = 75  # and of one that has written a checkpoint when asked to end (EX_TEMPFAIL)
+_PATIENCE = 2.0  # seconds for the rest of the text of a job that a signal has ended
 
 
 @dataclass
@@ -52,6 +55,14 @@ class Job:
         self.rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
         if asked.inject:
             check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
+        self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
+        os.makedirs(self.checkpoints, exist_ok=True)
+        if asked.resume is None and (last := last_of(Path(self.checkpoints), self.identity())) is not None:
+            folder = self.checkpoints
+            raise LaunchError(
+                f"--checkpoint {folder}: checkpoints of this very job are there already, the last is {last}; "
+                f"go on from it with --resume {folder}, or name another folder"
+            )
         self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: Any = None
         if asked.progress:
@@ -60,13 +71,15 @@ class Job:
             self.view = LiveView()
             self.log.subscribe(self.view.event)
         self.began = time.monotonic()
-        self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
-        os.makedirs(self.checkpoints, exist_ok=True)
         self.printed = 0
         self.errors: dict[int, int] = {}  # bytes of standard error shown, by bundle
         self.once: dict[Any, bytes] = {}
         self.incarnation = 0
         self.signals: list[int] = []
+        self.preempted = False  # has been asked to write a checkpoint and end
+        self.left = False  # has been ended by a signal
+        self.disk = Aside()
+        self.output = Output(self.view)
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be this job's."""
@@ -105,10 +118,17 @@ class Job:
 
     def say(self, text: str) -> None:
         """A line on standard error."""
-        print(f"bsprun: {text}", file=sys.stderr, flush=True)
+        self.output.complain(f"bsprun: {text}\n".encode())
+
+    @staticmethod
+    def interrupted(number: int = signal.SIGTERM) -> str:
+        """Who has ended the job."""
+        return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
 
     def close(self) -> None:
-        """The event log and the live view end."""
+        """All that was said is out, unless the user wants to leave; the event log and the live view end."""
+        self.output.end()
+        until = time.monotonic() + _PATIENCE
+        while not self.output.finish(0.2) and not self.signals and not (self.left and time.monotonic() > until):
+            pass
         self.log.close()
-        if self.view is not None:
-            self.view.close()

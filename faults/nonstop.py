@@ -14,10 +14,11 @@ from typing import Any
 
 from bsp.errors import LaunchError
 from bsp.faults.checkpoint import Checkpoint
-from bsp.faults.incarnation import Incarnation
+from bsp.faults.incarnation import Incarnation, NotStarted
 from bsp.faults.job import Job, Resilience
 from bsp.launch import Launch, find_mpiexec, is_open_mpi, no_mpi
 
+_TRIES = 3  # to start an incarnation
 _IDLE_RESTARTS = 3  # incarnations in a row that came no further
 
 
@@ -30,12 +31,6 @@ def run(launch: Launch, asked: Resilience) -> int:
         raise LaunchError("--clones and checkpoints need Open MPI 5 with ULFM: pip install 'nonstop-bsp[mpi]'")
     with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
         job = Job(launch, asked, folder, mpiexec)
-        resume: Checkpoint | None = None
-        if asked.resume is not None:
-            resume = job.latest()
-            if resume is None:
-                raise LaunchError(f"--resume {asked.resume}: none of its checkpoints can be used (see above)")
-            job.adopt(resume, fresh=True)
 
         def signalled(number: int, frame: Any) -> None:
             job.signals.append(number)
@@ -45,28 +40,42 @@ def run(launch: Launch, asked: Resilience) -> int:
         waker.setblocking(False)
         signal.set_wakeup_fd(waker.fileno())
         try:
-            return _incarnations(job, resume, wake)
+            return _incarnations(job, wake)
         finally:
+            job.close()
             signal.set_wakeup_fd(-1)
             for number, handler in kept.items():
                 signal.signal(number, handler)
             wake.close()
             waker.close()
-            job.close()
 
 
-def _incarnations(job: Job, resume: Checkpoint | None, wake: socket.socket) -> int:
-    idle, last = 0, -1
+def _incarnations(job: Job, wake: socket.socket) -> int:
+    resume: Checkpoint | None = None
+    if job.asked.resume is not None:
+        resume = job.latest()
+        if resume is None:
+            raise LaunchError(f"--resume {job.asked.resume}: none of its checkpoints can be used (see above)")
+        job.adopt(resume, fresh=True)
+    idle, last, failed = 0, -1, 0
     while True:
         incarnation = Incarnation(job, resume, wake)
         try:
             status = incarnation.run()
+        except NotStarted as wrong:
+            job.say(f"warning: {wrong}")
+            incarnation.reason = f"bsprun: the job could not be started: {wrong}\n"
+            status, failed = None, failed + 1
+            if failed < _TRIES:
+                continue
         finally:
             incarnation.close()
         if status is not None:
             job.log.record("ended", status=status, seconds=round(time.monotonic() - job.began, 3))
             return status
-        resume = job.latest()
+        if failed == _TRIES:
+            return incarnation.gave_up()
+        failed, resume = 0, job.latest()
         superstep = -1 if resume is None else int(resume.head["superstep"])
         idle = idle + 1 if superstep <= last else 0
         last = superstep

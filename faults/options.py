@@ -75,6 +75,9 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
         options.tail_limit = max(plan.tail_limit, 1.0)
 
 
+_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
+
+
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
     """Check them all, and run."""
     from bsp.faults.injection import parse
@@ -120,11 +123,20 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
             parser.error(f"--{name} '{folder}' is not a folder")
     if options.resume is not None and not os.path.isdir(options.resume):
         parser.error(f"--resume '{options.resume}': there is no such folder")
+    if options.resume is not None and options.checkpoint not in (None, options.resume):
+        parser.error(f"--checkpoint '{options.checkpoint}': a resumed job goes on writing into '{options.resume}'")
     periodic = options.checkpoint is not None or options.resume is not None
+    beat = 0.1 * max(1.0, count / 10)  # so that bsprun hears 100 signs of life a second
+    if options.hang_limit is not None and options.hang_limit < _BEATS * beat:
+        parser.error(
+            f"--hang-limit {options.hang_limit:g}: {_BEATS * beat:g} s or more; "
+            f"each of {count} elements gives a sign of life every {beat:g} s"
+        )
     limits = Limits(
         tail_limit=options.tail_limit or 5.0,
-        hang_limit=options.hang_limit or 10.0,
-        beat=0.1 * max(1.0, count / 10),
+        hang_limit=options.hang_limit or max(10.0, _BEATS * beat),
+        beat=beat,
+        alone=max(5.0, _BEATS * beat),
         every=(every or 100) if periodic else 0,
     )
     try:

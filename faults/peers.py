@@ -147,7 +147,7 @@ class Peers:
             self._receiving.append(task)
 
     def _go_on(self, found: list[tuple[int, Any]]) -> None:
-        """With all that is half way: MPI gives buffers of one sender to receives in their order, so they must keep it."""
+        """With all that is half way.  MPI gives the buffers of one sender to receives in their order."""
         left: list[_Receiving] = []
         before: set[int] = set()  # ranks of which an earlier message has yet to ask for its buffers
         for task in self._receiving:

@@ -85,7 +85,7 @@ from bsp.faults.retention import Retention
 from bsp.faults.tails import Pace
 from bsp.faults.votes import KEPT_STATES, Votes
 
-_JUMP = 0.5  # seconds without a tick that count as a jump of the clock, or the half of a smaller limit
+_JUMP = 0.5  # seconds that a tick is late by which count as a jump of the clock, or the half of a smaller limit
 
 
 class Member:
@@ -101,7 +101,7 @@ class Member:
         self._orders: Orders | None = None
         self._effects: list[Any] = []
         self._now = 0.0
-        self._ticked: float | None = None
+        self._ticked = False
         self._heard_bsprun: float | None = None
         self._beat_at = 0.0
         self._deadline = 0.0
@@ -150,8 +150,8 @@ class Member:
 
     def tick(self, now: float) -> list[Any]:
         """Time has passed.  The inbox must be empty: after a jump of the clock it is read first (N3)."""
-        jumped = self._ticked is not None and now - self._ticked > min(_JUMP, self.limits.alone / 2)
-        self._now = self._ticked = now
+        jumped = self._ticked and now - self._deadline > min(_JUMP, self.limits.alone / 2)
+        self._now, self._ticked = now, True
         if not self._over:
             if jumped and self._heard_bsprun is not None:
                 self._heard_bsprun = now

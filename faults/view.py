@@ -56,11 +56,18 @@ class LiveView:
             fields = " ".join(f"{k}={v}" for k, v in event.items() if k not in ("kind", "time"))
             self._last = f"{event['time']:.1f} s {event['kind']} {fields}"
 
-    def update(self, arbiter: Arbiter, seconds: float) -> None:
-        """A new picture, now and then."""
-        if time.monotonic() >= self._due:
-            self._due = time.monotonic() + _EVERY
-            self._live.update(table(arbiter, seconds, self._last), refresh=True)
+    def due(self) -> bool:
+        """Whether it is time for a new picture."""
+        return time.monotonic() >= self._due
+
+    def picture(self, arbiter: Arbiter, seconds: float) -> Group:
+        """How things are now."""
+        self._due = time.monotonic() + _EVERY
+        return table(arbiter, seconds, self._last)
+
+    def draw(self, picture: Group) -> None:
+        """On the terminal, which may take its time."""
+        self._live.update(picture, refresh=True)
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:

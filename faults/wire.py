@@ -13,6 +13,7 @@ from typing import Any
 
 from bsp.faults import frames
 
+SECRET = "BSP_NONSTOP_SECRET"  # the variable that says what a job's agents know and no stranger does
 _CHUNK = 1 << 16
 _AT_ONCE = 64  # buffers handed to one call of the system
 

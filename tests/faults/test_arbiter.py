@@ -334,6 +334,24 @@ def test_an_element_whose_worker_fails_again_and_again_is_fenced_unless_it_is_th
     assert given(effects, Lost) == [Lost(0, 9, "its worker was killed, 4 times")]
 
 
+def test_an_element_whose_worker_fails_is_not_fenced_while_it_alone_has_another_bundle() -> None:
+    """N5: the clone that fails is made anew there, and what only this element has goes on."""
+    court = Court(((0, 1), (1,), (0,)), standbys=0)
+    court.died(1)
+    effects = court.say(0, 0, failing="its worker was killed, 4 times")
+    assert not given(effects, Fence) + given(effects, Lost)
+    assert court.host(0, 0).role is Role.JOINING
+
+
+def test_an_element_that_is_being_fenced_is_no_holder_for_another() -> None:
+    """N5: of two whose workers fail, one after the other, the second is the last."""
+    court = Court(standbys=0)
+    assert given(court.say(0, 0, failing="its worker was killed, 4 times"), Fence)
+    effects = court.say(2, 0, failing="its worker was killed, 4 times")
+    assert not given(effects, Fence)
+    assert given(effects, Lost)
+
+
 def test_a_clone_that_lacks_what_nobody_keeps_is_given_a_siblings_state() -> None:
     """N6: stale is curable."""
     court = Court()
@@ -769,6 +787,17 @@ def test_siblings_that_raise_differently_do_not_wait_for_ever() -> None:
     court.say(0, 0, raised=(3, b"ValueError: at 0x7f01"))
     effects = court.say(2, 0, raised=(3, b"ValueError: at 0x7f02"))
     assert [(e.found.bundle, e.found.exchange) for e in given(effects, Corrupt)] == [(0, 3)]
+
+
+def test_an_effect_is_not_made_again_before_a_far_element_that_may_be_at_it_has_ended_itself() -> None:
+    """N9: a death that nobody can see for certain is certain when the element has heard nobody for long enough."""
+    court = Court()
+    assert asks(court, 0)
+    court.elements.remove(0)
+    court.arbiter.died(court.now, 0, "was silent", confirmed=False)
+    assert not asks(court, 2)
+    court.now += LIMITS.alone + 0.1
+    assert [reply.element for reply in asks(court, 2)] == [2]
 
 
 def test_a_value_goes_at_once_to_all_who_wait_for_it() -> None:

@@ -21,7 +21,18 @@ import numpy as np
 import pytest
 
 from bsp.errors import BspError
-from bsp.faults.checkpoint import FORMAT, MANIFEST, Checkpoint, Part, commit, latest, name_at, write_part
+from bsp.faults.checkpoint import (
+    FORMAT,
+    MANIFEST,
+    Checkpoint,
+    Part,
+    commit,
+    discard,
+    last_of,
+    latest,
+    name_at,
+    write_part,
+)
 from bsp.faults.errors import CheckpointError
 
 JOB = {"script": "heat.py", "nprocs": 8, "bundles": 3, "arguments": ["--size", "100"]}
@@ -281,6 +292,25 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_systems_words(tmp_path: 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_could_not_be_completed_is_discarded_and_nothing_else(tmp_path: Path) -> None:
+    """On a full disk parts that belong to nothing would take the room that the next one needs."""
+    write(tmp_path, 10)
+    for superstep in (15, 20, 30):
+        write_part(tmp_path, name_at(superstep), 0, content(superstep, 0))
+    discard(tmp_path, name_at(20))
+    assert names(tmp_path) == [name_at(10), name_at(30)]
+    assert_is(last(tmp_path)[0], 10)
+
+
+def test_the_last_one_of_a_job_is_known_by_its_manifest(tmp_path: Path) -> None:
+    assert last_of(tmp_path / "nowhere", JOB) is None
+    write(tmp_path, 10)
+    write(tmp_path, 20)
+    write(tmp_path, 30, job={**JOB, "script": "another"})
+    write_part(tmp_path, name_at(40), 0, content(40, 0))
+    assert last_of(tmp_path, JOB) == name_at(20)
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])

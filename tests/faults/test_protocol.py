@@ -1132,6 +1132,18 @@ def test_an_element_that_is_not_in_the_view_dies() -> None:
     assert not member.later(1.0)
 
 
+def test_signs_of_life_that_are_far_apart_are_no_jumps_of_the_clock() -> None:
+    """N2, N3: one of 128 elements speaks every 1.3 s and looks at its clock when something is due; it is judged."""
+    member = computing(least=0.2, limits=replace(LIMITS, beat=1.28, alone=6.4))
+    when: dict[str, float] = {}
+    while "death" not in when and member.now < 20.0:
+        member.now = max(member.member.deadline(), member.now + 0.001)
+        effects = member.member.tick(member.now)
+        when |= {"tail": member.now} if notes(effects, "tail") else {}
+        when |= {"death": member.now} if given(effects, Die) else {}
+    assert when == {"tail": pytest.approx(5 * 0.2, abs=0.01), "death": pytest.approx(6.4, abs=1.3)}
+
+
 def test_an_element_that_bsprun_does_not_reach_dies() -> None:
     """An element that has not heard bsprun for `alone` seconds kills itself; nothing is done after that."""
     member = Driven(0, PAIRS)

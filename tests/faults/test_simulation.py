@@ -12,7 +12,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +20,20 @@ import pytest
 from bsp.faults import simulation
 from bsp.faults.arbiter import Arbiter
 from bsp.faults.clone import Clone
-from bsp.faults.messages import Commit, Ended, Finished, Handover, Leave, Limits, Once, Packet, Print, Reply, Submitted
+from bsp.faults.messages import (
+    Commit,
+    Ended,
+    Finished,
+    Handover,
+    Leave,
+    Limits,
+    Once,
+    Packet,
+    Print,
+    Reply,
+    Submitted,
+    Write,
+)
 from bsp.faults.protocol import Member
 from bsp.faults.schedules import Schedule, drawn, survivable
 from bsp.faults.simulated_program import Script
@@ -214,6 +227,34 @@ def test_without_deaths_an_effect_happens_exactly_once() -> None:
         run = effects_of(schedule)
         assert not run.wrong
         assert set(run.called.values()) == {1}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_was_held_for_a_checkpoint_that_nobody_can_write_goes_on(seed: int) -> None:
+    """N13: a full disk stops no job."""
+    script = Script(4, 1, ((40, 1),), 1, text=0)
+    run = Full(Schedule(seed, script, 8, 0, 1, Limits(linger=0.2), harmless=True))
+    for when in (0.1, 0.25):
+        run.at(when, lambda: run._obey(run.arbiter.hold(run.now)))
+    assert isinstance(run.run(until=30.0), Finished)
+    assert not run.wrong and run.failed == 2
+
+
+class Full(Simulation):
+    """No part of a checkpoint can be written: the first who tries says so."""
+
+    failed = 0
+
+    def _perform(self, element: int, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Write):
+                self.at(self.now + 0.01, self._no_room, effect.head)
+        super()._perform(element, [effect for effect in effects if not isinstance(effect, Write)])
+
+    def _no_room(self, head: int) -> None:
+        if self.arbiter.orders.hold is not None:
+            self.failed += 1
+            self._obey(self.arbiter.release(self.now, head))
 
 
 # ---------------------------------------------------------------- what the rules prevent can be seen

@@ -1,0 +1,183 @@
+"""bsprun itself under strain: readers that stand still, disks that are full, signals, a start that goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.jobs
+
+BSPRUN = str(Path(sys.executable).with_name("bsprun"))
+
+PROGRAM = """
+import sys, time
+import bsp
+proc = bsp.process()
+state = bsp.State(total=0.0)
+for k in proc.rounds(int(sys.argv[1]), state):
+    time.sleep(0.01)
+    state.total += proc.allreduce(k + proc.pid)
+    print(k, proc.pid, state.total, "x" * int(sys.argv[2]), flush=True)
+"""
+
+
+@contextlib.contextmanager
+def running(folder: Path, options: str, rounds: int, width: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """A job of PROGRAM on 4 elements a copy; its standard error lies in `errors`, its events in `events.jsonl`."""
+    (folder / "program.py").write_text(PROGRAM)
+    command = [BSPRUN, "-p", "4", "-n", "4", *options.split(), "--events", str(folder / "events.jsonl")]
+    command += [str(folder / "program.py"), str(rounds), str(width)]
+    with (folder / "errors").open("w") as errors:
+        job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            yield job
+        finally:
+            job.kill()
+            job.wait()
+            assert job.stdout is not None
+            job.stdout.close()
+
+
+def events(folder: Path) -> list[dict[str, object]]:
+    log = folder / "events.jsonl"
+    return (
+        [json.loads(line) for line in log.read_text().splitlines(True) if line.endswith("\n")] if log.exists() else []
+    )
+
+
+def wait_for(folder: Path, kind: str, job: subprocess.Popen[str]) -> dict[str, object]:
+    """The first event of a kind; the job's own end is the deadline."""
+    while True:
+        over = job.poll() is not None
+        for event in events(folder):
+            if event["kind"] == kind:
+                return event
+        time.sleep(0.01)
+        assert not over, (kind, events(folder), (folder / "errors").read_text())
+
+
+def errors(folder: Path) -> str:
+    return (folder / "errors").read_text()
+
+
+def text(rounds: int, width: int = 1) -> list[str]:
+    """What the program prints, in some order of processes."""
+    totals = [sum(4 * j + 6 for j in range(k + 1)) for k in range(rounds)]
+    return sorted(f"{k} {pid} {float(totals[k])} {'x' * width}" for k in range(rounds) for pid in range(4))
+
+
+def agents(job: subprocess.Popen[str]) -> list[psutil.Process]:
+    return [agent for launcher in psutil.Process(job.pid).children() for agent in launcher.children()]
+
+
+def test_a_reader_that_stands_still_does_not_stop_the_job(tmp_path: Path) -> None:
+    """`bsprun ... | less`: nothing is read before the job has ended; then it is all there."""
+    with running(tmp_path, "--clones 2", 30, 10_000) as job:
+        assert wait_for(tmp_path, "ended", job)["status"] == 0
+        assert job.poll() is None  # it holds a megabyte that nobody has read
+        said, _ = job.communicate(timeout=30)
+        assert job.returncode == 0
+        assert sorted(said.splitlines()) == text(30, 10_000)
+
+
+def test_a_refresh_whose_checkpoint_cannot_be_written_lets_the_job_go_on(tmp_path: Path) -> None:
+    """An element is killed, nobody stands by: all are held for a checkpoint, and where its folder was is a file."""
+    folder = tmp_path / "checkpoints"
+    with running(tmp_path, f"--clones 2 --checkpoint {folder} --every 1000000", 100) as job:
+        wait_for(tmp_path, "started", job)
+        folder.rmdir()
+        folder.write_text("")
+        agents(job)[1].kill()
+        said, _ = job.communicate(timeout=60)
+        assert job.returncode == 0, errors(tmp_path)
+        assert sorted(said.splitlines()) == text(100)
+    assert errors(tmp_path).count("no checkpoint at superstep") == 1  # not one a writer
+    assert "the job goes on with fewer clones" in errors(tmp_path)
+    assert [event["kind"] for event in events(tmp_path)].count("held") == 1
+
+
+def test_a_job_that_cannot_write_its_checkpoint_ends_all_the_same(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints"
+    with running(tmp_path, f"--clones 2 --checkpoint {folder} --every 1000000", 100_000) as job:
+        wait_for(tmp_path, "started", job)
+        folder.rmdir()
+        folder.write_text("")
+        job.send_signal(signal.SIGTERM)
+        job.communicate(timeout=60)
+        assert job.returncode == 128 + signal.SIGTERM
+    assert "no checkpoint at superstep" in errors(tmp_path) and "ended by SIGTERM" in errors(tmp_path)
+
+
+def test_a_second_sigterm_ends_a_job_that_comes_to_no_round(tmp_path: Path) -> None:
+    (tmp_path / "idle.py").write_text("import bsp\nproc = bsp.process()\nwhile True:\n    proc.sync()\n")
+    command = [BSPRUN, "-p", "2", "-n", "2", "--clones", "2", "--checkpoint", str(tmp_path / "ck")]
+    command += ["--events", str(tmp_path / "events.jsonl"), str(tmp_path / "idle.py")]
+    job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert job.stderr is not None
+    wait_for(tmp_path, "started", job)
+    job.send_signal(signal.SIGTERM)
+    assert "a second SIGTERM ends the job" in job.stderr.readline()
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(timeout=30) == 128 + signal.SIGTERM
+    job.stderr.close()
+
+
+def test_a_folder_with_checkpoints_of_this_very_job_is_not_begun_anew(tmp_path: Path) -> None:
+    """A restart would take the states of the run before for its own."""
+    options = f"--clones 2 --checkpoint {tmp_path / 'ck'} --every 10"
+    with running(tmp_path, options, 25) as job:
+        job.communicate(timeout=60)
+        assert job.returncode == 0, errors(tmp_path)
+    before = sorted((tmp_path / "ck").iterdir())
+    with running(tmp_path, options, 25) as job:
+        said, _ = job.communicate(timeout=60)
+        assert (job.returncode, said) == (2, "")
+    assert "checkpoints of this very job are there already, the last is checkpoint-0000" in errors(tmp_path)
+    assert f"--resume {tmp_path / 'ck'}" in errors(tmp_path)
+    assert sorted((tmp_path / "ck").iterdir()) == before
+    with running(tmp_path, options, 26) as job:  # other arguments: another job
+        job.communicate(timeout=60)
+        assert job.returncode == 0, errors(tmp_path)
+
+
+def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: Path) -> None:
+    """Killed as soon as it is there: before it has started MPI, while it does, or just behind it."""
+    with running(tmp_path, "--clones 2", 30) as job:
+        while job.poll() is None and not agents(job):
+            time.sleep(0.001)
+        agents(job)[0].kill()
+        said, _ = job.communicate(timeout=100)
+        assert job.returncode == 0, errors(tmp_path)
+        assert sorted(said.splitlines()) == text(30)
+
+
+def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:
+    with running(tmp_path, "--clones 2", 100_000) as job:
+        wait_for(tmp_path, "started", job)
+        all_agents = agents(job)
+        job.send_signal(signal.SIGSTOP)
+        psutil.wait_procs(all_agents, timeout=60)  # they hear nobody
+        job.send_signal(signal.SIGCONT)
+        job.communicate(timeout=60)
+        assert job.returncode == 3
+    assert re.search(r"had not heard bsprun, which stood still for \d+ s, and ended itself after 5 s", errors(tmp_path))
+
+
+def test_the_jobs_secret_stands_on_no_command_line(tmp_path: Path) -> None:
+    """Whoever knows it may have bsprun unpickle what he likes."""
+    with running(tmp_path, "--clones 1", 100_000) as job:
+        wait_for(tmp_path, "started", job)
+        family = psutil.Process(job.pid).children(recursive=True)
+        secrets = {process.environ().get("BSP_NONSTOP_SECRET") for process in family} - {None}
+        assert len(secrets) == 1
+        assert not [p for p in family if any(secret in " ".join(p.cmdline()) for secret in secrets if secret)]
