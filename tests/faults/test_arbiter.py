@@ -361,6 +361,15 @@ def test_a_clone_that_lacks_what_nobody_keeps_is_given_a_siblings_state() -> Non
     assert court.host(0, 2).since == 2
 
 
+def test_a_newcomer_that_lacks_what_nobody_keeps_is_begun_again() -> None:
+    """N5: the job is not lost while a live clone of the bundle is there."""
+    court = Court()
+    court.died(2)
+    effects = court.say(4, 0, joined=False, failing="exchange 3 of bundle 1 is kept by nobody", stale=True)
+    assert not given(effects, Lost)
+    assert court.host(0, 4).since == court.arbiter.view.number
+
+
 def test_a_clone_whose_lag_costs_too_much_memory_is_refreshed_not_the_last() -> None:
     """N5, N6: the last holder stays."""
     court = Court(standbys=0)
@@ -405,6 +414,14 @@ def test_the_end_is_said_until_everybody_has_left() -> None:
     assert given(court.arbiter.end(0.0), Order)[0].orders.end
     assert [order.orders.end for order in given(court.later(1.0), Order)].count(True) >= 9
     assert not given(court.later(30.0), Fence)
+
+
+def test_a_passive_clone_that_has_ended_is_a_clone_that_has_ended() -> None:
+    """N8: one clone of every bundle suffices; its live sibling may be slower by any factor."""
+    court = Court(VERTICAL, standbys=0)
+    court.say(1, 0, ended=b"a")
+    effects = court.say(1, 1, ended=b"b") + court.later(2.0, 0, 1)
+    assert given(effects, Finished)
 
 
 # ------------------------------------------------------------------------------------ N9: effects
@@ -503,6 +520,36 @@ def test_text_is_printed_once_and_in_order_whoever_says_it() -> None:
     assert not given(court.arbiter.text(0.0, 2, 0, text), Print)
 
 
+def test_an_effect_is_not_made_again_before_a_far_element_that_may_be_at_it_has_ended_itself() -> None:
+    """N9: a death that nobody can see for certain is certain when the element has heard nobody for long enough."""
+    court = Court()
+    assert asks(court, 0)
+    court.elements.remove(0)
+    court.arbiter.died(court.now, 0, "was silent", confirmed=False)
+    assert not asks(court, 2)
+    court.now += LIMITS.alone + 0.1
+    assert [reply.element for reply in asks(court, 2)] == [2]
+
+
+def test_a_value_goes_at_once_to_all_who_wait_for_it() -> None:
+    """N9: else every sibling of the caller loses up to a beat in each proc.once, and lags by rounds (N6)."""
+    court = Court(TRIPLES)
+    for element in (2, 0, 4):
+        asks(court, element)
+    assert {reply.element for reply in asks(court, 2, value=b"v")} == {0, 2, 4}
+
+
+def test_values_that_nobody_can_ask_for_again_are_forgotten() -> None:
+    """A clock read in each superstep of a month."""
+    court = Court()
+    for superstep in range(2000):
+        for element in (0, 2):
+            court.say(element, 0, superstep=superstep, head=superstep, once=(("time", 0, superstep, 0), 1, None))
+        for element in (0, 2):
+            court.say(element, 0, once=None)
+    assert len(court.arbiter.once) < 1000
+
+
 # ---------------------------------------------------------------------------------- N11: corruption
 
 
@@ -587,6 +634,95 @@ def test_a_worker_whose_second_run_differs_from_its_first_stops_a_job_without_cl
     assert given(court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),)), Corrupt)
 
 
+def test_siblings_that_end_differently_stop_the_job_by_name() -> None:
+    """N11: a bit that turns over behind the last exchange is seen by nobody else."""
+    court = Court()
+    effects = court.say(0, 0, ended=b"right") + court.say(2, 0, ended=b"flipped")
+    effects += court.say(1, 1, ended=b"b") + court.say(3, 1, ended=b"b") + court.later(2.0, 0, 1, 2, 3, 4, 5)
+    assert given(effects, Corrupt)
+    assert not given(effects, Finished)
+
+
+def test_what_a_clone_said_before_it_was_refreshed_is_not_held_against_it() -> None:
+    """N11: it went on for some supersteps before it heard that it was outvoted."""
+    court = Court(TRIPLES, standbys=0)
+    first, second = (differ((0, b"a"), (2, b"b"), (4, b"a"), exchange=e) for e in (5, 6))
+    court.report(1, divergences=(first,))
+    court.report(1, divergences=(first, second))
+    court.say(2, 0, joined=True, exchange=8)
+    effects = court.report(1, divergences=(first, second))
+    assert not notes(effects, "outvoted")
+    court.died(4)
+    effects = court.report(1, divergences=(first, second))
+    assert not given(effects, Corrupt)
+
+
+def test_a_worker_that_differs_from_its_own_first_run_is_judged_by_its_sibling() -> None:
+    """N11: three votes, two alike."""
+    court = Court()
+    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
+    effects += court.report(2, divergences=(differ((0, b"a"), (2, b"a")),))
+    assert not given(effects, Corrupt)
+
+
+def test_a_clone_has_one_vote_however_often_it_was_run() -> None:
+    """N11: three outvote one; found by a flip with 3 clones and messages lost (the outvoted one had jumped)."""
+    court = Court(TRIPLES)
+    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
+    effects += court.report(1, divergences=(differ((0, b"b"), (2, b"a"), (4, b"a")),))
+    assert not given(effects, Corrupt)
+    assert noted(effects, "outvoted", element=0)
+
+
+def test_text_of_one_of_three_clones_is_not_printed_before_another_has_said_the_same() -> None:
+    """N11 for text: what an outvoted clone has written cannot be taken back."""
+    court = Court(TRIPLES)
+    assert not given(court.arbiter.text(0.0, 0, 0, b"x = 1\ny = flipped\n"), Print)
+    assert given(court.arbiter.text(0.0, 2, 0, b"x = 1\ny"), Print) == [Print(b"x = 1\ny")]
+    assert given(court.arbiter.text(0.0, 2, 7, b" = 2\n"), Print) == [Print(b" = ")]
+    assert given(court.arbiter.text(0.0, 4, 0, b"x = 1\ny = 2\n"), Print) == [Print(b"2\n")]
+    assert court.orders.printed == 12
+
+
+def test_text_that_all_three_say_differently_is_printed_by_lines() -> None:
+    """N11 for text: a program may print what its clones cannot agree on, a clock; nothing waits for ever."""
+    court = Court(TRIPLES)
+    assert not court.arbiter.text(0.0, 0, 0, b"0.12 s\nend\n")
+    assert not court.arbiter.text(0.0, 2, 0, b"3.1 s\nend\n")
+    assert given(court.arbiter.text(0.0, 4, 0, b"1.3"), Print) == [Print(b"0.12 s\n")]
+
+
+def test_what_a_clone_that_joins_repeats_of_the_former_one_there_is_not_printed() -> None:
+    """N11 for text: it was outvoted."""
+    court = Court(TRIPLES)
+    court.arbiter.text(0.0, 2, 0, b"flipped\n")
+    court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
+    court.arbiter.text(0.0, 2, 0, b"flipped\n")
+    assert given(court.arbiter.text(0.0, 4, 0, b"x\n"), Print) == [Print(b"x\n")]
+
+
+def test_who_began_behind_a_difference_is_not_waited_for() -> None:
+    """N11: of what a newcomer has not computed it will say nothing; two are left, and nobody knows who is right."""
+    court = Court(TRIPLES)
+    court.died(4)
+    court.say(6, 0, joined=True, exchange=9)
+    assert (6, Role.LIVE) in court.hosts(0)
+    assert not given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), exchange=8),)), Corrupt)
+    assert given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), exchange=7),)), Corrupt)
+
+
+def test_of_three_that_end_the_third_is_waited_for_where_two_differ() -> None:
+    """N11: it will say who is right; and nobody's word alone ends the job."""
+    court = Court(TRIPLES)
+    for element in (1, 3, 5):
+        court.say(element, 1, ended=b"b")
+    effects = court.say(0, 0, ended=b"flipped") + court.later(2.0, *range(8))
+    effects += court.say(2, 0, ended=b"right") + court.later(2.0, *range(8))
+    assert not given(effects, Corrupt) + given(effects, Finished)
+    effects = court.say(4, 0, ended=b"right") + court.later(2.0, *range(8))
+    assert set(given(effects, Finished)) == {Finished((b"right", b"b"))}
+
+
 # ---------------------------------------------------------------------------- N12, N13, checkpoints
 
 
@@ -606,6 +742,14 @@ def test_exceptions_that_differ_are_not_the_programs() -> None:
     court.say(0, 0, raised=(3, b"ValueError"))
     court.say(2, 0, raised=(3, b"MemoryError"))
     assert court.orders.raised == ()
+
+
+def test_siblings_that_raise_differently_do_not_wait_for_ever() -> None:
+    """N12, N11: relaunched, or stopped by name."""
+    court = Court()
+    court.say(0, 0, raised=(3, b"ValueError: at 0x7f01"))
+    effects = court.say(2, 0, raised=(3, b"ValueError: at 0x7f02"))
+    assert [(e.found.bundle, e.found.exchange) for e in given(effects, Corrupt)] == [(0, 3)]
 
 
 def test_a_dead_clone_is_not_waited_for_to_raise() -> None:
@@ -719,150 +863,3 @@ def test_what_the_dead_say_is_not_heard(element: int) -> None:
     before = court.orders
     assert court.arbiter.report(court.now, late) == []
     assert court.orders is before
-
-
-# ------------------------------------------------- found, not mended yet: each mark goes with its fault
-
-
-def test_a_newcomer_that_lacks_what_nobody_keeps_is_begun_again() -> None:
-    """N5: the job is not lost while a live clone of the bundle is there."""
-    court = Court()
-    court.died(2)
-    effects = court.say(4, 0, joined=False, failing="exchange 3 of bundle 1 is kept by nobody", stale=True)
-    assert not given(effects, Lost)
-    assert court.host(0, 4).since == court.arbiter.view.number
-
-
-def test_siblings_that_end_differently_stop_the_job_by_name() -> None:
-    """N11: a bit that turns over behind the last exchange is seen by nobody else."""
-    court = Court()
-    effects = court.say(0, 0, ended=b"right") + court.say(2, 0, ended=b"flipped")
-    effects += court.say(1, 1, ended=b"b") + court.say(3, 1, ended=b"b") + court.later(2.0, 0, 1, 2, 3, 4, 5)
-    assert given(effects, Corrupt)
-    assert not given(effects, Finished)
-
-
-def test_what_a_clone_said_before_it_was_refreshed_is_not_held_against_it() -> None:
-    """N11: it went on for some supersteps before it heard that it was outvoted."""
-    court = Court(TRIPLES, standbys=0)
-    first, second = (differ((0, b"a"), (2, b"b"), (4, b"a"), exchange=e) for e in (5, 6))
-    court.report(1, divergences=(first,))
-    court.report(1, divergences=(first, second))
-    court.say(2, 0, joined=True, exchange=8)
-    effects = court.report(1, divergences=(first, second))
-    assert not notes(effects, "outvoted")
-    court.died(4)
-    effects = court.report(1, divergences=(first, second))
-    assert not given(effects, Corrupt)
-
-
-def test_a_worker_that_differs_from_its_own_first_run_is_judged_by_its_sibling() -> None:
-    """N11: three votes, two alike."""
-    court = Court()
-    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
-    effects += court.report(2, divergences=(differ((0, b"a"), (2, b"a")),))
-    assert not given(effects, Corrupt)
-
-
-def test_a_clone_has_one_vote_however_often_it_was_run() -> None:
-    """N11: three outvote one; found by a flip with 3 clones and messages lost (the outvoted one had jumped)."""
-    court = Court(TRIPLES)
-    effects = court.report(0, divergences=(differ((0, b"a"), (-1, b"b")),))
-    effects += court.report(1, divergences=(differ((0, b"b"), (2, b"a"), (4, b"a")),))
-    assert not given(effects, Corrupt)
-    assert noted(effects, "outvoted", element=0)
-
-
-def test_a_passive_clone_that_has_ended_is_a_clone_that_has_ended() -> None:
-    """N8: one clone of every bundle suffices; its live sibling may be slower by any factor."""
-    court = Court(VERTICAL, standbys=0)
-    court.say(1, 0, ended=b"a")
-    effects = court.say(1, 1, ended=b"b") + court.later(2.0, 0, 1)
-    assert given(effects, Finished)
-
-
-def test_siblings_that_raise_differently_do_not_wait_for_ever() -> None:
-    """N12, N11: relaunched, or stopped by name."""
-    court = Court()
-    court.say(0, 0, raised=(3, b"ValueError: at 0x7f01"))
-    effects = court.say(2, 0, raised=(3, b"ValueError: at 0x7f02"))
-    assert [(e.found.bundle, e.found.exchange) for e in given(effects, Corrupt)] == [(0, 3)]
-
-
-def test_an_effect_is_not_made_again_before_a_far_element_that_may_be_at_it_has_ended_itself() -> None:
-    """N9: a death that nobody can see for certain is certain when the element has heard nobody for long enough."""
-    court = Court()
-    assert asks(court, 0)
-    court.elements.remove(0)
-    court.arbiter.died(court.now, 0, "was silent", confirmed=False)
-    assert not asks(court, 2)
-    court.now += LIMITS.alone + 0.1
-    assert [reply.element for reply in asks(court, 2)] == [2]
-
-
-def test_a_value_goes_at_once_to_all_who_wait_for_it() -> None:
-    """N9: else every sibling of the caller loses up to a beat in each proc.once, and lags by rounds (N6)."""
-    court = Court(TRIPLES)
-    for element in (2, 0, 4):
-        asks(court, element)
-    assert {reply.element for reply in asks(court, 2, value=b"v")} == {0, 2, 4}
-
-
-def test_values_that_nobody_can_ask_for_again_are_forgotten() -> None:
-    """A clock read in each superstep of a month."""
-    court = Court()
-    for superstep in range(2000):
-        for element in (0, 2):
-            court.say(element, 0, superstep=superstep, head=superstep, once=(("time", 0, superstep, 0), 1, None))
-        for element in (0, 2):
-            court.say(element, 0, once=None)
-    assert len(court.arbiter.once) < 1000
-
-
-def test_text_of_one_of_three_clones_is_not_printed_before_another_has_said_the_same() -> None:
-    """N11 for text: what an outvoted clone has written cannot be taken back."""
-    court = Court(TRIPLES)
-    assert not given(court.arbiter.text(0.0, 0, 0, b"x = 1\ny = flipped\n"), Print)
-    assert given(court.arbiter.text(0.0, 2, 0, b"x = 1\ny"), Print) == [Print(b"x = 1\ny")]
-    assert given(court.arbiter.text(0.0, 2, 7, b" = 2\n"), Print) == [Print(b" = ")]
-    assert given(court.arbiter.text(0.0, 4, 0, b"x = 1\ny = 2\n"), Print) == [Print(b"2\n")]
-    assert court.orders.printed == 12
-
-
-def test_text_that_all_three_say_differently_is_printed_by_lines() -> None:
-    """N11 for text: a program may print what its clones cannot agree on, a clock; nothing waits for ever."""
-    court = Court(TRIPLES)
-    assert not court.arbiter.text(0.0, 0, 0, b"0.12 s\nend\n")
-    assert not court.arbiter.text(0.0, 2, 0, b"3.1 s\nend\n")
-    assert given(court.arbiter.text(0.0, 4, 0, b"1.3"), Print) == [Print(b"0.12 s\n")]
-
-
-def test_what_a_clone_that_joins_repeats_of_the_former_one_there_is_not_printed() -> None:
-    """N11 for text: it was outvoted."""
-    court = Court(TRIPLES)
-    court.arbiter.text(0.0, 2, 0, b"flipped\n")
-    court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
-    court.arbiter.text(0.0, 2, 0, b"flipped\n")
-    assert given(court.arbiter.text(0.0, 4, 0, b"x\n"), Print) == [Print(b"x\n")]
-
-
-def test_who_began_behind_a_difference_is_not_waited_for() -> None:
-    """N11: of what a newcomer has not computed it will say nothing; two are left, and nobody knows who is right."""
-    court = Court(TRIPLES)
-    court.died(4)
-    court.say(6, 0, joined=True, exchange=9)
-    assert (6, Role.LIVE) in court.hosts(0)
-    assert not given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), exchange=8),)), Corrupt)
-    assert given(court.report(1, divergences=(differ((0, b"a"), (2, b"b"), exchange=7),)), Corrupt)
-
-
-def test_of_three_that_end_the_third_is_waited_for_where_two_differ() -> None:
-    """N11: it will say who is right; and nobody's word alone ends the job."""
-    court = Court(TRIPLES)
-    for element in (1, 3, 5):
-        court.say(element, 1, ended=b"b")
-    effects = court.say(0, 0, ended=b"flipped") + court.later(2.0, *range(8))
-    effects += court.say(2, 0, ended=b"right") + court.later(2.0, *range(8))
-    assert not given(effects, Corrupt) + given(effects, Finished)
-    effects = court.say(4, 0, ended=b"right") + court.later(2.0, *range(8))
-    assert set(given(effects, Finished)) == {Finished((b"right", b"b"))}

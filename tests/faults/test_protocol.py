@@ -299,6 +299,19 @@ def test_packets_that_arrive_before_they_are_needed_are_delivered_in_their_excha
     assert (first.exchange, first.packets[1].data, second.exchange, second.packets[1].data) == (0, b"zero", 1, b"one")
 
 
+def test_offers_of_large_packets_are_forgotten() -> None:
+    """One for each exchange of a month would be too many, and each wait looks through all of them."""
+    member = Driven(0, view([0, 3], [1, 4], [2, 5]))
+    big = packet("big", LARGE)
+    for number in range(50):
+        member.submit(number, {1: packet("a"), 2: packet("b")})
+        member.hear(announce(1, number, {0: announced(big)}), 1)
+        member.hear(Data(1, number, 0, big), 1)
+        member.hear(announce(1, number, {0: announced(big)}), 4)
+        member.hear(announce(2, number, {0: packet("x")}), 2)
+    assert len(member.clone().offers) <= 1
+
+
 # --------------------------------------------------------------------------- N2: tails, by its own clock
 
 
@@ -388,6 +401,22 @@ def test_what_a_passive_clone_computes_does_not_set_min_time() -> None:
     member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
     (message,) = sent(member.submit(0, {1: packet("a")}), Announce, 1)
     assert not message.sets_min
+
+
+def test_a_superstep_is_compared_with_its_own_min_time() -> None:
+    """N2: a long superstep behind a short one is no tail while nobody has done it faster."""
+    member = Driven(0, PAIRS)
+    member.submit(0, {1: packet("a")})
+    member.hear(announce(0, 0, compute=0.001), 2)
+    member.hear(announce(1, 0, {0: packet("x")}, compute=0.001), 1)
+    assert not notes(member.later(5.0), "tail")
+
+
+def test_a_replay_is_no_tail() -> None:
+    """N6: newcomers are exempt."""
+    member = computing()
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert not notes(member.later(1.0), "tail")
 
 
 # ------------------------------------------------------------------------- N3: drain before deadlines
@@ -521,6 +550,69 @@ def test_a_newcomer_serves_what_others_may_still_ask_of_the_one_it_follows() -> 
     newcomer = Driven(4, joined)
     newcomer.hear(state, 0)
     assert newcomer.keeps(0)
+
+
+def refreshed() -> Driven:
+    """Bundle 1's clone on element 3 had marked exchange 0, then it was given a new place in view 2."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.hear(Marks(1, ((1, 1),)), 3)
+    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
+    return member
+
+
+def test_the_mark_of_a_refreshed_clone_is_forgotten() -> None:
+    """N4: a joiner counts from the view that names it; what its predecessor had is no matter."""
+    member = refreshed()
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert member.keeps(0)
+
+
+def test_a_late_mark_of_the_clone_before_a_refresh_does_not_count() -> None:
+    """N4: it was said under an earlier view, by the one who was outvoted."""
+    member = Driven(0, PAIRS)
+    member.round(0)
+    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
+    member.hear(Marks(1, ((1, 1),)), 3)
+    member.hear(Marks(2, ((1, 1),)), 1)
+    assert member.keeps(0)
+
+
+def test_a_slow_clone_does_not_keep_what_everybody_has_from_its_sibling() -> None:
+    """N4: memory of a clone that is always a little behind must not grow with the job."""
+    member = Driven(0, PAIRS)
+    for number in range(50):
+        for sender in (1, 3):
+            member.hear(announce(1, number, {0: packet(f"theirs {number}")}, mark=number + 1), sender)
+        member.submit(number, {1: packet("a" * 100)})
+    assert len(member.clone().sent) <= 1
+    assert member.clone().kept_bytes <= 100
+
+
+def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
+    """N4: the donor may not have heard the marks yet."""
+    donor = Driven(0, PAIRS)
+    donor.head(0)
+    donor.round(0)
+    joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
+    donor.command(Orders(joined))
+    (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
+    newcomer = Driven(4, joined)
+    for sender in (1, 3):
+        newcomer.hear(Marks(2, ((1, 1),)), sender)
+    newcomer.hear(state, 0)
+    for sender in (1, 3):
+        newcomer.hear(Marks(2, ((1, 20),)), sender)
+    assert newcomer.clone().sent == {}
+
+
+def test_that_one_bundles_packet_is_gone_says_nothing_of_anothers() -> None:
+    """N4: an element may host clones of both (vertical)."""
+    member = Driven(0, view([0], [1, (2, Role.PASSIVE)], [2, (3, Role.PASSIVE)]))
+    member.submit(0, {1: packet("a"), 2: packet("b")})
+    member.hear(Gone(1, 0, 0), 2)
+    member.hear(Gone(2, 0, 0), 3)
+    assert member.progress().failing is None  # 1 may have bundle 1's, and 2 bundle 2's
 
 
 # --------------------------------------------------------------------------------- N6: lag is no fault
@@ -699,6 +791,15 @@ def test_whose_lag_costs_too_much_memory_is_named_to_bsprun() -> None:
     member.hear(Marks(1, ((1, 39),)), 1)
     member.hear(Marks(1, ((0, 39),)), 2)
     assert member.member.report().overdue == ((1, 3),)
+
+
+def test_who_does_not_lag_is_not_refreshed_for_memory() -> None:
+    """N6: retired only for lack of memory, and only a laggard: else one large exchange refreshes one after another."""
+    member = Driven(0, PAIRS, Limits(retention=100))
+    member.submit(0, {1: packet("big", LARGE)})
+    member.hear(Marks(1, ((1, 0),)), 1)
+    member.hear(Marks(1, ((1, 0),)), 3)
+    assert member.member.report().overdue == ()
 
 
 # ------------------------------------------------------------------------------ N7: names validate data
@@ -1079,6 +1180,35 @@ def test_without_a_hold_nobody_is_asked_to_stop() -> None:
     assert not given(member.hear(announce(1, 0, {0: packet("x")}), 1), Deliver)[0].ask
 
 
+def test_a_hold_at_the_entry_of_a_loop_keeps_a_state_or_goes_on_to_a_head_that_has_one() -> None:
+    """N13: a hold that is never answered with a checkpoint never ends."""
+    member = Driven(0, PAIRS)
+    effects = member.command(held())
+    effects += member.head(0, asks=True, entry=True)
+    effects += member.command(held(0))
+    assert member.progress().pins == (0,) or given(effects, Answer) == [Answer(0, None)]
+
+
+def test_who_waits_in_an_exchange_under_a_hold_names_its_next_head() -> None:
+    """N13: what it waits for may be held at the head before; then nobody would move again."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.submit(0, {1: packet("a")})
+    member.command(held())
+    assert member.progress().held == 1
+
+
+def test_a_held_state_that_is_settled_is_not_kept_again() -> None:
+    """N13: the checkpoint of the hold is out."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.command(held())
+    at_head(member, 1)
+    member.command(held(1))
+    member.command(Orders(PAIRS, hold=Hold(1, 1), released=1))
+    assert member.progress().pins == ()
+
+
 # --------------------------------------------------------------- N14, N8, N9: state, repeated; the end
 
 
@@ -1116,6 +1246,15 @@ def test_reports_are_repeated_and_say_the_same() -> None:
     assert len(reports) >= 9
     assert [report.number for report in reports] == sorted({report.number for report in reports})
     assert {replace(report, number=0) for report in reports} == {replace(member.member.report(), number=0)}
+
+
+def test_settled_differences_are_not_reported_for_ever() -> None:
+    """N14 says the state, not the history."""
+    member = Driven(0, TRIPLES)
+    for number in range(400):
+        for sender, digest in ((1, b"flipped"), (3, b"right"), (5, b"right")):
+            member.hear(announce(1, number, digest=digest if number < 100 else b"right"), sender)
+    assert len(member.member.report().divergences) < 100
 
 
 def test_an_older_view_is_not_adopted() -> None:
@@ -1265,150 +1404,8 @@ def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
     assert given(member.local(state), StartWorker)
 
 
-# ------------------------------------------------- found, not mended yet: each mark goes with its fault
-
-
-def refreshed() -> Driven:
-    """Bundle 1's clone on element 3 had marked exchange 0, then it was given a new place in view 2."""
-    member = Driven(0, PAIRS)
-    member.round(0)
-    member.hear(Marks(1, ((1, 1),)), 3)
-    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
-    return member
-
-
-def test_the_mark_of_a_refreshed_clone_is_forgotten() -> None:
-    """N4: a joiner counts from the view that names it; what its predecessor had is no matter."""
-    member = refreshed()
-    member.hear(Marks(2, ((1, 1),)), 1)
-    assert member.keeps(0)
-
-
-def test_a_late_mark_of_the_clone_before_a_refresh_does_not_count() -> None:
-    """N4: it was said under an earlier view, by the one who was outvoted."""
-    member = Driven(0, PAIRS)
-    member.round(0)
-    member.command(Orders(view([0, 2], [1, (3, Role.JOINING, 2)], number=2)))
-    member.hear(Marks(1, ((1, 1),)), 3)
-    member.hear(Marks(2, ((1, 1),)), 1)
-    assert member.keeps(0)
-
-
-def test_a_slow_clone_does_not_keep_what_everybody_has_from_its_sibling() -> None:
-    """N4: memory of a clone that is always a little behind must not grow with the job."""
-    member = Driven(0, PAIRS)
-    for number in range(50):
-        for sender in (1, 3):
-            member.hear(announce(1, number, {0: packet(f"theirs {number}")}, mark=number + 1), sender)
-        member.submit(number, {1: packet("a" * 100)})
-    assert len(member.clone().sent) <= 1
-    assert member.clone().kept_bytes <= 100
-
-
-def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
-    """N4: the donor may not have heard the marks yet."""
-    donor = Driven(0, PAIRS)
-    donor.head(0)
-    donor.round(0)
-    joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
-    donor.command(Orders(joined))
-    (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
-    newcomer = Driven(4, joined)
-    for sender in (1, 3):
-        newcomer.hear(Marks(2, ((1, 1),)), sender)
-    newcomer.hear(state, 0)
-    for sender in (1, 3):
-        newcomer.hear(Marks(2, ((1, 20),)), sender)
-    assert newcomer.clone().sent == {}
-
-
-def test_offers_of_large_packets_are_forgotten() -> None:
-    """One for each exchange of a month would be too many, and each wait looks through all of them."""
-    member = Driven(0, view([0, 3], [1, 4], [2, 5]))
-    big = packet("big", LARGE)
-    for number in range(50):
-        member.submit(number, {1: packet("a"), 2: packet("b")})
-        member.hear(announce(1, number, {0: announced(big)}), 1)
-        member.hear(Data(1, number, 0, big), 1)
-        member.hear(announce(1, number, {0: announced(big)}), 4)
-        member.hear(announce(2, number, {0: packet("x")}), 2)
-    assert len(member.clone().offers) <= 1
-
-
-def test_a_superstep_is_compared_with_its_own_min_time() -> None:
-    """N2: a long superstep behind a short one is no tail while nobody has done it faster."""
-    member = Driven(0, PAIRS)
-    member.submit(0, {1: packet("a")})
-    member.hear(announce(0, 0, compute=0.001), 2)
-    member.hear(announce(1, 0, {0: packet("x")}, compute=0.001), 1)
-    assert not notes(member.later(5.0), "tail")
-
-
-def test_a_replay_is_no_tail() -> None:
-    """N6: newcomers are exempt."""
-    member = computing()
-    member.local(Died(0, member.clone().life, "was killed"))
-    assert not notes(member.later(1.0), "tail")
-
-
 def test_a_resumed_element_that_hears_of_a_later_view_first_reads_its_state_too() -> None:
     """Resume: an element that died at the start has moved the view before others have heard of it."""
     member = Driven(0, view([0], [1], number=2), resuming=True)
     assert given(member.started, Read) == [Read(0, 1)]
     assert not given(member.started, StartWorker)
-
-
-def test_who_does_not_lag_is_not_refreshed_for_memory() -> None:
-    """N6: retired only for lack of memory, and only a laggard: else one large exchange refreshes one after another."""
-    member = Driven(0, PAIRS, Limits(retention=100))
-    member.submit(0, {1: packet("big", LARGE)})
-    member.hear(Marks(1, ((1, 0),)), 1)
-    member.hear(Marks(1, ((1, 0),)), 3)
-    assert member.member.report().overdue == ()
-
-
-def test_that_one_bundles_packet_is_gone_says_nothing_of_anothers() -> None:
-    """N4: an element may host clones of both (vertical)."""
-    member = Driven(0, view([0], [1, (2, Role.PASSIVE)], [2, (3, Role.PASSIVE)]))
-    member.submit(0, {1: packet("a"), 2: packet("b")})
-    member.hear(Gone(1, 0, 0), 2)
-    member.hear(Gone(2, 0, 0), 3)
-    assert member.progress().failing is None  # 1 may have bundle 1's, and 2 bundle 2's
-
-
-def test_a_hold_at_the_entry_of_a_loop_keeps_a_state_or_goes_on_to_a_head_that_has_one() -> None:
-    """N13: a hold that is never answered with a checkpoint never ends."""
-    member = Driven(0, PAIRS)
-    effects = member.command(held())
-    effects += member.head(0, asks=True, entry=True)
-    effects += member.command(held(0))
-    assert member.progress().pins == (0,) or given(effects, Answer) == [Answer(0, None)]
-
-
-def test_who_waits_in_an_exchange_under_a_hold_names_its_next_head() -> None:
-    """N13: what it waits for may be held at the head before; then nobody would move again."""
-    member = Driven(0, PAIRS)
-    member.head(0)
-    member.submit(0, {1: packet("a")})
-    member.command(held())
-    assert member.progress().held == 1
-
-
-def test_a_held_state_that_is_settled_is_not_kept_again() -> None:
-    """N13: the checkpoint of the hold is out."""
-    member = Driven(0, PAIRS)
-    member.head(0)
-    member.command(held())
-    at_head(member, 1)
-    member.command(held(1))
-    member.command(Orders(PAIRS, hold=Hold(1, 1), released=1))
-    assert member.progress().pins == ()
-
-
-def test_settled_differences_are_not_reported_for_ever() -> None:
-    """N14 says the state, not the history."""
-    member = Driven(0, TRIPLES)
-    for number in range(400):
-        for sender, digest in ((1, b"flipped"), (3, b"right"), (5, b"right")):
-            member.hear(announce(1, number, digest=digest if number < 100 else b"right"), sender)
-    assert len(member.member.report().divergences) < 100
