@@ -204,6 +204,15 @@ def test_a_dead_standby_is_not_promoted() -> None:
     assert court.hosts(0) == [(2, Role.LIVE), (5, Role.JOINING)]
 
 
+def test_a_standby_that_is_being_fenced_is_not_promoted() -> None:
+    """N5: a place is given to who is heard; its death is only not confirmed yet."""
+    court = Court()
+    assert given(court.later(2.3, 0, 1, 2, 3, 5), Fence) == [Fence(4, "silent for 2 s")]
+    court.died(0)
+    assert court.hosts(0) == [(2, Role.LIVE), (5, Role.JOINING)]
+    assert court.arbiter.view.standbys == (4,)
+
+
 def test_a_death_said_twice_costs_one_standby() -> None:
     """N14: repeated news is no news."""
     court = Court()
@@ -701,6 +710,17 @@ def test_what_a_clone_that_joins_repeats_of_the_former_one_there_is_not_printed(
     assert given(court.arbiter.text(0.0, 4, 0, b"x\n"), Print) == [Print(b"x\n")]
 
 
+def test_the_text_of_a_clone_made_anew_counts_without_what_the_former_one_there_had_said() -> None:
+    """N9, N11: that is forgotten, or its own would not be read before so much has been printed."""
+    court = Court(TRIPLES)
+    court.arbiter.text(0.0, 2, 0, b"flipped\n")
+    court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
+    court.say(2, 0, joined=True)
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE), (4, Role.LIVE)]
+    assert not court.arbiter.text(0.0, 2, 0, b"x\n")
+    assert given(court.arbiter.text(0.0, 4, 0, b"x\n"), Print) == [Print(b"x\n")]
+
+
 def test_who_began_behind_a_difference_is_not_waited_for() -> None:
     """N11: of what a newcomer has not computed it will say nothing; two are left, and nobody knows who is right."""
     court = Court(TRIPLES)
@@ -784,6 +804,24 @@ def test_a_hold_stops_at_the_largest_head_that_is_named() -> None:
     assert court.orders.hold == Hold(1, 8)
 
 
+def test_a_hold_moves_on_when_nobody_of_a_bundle_could_stop_where_it_was() -> None:
+    """N13: a head without a state to keep is passed by all clones, and all bundles follow; never back."""
+    court = Court()
+    court.arbiter.hold(0.0)
+    for element, head in ((0, 6), (1, 8), (2, 6), (3, 6)):
+        court.say(element, element % 2, held=head)
+    assert court.orders.hold == Hold(1, 8)
+    court.died(1)
+    assert court.orders.hold == Hold(1, 8)  # though all who are left have named 6
+    court.say(3, 1, held=8)
+    court.say(0, 0, held=9)
+    assert court.orders.hold == Hold(1, 8)  # its sibling may yet stop there
+    effects = court.say(2, 0, held=9)
+    assert court.orders.hold == Hold(1, 9)
+    assert given(effects, Order)[-1].orders.hold == Hold(1, 9)
+    assert noted(effects, "held", head=9)
+
+
 def test_a_hold_said_twice_is_one_hold() -> None:
     """N13, N14: SIGTERM may be sent again."""
     court = Court()
@@ -852,6 +890,15 @@ def test_orders_are_repeated_with_every_beat() -> None:
     assert 9 <= len(orders) <= 11
     assert [order.orders.number for order in orders] == sorted({order.orders.number for order in orders})
     assert {replace(order.orders, number=0) for order in orders} == {court.orders}
+
+
+def test_older_reports_are_not_believed() -> None:
+    """N14: reports are numbered, the larger number holds: one that comes late takes nothing back."""
+    court = Court()
+    for number, raised in ((2, (3, b"ValueError")), (1, None)):
+        court.arbiter.report(0.0, Report(0, 1, (progress(0, raised=raised),), number=number))
+    court.say(2, 0, raised=(3, b"ValueError"))
+    assert court.orders.raised == ((0, 3),)
 
 
 @pytest.mark.parametrize("element", [0, 5])

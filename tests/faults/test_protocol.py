@@ -363,6 +363,20 @@ def test_waiting_for_others_is_no_tail() -> None:
     assert member.progress().tails == 0
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_that_all_clones_are_late_is_told_by_the_first_of_them(first: bool) -> None:
+    """N5: it is the work that takes so long; who was late in another superstep does not count."""
+    member = computing(PAIRS if first else view([2, 0], [1, 3]))
+    effects = member.hear(Tail(0, 0), 2)
+    effects += member.later(1.0)
+    assert notes(effects, "tail")
+    effects += member.hear(Tail(0, 0), 2)
+    assert not notes(effects, "note")
+    effects = member.hear(Tail(0, 1), 2)
+    what = "all clones of bundle 0 are late in superstep 1: the limit is lifted for it"
+    assert notes(effects, "note") == ([{"bundle": 0, "text": what, "warning": True}] if first else [])
+
+
 def test_a_tail_costs_a_pull_of_passive_siblings_and_nothing_else() -> None:
     """N2: only silence is fenced; the clone goes on, and nobody else is judged."""
     member = computing(view([0, 2, (3, Role.PASSIVE)], [1]))
@@ -417,6 +431,29 @@ def test_a_replay_is_no_tail() -> None:
     member = computing()
     member.local(Died(0, member.clone().life, "was killed"))
     assert not notes(member.later(1.0), "tail")
+
+
+def test_a_replay_is_no_tail_from_its_first_delivery_to_its_last() -> None:
+    """N2: the newcomer does again what has been announced in its place; what comes behind that is its own."""
+    member = Driven(0, PAIRS)
+    for number in range(2):
+        member.submit(number, {1: packet("a")})
+        member.hear(announce(1, number, {0: packet("x")}), 1)
+    for superstep in range(3):
+        member.hear(announce(0, superstep), 2)
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert given(member.submit(0, {1: packet("a")}), Deliver)
+    assert not notes(member.later(3.0), "tail")
+    assert given(member.submit(1, {1: packet("a")}), Deliver)
+    assert noted(member.later(3.0), "tail", superstep=1)
+
+
+def test_a_worker_that_is_brought_to_a_head_it_had_passed_is_not_late() -> None:
+    """N2: newcomers are exempt: others have long done the superstep in which it enters the loop."""
+    member = computing()
+    member.local(Died(0, member.clone().life, "was killed"))
+    assert given(member.head(0, asks=True, entry=True), Answer) == [Answer(0, snapshot(0, 1))]
+    assert not notes(member.later(3.0), "tail")
 
 
 # ------------------------------------------------------------------------- N3: drain before deadlines
@@ -525,15 +562,13 @@ def test_a_mark_stays_while_a_sibling_joins_and_moves_again_when_it_is_live() ->
     assert said_mark(member.later(0.2)) == 2
 
 
-def test_state_is_given_only_to_a_newcomer_of_our_view() -> None:
-    """N4: before we know of it our marks may still move."""
+def test_state_is_given_to_a_newcomer_as_soon_as_it_is_of_our_view() -> None:
+    """N4: before we know of it our marks may still move; it need not ask again."""
     member = Driven(0, PAIRS)
     member.head(0)
     member.round(0)
     assert not sent(member.hear(Want(0, 2, -1), 4), Handover)
-    effects = member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
-    effects += member.hear(Want(0, 2, -1), 4)  # a request that came too early may be answered now
-    state = sent(effects, Handover, 4)[-1]
+    (state,) = sent(member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2))), Handover, 4)
     assert state.snapshot is not None
     assert (state.snapshot.head, state.complete, state.announced) == (1, 1, 1)
     assert not sent(member.hear(Want(0, 1, -1), 4), Handover)  # of another assignment
@@ -893,6 +928,19 @@ def test_a_finished_loop_is_remembered_by_its_final_state() -> None:
     assert member.clone().log == {}
 
 
+def test_heads_that_lie_behind_the_end_of_their_loop_are_no_state() -> None:
+    """N10: who is behind a sibling's state passes them too; what is handed on is the end."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.round(0)
+    end = snapshot(0, 2, final=True)
+    member.local(Head(0, member.clone().life, False, False, end))
+    member.head(1)
+    member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
+    (state,) = sent(member.hear(Want(0, 2, -1), 4), Handover)
+    assert (state.finals, state.snapshot) == ((end,), None)
+
+
 def test_what_lies_outside_loops_is_delivered_again_from_the_log() -> None:
     """The log is kept for the job's life: a newcomer runs the script from the top."""
     member = Driven(0, ALONE)
@@ -908,6 +956,20 @@ def test_what_lies_outside_loops_is_delivered_again_from_the_log() -> None:
     for number in range(2):
         (delivery,) = given(member.submit(number, {1: packet("a")}), Deliver)
         assert delivery.packets[1].data == f"theirs {number}".encode()
+
+
+def test_a_worker_behind_a_siblings_state_is_still_given_what_leads_there() -> None:
+    """N10: a passive clone at work keeps its log from where its worker stands, though a later head has come."""
+    member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
+    member.head(0, asks=True)
+    member.hear(Tail(0, 0), 2)
+    for number in range(3):
+        member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
+    assert given(member.submit(0, {1: packet("mine 0")}), Deliver)
+    member.hear(Passed(donated(member, 3)), 2)
+    assert member.clone().snapshot.head == 3
+    (delivery,) = given(member.submit(1, {1: packet("mine 1")}), Deliver)
+    assert delivery.packets == {1: packet("theirs 1")}
 
 
 def test_a_state_for_a_checkpoint_is_kept_every_so_many_rounds_until_it_is_settled() -> None:
@@ -1014,6 +1076,25 @@ def test_an_element_compares_its_own_bytes_too() -> None:
     member.submit(0, {1: packet("a")}, digest=b"mine")
     effects = member.hear(announce(0, 0, digest=b"theirs"), 2)
     assert given(effects, Tell)[0].report.divergences[0].votes == ((0, b"mine"), (2, b"theirs"))
+
+
+def test_siblings_that_come_to_a_head_in_different_states_are_reported() -> None:
+    """N11: digests of states are compared too: a bit that turns over there is in no packet yet."""
+    member = Driven(0, TRIPLES)
+    member.head(0)
+    member.hear(announce(0, 0, head=0, state=b"d0"), 4)
+    assert member.member.report().divergences == ()
+    effects = member.hear(announce(0, 0, head=0, state=b"other"), 2)
+    (found,) = given(effects, Tell)[0].report.divergences
+    assert (found.bundle, found.exchange, found.votes) == (0, -1 - 0, ((0, b"d0"), (2, b"other")))
+
+
+def test_the_state_of_a_clone_that_is_made_anew_is_not_compared() -> None:
+    """N11: it was outvoted, and may not have heard so."""
+    member = Driven(0, view([0, 4, (2, Role.JOINING, 2)], [1], number=2))
+    member.head(0)
+    member.hear(announce(0, 0, head=0, state=b"other"), 2)
+    assert member.member.report().divergences == ()
 
 
 def test_a_worker_run_again_that_computes_other_bytes_is_reported() -> None:
@@ -1262,6 +1343,16 @@ def test_an_older_view_is_not_adopted() -> None:
     member = Driven(0, view([0], [1], number=2))
     assert not member.command(Orders(view([2], [1], number=1)))
     assert member.member.view.number == 2
+
+
+def test_older_orders_are_not_obeyed() -> None:
+    """N14: orders are numbered, the larger number holds: those that come late say nothing any more."""
+    member = Driven(0, PAIRS)
+    member.head(0)
+    member.command(replace(held(), number=5))
+    assert not member.command(Orders(PAIRS, number=4))
+    assert not given(at_head(member, 1), Answer)
+    assert member.progress().held == 1
 
 
 def test_an_element_that_is_not_in_the_view_dies() -> None:
