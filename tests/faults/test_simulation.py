@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,12 +26,16 @@ from bsp.faults.messages import (
     Ended,
     Finished,
     Handover,
+    Host,
     Leave,
     Limits,
     Once,
+    Orders,
     Packet,
     Print,
     Reply,
+    Role,
+    Send,
     Submitted,
     Write,
 )
@@ -229,262 +234,6 @@ def test_without_deaths_an_effect_happens_exactly_once() -> None:
         assert set(run.called.values()) == {1}
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_who_was_held_for_a_checkpoint_that_nobody_can_write_goes_on(seed: int) -> None:
-    """N13: a full disk stops no job."""
-    script = Script(4, 1, ((40, 1),), 1, text=0)
-    run = Full(Schedule(seed, script, 8, 0, 1, Limits(linger=0.2), harmless=True))
-    for when in (0.1, 0.25):
-        run.at(when, lambda: run._obey(run.arbiter.hold(run.now)))
-    assert isinstance(run.run(until=30.0), Finished)
-    assert not run.wrong and run.failed == 2
-
-
-class Full(Simulation):
-    """No part of a checkpoint can be written: the first who tries says so."""
-
-    failed = 0
-
-    def _perform(self, element: int, effects: Sequence[Any]) -> None:
-        for effect in effects:
-            if isinstance(effect, Write):
-                self.at(self.now + 0.01, self._no_room, effect.head)
-        super()._perform(element, [effect for effect in effects if not isinstance(effect, Write)])
-
-    def _no_room(self, head: int) -> None:
-        if self.arbiter.orders.hold is not None:
-            self.failed += 1
-            self._obey(self.arbiter.release(self.now, head))
-
-
-# ---------------------------------------------------------------- what the rules prevent can be seen
-
-
-class Unasked(Member):
-    """N1 without asking again."""
-
-    def _ask_again(self, clone: Clone) -> None:
-        clone.pull_at = self._now + 1.0
-
-
-class Impatient(Member):
-    """N2 turned round: who is late by its own clock is fenced."""
-
-    def _is_late(self, clone: Clone) -> None:
-        self._over = True
-        self._do(simulation.Die("late"))
-
-
-class Forgetful(Member):
-    """N4 without every clone: packets are dropped when the first clone has them."""
-
-    def _drop(self, dest: int) -> None:
-        said = [mark for mark in self._retention.said(dest) if mark is not None]
-        for clone in self.clones.values():
-            if clone.bundle != dest and said:
-                clone.drop(dest, max(said))
-
-
-class Blind(Member):
-    """N4 without newcomers: who has not said what it has does not count."""
-
-    def _drop(self, dest: int) -> None:
-        said = [mark for mark in self._retention.said(dest) if mark is not None]
-        for clone in self.clones.values():
-            if clone.bundle != dest and said:
-                clone.drop(dest, min(said))
-
-
-class Nameless(Member):
-    """N7 without names: what comes is what is waited for."""
-
-    def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
-        super()._take(clone, clone.complete, source, packet, sender)
-
-
-class Leaving(Member):
-    """N8 without the second step: who has ended goes."""
-
-    def _ended(self, event: Ended) -> None:
-        super()._ended(event)
-        self._over = True
-        self._do(Leave())
-
-
-class Amnesiac(Member):
-    """The join without its log: a newcomer is given the state alone."""
-
-    def _handover(self, state: Handover, sender: int = -1) -> None:
-        super()._handover(state._replace(log=()), sender)
-
-
-class Credulous(Member):
-    """N11 without a quorum: one of three is believed."""
-
-    def _needed(self, source: int) -> int:
-        return 1
-
-
-class Incurious(Member):
-    """N11 without comparing."""
-
-    def _vote(self, bundle: int, said: Any, element: int) -> None:
-        pass
-
-
-class Curt(Arbiter):
-    """N14 without repeating: what bsprun says, it says once."""
-
-    def tick(self, now: float) -> list[Any]:
-        self._beat_at = float("inf")
-        return super().tick(now)
-
-
-class Careless(Arbiter):
-    """Text as it comes."""
-
-    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
-        self._set(printed=max(self.orders.printed, offset + len(data)))
-        return [Print(data)]
-
-
-class Hasty(Member):
-    """A laggard takes whatever state it is offered."""
-
-    def _is_agreed(self, clone: Any, donor: int, there: Any) -> bool:
-        return True
-
-
-class Gullible(Arbiter):
-    """Text of whoever says it first, with three clones too."""
-
-    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
-        new = data[self.orders.printed - offset :] if offset <= self.orders.printed else b""
-        if new:
-            self._set(printed=offset + len(data))
-            self._effects.append(Print(new))
-        return self._flush()
-
-
-def protected_flip(seed: int) -> Schedule:
-    """Three clones of each bundle, and a bit of one clone's bytes turns over."""
-    rng = random.Random(f"flip {seed}")
-    script = Script(2, 1, ((12, 1),), 1, text=0)
-    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=1.0, linger=0.2), harmless=True)
-    schedule.faults = [(0.02 + 0.1 * rng.random(), "flip", rng.randrange(6), 0.0)]
-    return schedule
-
-
-def pair_flip(seed: int) -> Schedule:
-    """Two clones of each bundle, and a bit of one clone's bytes turns over."""
-    schedule = protected_flip(seed)
-    schedule.elements, schedule.harmless = 4, False
-    schedule.faults = [(when, what, element % 4, much) for when, what, element, much in schedule.faults]
-    return schedule
-
-
-def lossy(seed: int) -> Schedule:
-    """Two clones of each bundle; every fifth message is lost, and as many come twice or late."""
-    rng = random.Random(f"lossy {seed}")
-    script = Script(3, 1, ((40, 1),), 1, large=rng.choice((0, 3)))
-    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=5.0, linger=0.2), lossy=0.2, harmless=True)
-    schedule.faults = [(0.1, "slow", rng.randrange(6), 2.0)]
-    return schedule
-
-
-def lonely(seed: int) -> Schedule:
-    """One clone of each bundle, and the same network."""
-    schedule = lossy(seed)
-    schedule.elements, schedule.faults = 3, []
-    return schedule
-
-
-def joining(seed: int) -> Schedule:
-    """The same network, and elements that die."""
-    schedule = lossy(seed)
-    rng = random.Random(f"joining {seed}")
-    schedule.standbys = 2
-    schedule.faults = [(when, "crash", rng.randrange(6), 0.0) for when in (0.1,)]
-    return schedule
-
-
-def harmed(run: Simulation) -> bool:
-    """Something went wrong, or was healed at the price of a clone's state."""
-    return bool(run.wrong) or any("kept by nobody" in str(fields) for _, _, fields in run.notes)
-
-
-@pytest.mark.parametrize(
-    ("broken", "draw"),
-    [
-        (Unasked, survivable), (Impatient, survivable), (Nameless, survivable), (Amnesiac, survivable),
-        (Careless, survivable), (Forgetful, lossy), (Blind, joining), (Leaving, lonely), (Curt, lonely),
-        (Credulous, protected_flip), (Incurious, pair_flip), (Hasty, one_flip), (Gullible, one_flip),
-    ],
-)  # fmt: skip
-def test_the_simulation_sees_what_a_rule_prevents(
-    broken: type, draw: Callable[[int], Schedule], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A protocol without the rule fails in a fixed range of schedules that the whole one survives unharmed."""
-    seeds = range(24)
-    assert not any(harmed(ran(draw(seed))) for seed in seeds)
-    monkeypatch.setattr(simulation, "Arbiter" if issubclass(broken, Arbiter) else "Member", broken)
-    for seed in seeds:
-        run = Simulation(draw(seed))
-        run.run(until=30.0)
-        if harmed(run):
-            return
-    pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
-
-
-def test_an_effect_for_every_clone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """N9 without a holder: every clone that asks is given leave."""
-
-    class Generous(Arbiter):
-        def _once(self, element: int, bundle: int, token: Any, life: int, value: bytes | None) -> None:
-            super()._once(element, bundle, token, life, value)
-            if token not in self.once:
-                self._effects.append(Reply(element, Once(bundle, token, None)))
-
-    monkeypatch.setattr(simulation, "Arbiter", Generous)
-    schedule = survivable(0)
-    schedule.faults = []
-    run = effects_of(schedule)
-    assert max(run.called.values()) > 1
-
-
-def test_the_simulation_checks_every_delivery() -> None:
-    """A wrong packet is found where it is delivered, not only in the answer."""
-
-    class Swapping(Simulation):
-        def _to_worker(self, node: Any, element: int, effect: Any) -> None:
-            if type(effect) is simulation.Deliver and element == 1 and effect.exchange == 3:
-                source = next(iter(effect.packets))
-                effect.packets[source] = Packet(8, 1, 1)  # type: ignore[arg-type]
-            super()._to_worker(node, element, effect)
-
-    schedule = protected_flip(0)
-    schedule.faults = []
-    run = Swapping(schedule)
-    run.run()
-    assert "element 1 was given wrong packets in exchange 3" in run.wrong
-
-
-def test_a_schedule_that_fails_prints_the_command_that_replays_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A failing seed is one command away."""
-    monkeypatch.setattr(simulation, "Member", Nameless)
-    assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
-    assert "replay: python -m bsp.faults.simulation --kind survivable --seed 7 --verbose" in capsys.readouterr().out
-
-
-def test_text_before_a_loss_is_right_too() -> None:
-    """What was printed before the end of a job that is lost is a beginning of its text."""
-    lost = [run for run in (ran(drawn(seed)) for seed in range(60)) if isinstance(run.outcome, simulation.Lost)]
-    assert lost
-    assert all(run.text.startswith(run.printed) for run in lost if not run.flipped)
-
-
 # ------------------------------------------------------------------ holds, exceptions, memory
 
 
@@ -594,3 +343,379 @@ def test_with_three_clones_the_text_is_right_too() -> None:
         schedule.faults = [(when, "flip state", 2 * (element % 3), much) for when, _, element, much in schedule.faults]
         run = ran(schedule)
         assert not run.wrong, f"flip {seed}: {run.wrong}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_was_held_for_a_checkpoint_that_nobody_can_write_goes_on(seed: int) -> None:
+    """N13: a full disk stops no job."""
+    script = Script(4, 1, ((40, 1),), 1, text=0)
+    run = Full(Schedule(seed, script, 8, 0, 1, Limits(linger=0.2), harmless=True))
+    for when in (0.1, 0.25):
+        run.at(when, lambda: run._obey(run.arbiter.hold(run.now)))
+    assert isinstance(run.run(until=30.0), Finished)
+    assert not run.wrong and run.failed == 2
+
+
+class Full(Simulation):
+    """No part of a checkpoint can be written: the first who tries says so."""
+
+    failed = 0
+
+    def _perform(self, element: int, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Write):
+                self.at(self.now + 0.01, self._no_room, effect.head)
+        super()._perform(element, [effect for effect in effects if not isinstance(effect, Write)])
+
+    def _no_room(self, head: int) -> None:
+        if self.arbiter.orders.hold is not None:
+            self.failed += 1
+            self._obey(self.arbiter.release(self.now, head))
+
+
+# ---------------------------------------------------------------- what the rules prevent can be seen
+
+
+class Unasked(Member):
+    """N1 without asking again."""
+
+    def _ask_again(self, clone: Clone) -> None:
+        clone.pull_at = self._now + 1.0
+
+
+class Impatient(Member):
+    """N2 turned round: who is late by its own clock is fenced."""
+
+    def _is_late(self, clone: Clone) -> None:
+        self._over = True
+        self._do(simulation.Die("late"))
+
+
+class Startled(Member):
+    """N3 without looking whether the clock has jumped: whoever was not heard meanwhile is silent."""
+
+    def tick(self, now: float) -> list[Any]:
+        self._ticked = None
+        return super().tick(now)
+
+
+class Drowsy(Arbiter):
+    """N3 without it, in bsprun."""
+
+    def tick(self, now: float) -> list[Any]:
+        self._ticked = None
+        return super().tick(now)
+
+
+class Forgetful(Member):
+    """N4 without every clone: packets are dropped when the first clone has them."""
+
+    def _drop(self, dest: int) -> None:
+        said = [mark for mark in self._retention.said(dest) if mark is not None]
+        for clone in self.clones.values():
+            if clone.bundle != dest and said:
+                clone.drop(dest, max(said))
+
+
+class Blind(Member):
+    """N4 without newcomers: who has not said what it has does not count."""
+
+    def _drop(self, dest: int) -> None:
+        said = [mark for mark in self._retention.said(dest) if mark is not None]
+        for clone in self.clones.values():
+            if clone.bundle != dest and said:
+                clone.drop(dest, min(said))
+
+
+class Ruthless(Arbiter):
+    """N5 without the last holder: whoever lags is made anew."""
+
+    def _refresh(self, bundle: int, element: int, why: str) -> bool:
+        if super()._refresh(bundle, element, why):
+            return True
+        self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
+        return True
+
+
+class Nameless(Member):
+    """N7 without names: what comes is what is waited for."""
+
+    def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
+        super()._take(clone, clone.complete, source, packet, sender)
+
+
+class Leaving(Member):
+    """N8 without the second step: who has ended goes."""
+
+    def _ended(self, event: Ended) -> None:
+        super()._ended(event)
+        self._over = True
+        self._do(Leave())
+
+
+class Amnesiac(Member):
+    """The join without its log: a newcomer is given the state alone."""
+
+    def _handover(self, state: Handover, sender: int = -1) -> None:
+        super()._handover(state._replace(log=()), sender)
+
+
+class Headless(Member):
+    """N10 without heads: a state is said to be of the exchange that its clone has come to."""
+
+    def _do(self, effect: Any) -> None:
+        if type(effect) is Send and type(effect.message) is Handover and effect.message.snapshot is not None:
+            state = effect.message
+            state = state._replace(snapshot=state.snapshot._replace(exchange=state.announced))
+            effect = effect._replace(message=state)
+        super()._do(effect)
+
+
+class Credulous(Member):
+    """N11 without a quorum: one of three is believed."""
+
+    def _needed(self, source: int) -> int:
+        return 1
+
+
+class Incurious(Member):
+    """N11 without comparing."""
+
+    def _vote(self, bundle: int, said: Any, element: int) -> None:
+        pass
+
+
+class Rash(Member):
+    """N12 without the siblings: an exception of one clone is the program's."""
+
+    def _settle_raised(self, clone: Clone) -> None:
+        assert clone.waiting is not None
+        clone.raised = None
+        self._go(clone, clone.waiting)
+
+
+class Stubborn(Member):
+    """N13 without an answer: each stays at the head at which it was stopped."""
+
+    def _obey(self, orders: Orders) -> None:
+        hold = orders.hold
+        if hold is not None and hold.target is not None:
+            orders = replace(orders, hold=replace(hold, target=0))
+        super()._obey(orders)
+
+
+class Reticent(Member):
+    """N13 without those who wait: a head is named where one stands."""
+
+    def _next_head(self, clone: Clone) -> int | None:
+        return clone.held
+
+
+class Curt(Arbiter):
+    """N14 without repeating: what bsprun says, it says once."""
+
+    def tick(self, now: float) -> list[Any]:
+        self._beat_at = float("inf")
+        return super().tick(now)
+
+
+class Careless(Arbiter):
+    """Text as it comes."""
+
+    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
+        self._set(printed=max(self.orders.printed, offset + len(data)))
+        return [Print(data)]
+
+
+class Hasty(Member):
+    """A laggard takes whatever state it is offered."""
+
+    def _is_agreed(self, clone: Any, donor: int, there: Any) -> bool:
+        return True
+
+
+class Gullible(Arbiter):
+    """Text of whoever says it first, with three clones too."""
+
+    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
+        new = data[self.orders.printed - offset :] if offset <= self.orders.printed else b""
+        if new:
+            self._set(printed=offset + len(data))
+            self._effects.append(Print(new))
+        return self._flush()
+
+
+def protected_flip(seed: int) -> Schedule:
+    """Three clones of each bundle, and a bit of one clone's bytes turns over."""
+    rng = random.Random(f"flip {seed}")
+    script = Script(2, 1, ((12, 1),), 1, text=0)
+    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=1.0, linger=0.2), harmless=True)
+    schedule.faults = [(0.02 + 0.1 * rng.random(), "flip", rng.randrange(6), 0.0)]
+    return schedule
+
+
+def pair_flip(seed: int) -> Schedule:
+    """Two clones of each bundle, and a bit of one clone's bytes turns over."""
+    schedule = protected_flip(seed)
+    schedule.elements, schedule.harmless = 4, False
+    schedule.faults = [(when, what, element % 4, much) for when, what, element, much in schedule.faults]
+    return schedule
+
+
+def lossy(seed: int) -> Schedule:
+    """Two clones of each bundle; every fifth message is lost, and as many come twice or late."""
+    rng = random.Random(f"lossy {seed}")
+    script = Script(3, 1, ((40, 1),), 1, large=rng.choice((0, 3)))
+    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=5.0, linger=0.2), lossy=0.2, harmless=True)
+    schedule.faults = [(0.1, "slow", rng.randrange(6), 2.0)]
+    return schedule
+
+
+def lonely(seed: int) -> Schedule:
+    """One clone of each bundle, and the same network."""
+    schedule = lossy(seed)
+    schedule.elements, schedule.faults = 3, []
+    return schedule
+
+
+def joining(seed: int) -> Schedule:
+    """The same network, and elements that die."""
+    schedule = lossy(seed)
+    rng = random.Random(f"joining {seed}")
+    schedule.standbys = 2
+    schedule.faults = [(when, "crash", rng.randrange(6), 0.0) for when in (0.1,)]
+    return schedule
+
+
+def cramped(seed: int) -> Schedule:
+    """The same network, little memory for what a clone that lags may still need, and nobody dies."""
+    schedule = lossy(seed)
+    schedule.script = Script(2, 1, ((40, 1),), 1, large=1, text=0)
+    schedule.elements, schedule.limits = 4, Limits(hang_limit=2.0, linger=0.2, retention=4 << 20)
+    schedule.faults = [(0.0, "slow", seed % 4, 20.0)]
+    return schedule
+
+
+class Suspended(Simulation):
+    """All elements and bsprun sleep for ten seconds, as on a computer that is closed."""
+
+    def __init__(self, schedule: Schedule, when: float) -> None:
+        super().__init__(schedule)
+        self.at(when, self._sleep)
+
+    def _sleep(self) -> None:
+        self._queue[:] = [(when + 10.0, *what) for when, *what in self._queue]
+
+
+def suspended(seed: int) -> Simulation:
+    """Somewhere in the same network's run."""
+    return Suspended(lossy(seed), 0.1 + 0.01 * seed)
+
+
+class Exhausted(Raising):
+    """One clone raises what its sibling does not, in its worker's first run: no memory is left."""
+
+    def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
+        if element == 0 and life == 1:
+            super()._ask(element, bundle, life, asked)
+        else:
+            Simulation._ask(self, element, bundle, life, asked)
+
+
+def exhausted(seed: int) -> Simulation:
+    """In some superstep of the same network's run."""
+    return Exhausted(lossy(seed), 2 + seed, alike=True)
+
+
+def stopped(seed: int) -> Simulation:
+    """A hold, while messages are lost."""
+    schedule, when = holding(seed)
+    schedule.lossy = 0.1
+    return Held(schedule, when)
+
+
+def begun(drawn: Schedule | Simulation) -> Simulation:
+    """A run of what was drawn."""
+    return drawn if isinstance(drawn, Simulation) else Simulation(drawn)
+
+
+def harmed(run: Simulation) -> bool:
+    """Something went wrong, or was healed at the price of a clone's state."""
+    return bool(run.wrong) or any("kept by nobody" in str(fields) for _, _, fields in run.notes)
+
+
+@pytest.mark.parametrize(
+    ("broken", "draw"),
+    [
+        (Unasked, survivable), (Impatient, survivable), (Nameless, survivable), (Amnesiac, survivable),
+        (Careless, survivable), (Forgetful, lossy), (Blind, joining), (Leaving, lonely), (Curt, lonely),
+        (Credulous, protected_flip), (Incurious, pair_flip), (Hasty, one_flip), (Gullible, one_flip),
+        (Startled, suspended), (Drowsy, suspended), (Ruthless, cramped), (Headless, joining), (Rash, exhausted),
+        (Stubborn, stopped), (Reticent, stopped),
+    ],
+)  # fmt: skip
+def test_the_simulation_sees_what_a_rule_prevents(
+    broken: type, draw: Callable[[int], Schedule | Simulation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A protocol without the rule fails in a fixed range of schedules that the whole one survives unharmed."""
+    seeds = range(24)
+    whole = [begun(draw(seed)) for seed in seeds]
+    for run in whole:
+        run.run()
+    assert not any(harmed(run) for run in whole)
+    monkeypatch.setattr(simulation, "Arbiter" if issubclass(broken, Arbiter) else "Member", broken)
+    for seed in seeds:
+        run = begun(draw(seed))
+        run.run(until=30.0)
+        if harmed(run):
+            return
+    pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
+
+
+def test_an_effect_for_every_clone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """N9 without a holder: every clone that asks is given leave."""
+
+    class Generous(Arbiter):
+        def _once(self, element: int, bundle: int, token: Any, life: int, value: bytes | None) -> None:
+            super()._once(element, bundle, token, life, value)
+            if token not in self.once:
+                self._effects.append(Reply(element, Once(bundle, token, None)))
+
+    monkeypatch.setattr(simulation, "Arbiter", Generous)
+    schedule = survivable(0)
+    schedule.faults = []
+    run = effects_of(schedule)
+    assert max(run.called.values()) > 1
+
+
+def test_the_simulation_checks_every_delivery() -> None:
+    """A wrong packet is found where it is delivered, not only in the answer."""
+
+    class Swapping(Simulation):
+        def _to_worker(self, node: Any, element: int, effect: Any) -> None:
+            if type(effect) is simulation.Deliver and element == 1 and effect.exchange == 3:
+                source = next(iter(effect.packets))
+                effect.packets[source] = Packet(8, 1, 1)  # type: ignore[arg-type]
+            super()._to_worker(node, element, effect)
+
+    schedule = protected_flip(0)
+    schedule.faults = []
+    run = Swapping(schedule)
+    run.run()
+    assert "element 1 was given wrong packets in exchange 3" in run.wrong
+
+
+def test_a_schedule_that_fails_prints_the_command_that_replays_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A failing seed is one command away."""
+    monkeypatch.setattr(simulation, "Member", Nameless)
+    assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
+    assert "replay: python -m bsp.faults.simulation --kind survivable --seed 7 --verbose" in capsys.readouterr().out
+
+
+def test_text_before_a_loss_is_right_too() -> None:
+    """What was printed before the end of a job that is lost is a beginning of its text."""
+    lost = [run for run in (ran(drawn(seed)) for seed in range(60)) if isinstance(run.outcome, simulation.Lost)]
+    assert lost
+    assert all(run.text.startswith(run.printed) for run in lost if not run.flipped)
