@@ -1,4 +1,4 @@
-"""Cloned rounds by the thousand, for counting: what the models are held against.
+"""Cloned rounds by the thousand, for counting, and runs by time: what the models are held against.
 
 No protocol and no messages (`simulation` has those): only how long each element computes, which elements
 are there, and which clone serves.  Arrays over (trials, clones, bundles) and a loop over rounds, so that
@@ -14,6 +14,9 @@ A round, McColl 1.8.2 as hardened in the design (section 7):
    `away` rounds, that one included, or at the next refresh.
 5. With `wait` all begin the next round together.  Without, a late clone begins it late, and one that is still
    computing when the following round is served by others, so more than one round behind, jumps to it (N6).
+
+What is not counted in rounds - checkpoints, refreshes, a detector - is run from one failure to the next, below:
+every element has a lifetime of its own, and a clock passes over work, what it costs to keep it, and what is lost.
 """
 
 from __future__ import annotations
@@ -136,19 +139,136 @@ def _compute(setting: Setting, rng: np.random.Generator, serves: np.ndarray) -> 
     return given_up + work, late
 
 
-def survivals(bundles: int, elements: int, faults: int, trials: int, rng: np.random.Generator) -> int:
-    """In how many of `trials` rounds exactly `faults` random elements fail and every bundle keeps a clone."""
+def survivals(
+    bundles: int,
+    elements: int,
+    faults: int,
+    trials: int,
+    rng: np.random.Generator,
+    laid: Literal["combined", "disjoint"] = "combined",
+) -> int:
+    """How many of `trials` rounds outlive exactly `faults` random elements failing.
+
+    combined : every bundle keeps a clone (element e holds one of bundle e mod bundles).
+    disjoint : one of the copies of the job keeps all its elements (`bundles` elements in a row are a copy).
+    """
     if not 1 <= bundles <= elements or not 0 <= faults <= elements or trials < 1:
         raise ValueError(
             f"survivals: {faults} faults among {elements} elements of {bundles} bundles, {trials} trials;"
             " needs faults <= elements >= bundles >= 1, and a trial"
         )
-    hosts = np.bincount(np.arange(elements) % bundles, minlength=bundles)
+    if laid == "disjoint" and elements % bundles:
+        raise ValueError(f"survivals: {elements} elements are no whole number of copies of {bundles} bundles")
+    by = np.arange(elements) % bundles if laid == "combined" else np.arange(elements) // bundles
     kept = 0
     for begin in range(0, trials, max(1, _CHUNK // elements)):
         some = min(max(1, _CHUNK // elements), trials - begin)
         order = rng.random((some, elements)).argpartition(max(faults - 1, 0), axis=1)[:, :faults]
-        hit = np.zeros((some, bundles), dtype=np.int64)
-        np.add.at(hit, (np.arange(some)[:, None], order % bundles), 1)
-        kept += int((hit < hosts).all(axis=1).sum())
+        hit = np.zeros((some, by.max() + 1), dtype=np.int64)
+        np.add.at(hit, (np.arange(some)[:, None], by[order]), 1)
+        kept += int(((hit < np.bincount(by)).all(axis=1) if laid == "combined" else (hit == 0).any(axis=1)).sum())
     return kept
+
+
+# -------------------------------------------------------------- runs by time, failure by failure
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Where the time of each run went; arrays with one entry a trial."""
+
+    time: np.ndarray  # from begin to end
+    lost: np.ndarray  # of it, work and upkeep that had to be done again
+    restarts: np.ndarray  # of it, getting back, those that were struck themselves included
+    rollbacks: np.ndarray  # how often it went back, from within a restart too
+
+
+def checkpointed(
+    segments: int,
+    work: float,
+    checkpoint: float,
+    mtbf: float,
+    restart: float,
+    rng: np.random.Generator,
+    trials: int,
+    elements: int = 1,
+) -> Runs:
+    """`trials` jobs of `segments` times `work`, each with a checkpoint behind it, on elements that fail.
+
+    mtbf is an element's; one that has failed is replaced by a new one at once.  A failure at any moment, in
+    work, checkpoint or restart, costs all since the last whole checkpoint, and a restart from there.
+    """
+    fails = rng.exponential(mtbf, (trials, elements))  # when each fails next
+    clock, lost, restarts = (np.zeros(trials) for _ in range(3))
+    done, rollbacks = (np.zeros(trials, dtype=np.int64) for _ in range(2))
+    back = np.zeros(trials, dtype=bool)  # on the way back from a failure
+    going = np.arange(trials)
+    while going.size:
+        who = fails[going].argmin(axis=1)
+        failure = fails[going, who]
+        begun, returning = clock[going], back[going]
+        end = begun + np.where(returning, restart, work + checkpoint)
+        struck = failure < end
+        end = np.where(struck, failure, end)
+        fails[going[struck], who[struck]] += rng.exponential(mtbf, int(struck.sum()))
+        clock[going] = end
+        restarts[going] += np.where(returning, end - begun, 0.0)
+        lost[going] += np.where(struck & ~returning, end - begun, 0.0)
+        rollbacks[going] += struck
+        done[going] += ~struck & ~returning
+        back[going] = struck
+        going = going[done[going] < segments]
+    return Runs(clock, lost, restarts, rollbacks)
+
+
+def refreshed(
+    periods: int,
+    interval: float,
+    cost: float,
+    groups: int,
+    clones: int,
+    mtbf: float,
+    rng: np.random.Generator,
+    trials: int,
+    at_once: bool = True,
+) -> Runs:
+    """`trials` jobs of `periods` times `interval` of work, each with a refresh behind it that brings lost clones back.
+
+    mtbf is an element's.  A group all of whose clones have failed since the last refresh costs all since then; it is
+    noticed when the last one fails (`at_once`), or when the refresh ends.  Getting back takes no time.
+    """
+    fails = rng.exponential(mtbf, (trials, clones, groups))
+    clock, lost = np.zeros(trials), np.zeros(trials)
+    done, rollbacks = (np.zeros(trials, dtype=np.int64) for _ in range(2))
+    going = np.arange(trials)
+    while going.size:
+        lives = fails[going]
+        gone = lives.max(axis=1).min(axis=1)  # the first group to have lost its last clone
+        begun = clock[going]
+        end = begun + interval + cost
+        struck = gone < end
+        end = np.where(struck, gone, end) if at_once else end
+        dead = lives <= end[:, None, None]
+        lives[dead] = np.broadcast_to(end[:, None, None], lives.shape)[dead] + rng.exponential(mtbf, int(dead.sum()))
+        fails[going] = lives
+        clock[going] = end
+        lost[going] += np.where(struck, end - begun, 0.0)
+        rollbacks[going] += struck
+        done[going] += ~struck
+        going = going[done[going] < periods]
+    return Runs(clock, lost, np.zeros(trials), rollbacks)
+
+
+def detections(
+    limit: float, look: float, tail: Tail, hung: float, rng: np.random.Generator, rounds: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """What a detector decides in so many rounds of one element: how long it had waited, and whether falsely.
+
+    hung : probability that the element hangs in a round; else it takes as long as the tail says.  The detector looks
+    every `look`, not in step with the rounds, and gives up an element that it sees at work later than `limit`.
+    """
+    hangs = rng.random(rounds) < hung
+    takes = np.where(hangs, np.inf, tail.draw(rng, (rounds,)))
+    seen = limit + look * rng.random(rounds)  # the first look beyond the limit
+    given_up = takes > seen
+    return seen[given_up], ~hangs[given_up]
