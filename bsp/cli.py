@@ -247,8 +247,8 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
-    if nonstop:
-        return int(_nonstop().start(parser, options, job))
+    if nonstop and (status := _nonstop().start(parser, options, job)) is not None:
+        return int(status)
     if options.trace is None and options.report is None:
         return start(job)
     import tempfile

@@ -14,6 +14,8 @@ NAMES = (
     "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
     "events", "resilience",
 )  # fmt: skip
+_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
+EVERY = 100  # rounds between checkpoints, unless asked otherwise
 
 
 def add(parser: argparse.ArgumentParser, shown: bool) -> None:
@@ -28,7 +30,7 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
     add("--tail-limit", type=float, metavar="T", help="a clone above T times MinTime is a tail (default 5)")
     add("--hang-limit", type=float, metavar="SECONDS", help="of silence, before an element is ended (default 10)")
     add("--checkpoint", metavar="DIR", help="write the state of rounds there; SIGTERM: write one and end (status 75)")
-    add("--every", type=int, metavar="N", help="rounds between checkpoints (default 100)")
+    add("--every", type=int, metavar="N", help=f"rounds between checkpoints (default {EVERY})")
     add("--keep", type=int, metavar="K", help="checkpoints to keep (default 2)")
     add("--resume", metavar="DIR", help="go on from the last checkpoint there")
     add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
@@ -37,6 +39,7 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
     add("--rounds", type=int, default=1000, metavar="R", help="with auto: rounds of the run (default 1000)")
     add("--round-seconds", type=float, default=1.0, metavar="S", help="with auto: length of a round (default 1)")
     add("--mtbf", type=float, metavar="HOURS", help="with auto: mean time between the crashes of one element")
+    add("--checkpoint-seconds", type=float, metavar="S", help="with auto: length of a checkpoint; sets --every by it")
     add("--times", metavar="FILE", help="with auto: measured round times, or a trace, that show how heavy tails are")
     add("--events", metavar="FILE.jsonl", help="log each fault, when it was seen, what was done")
 
@@ -53,33 +56,51 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
 
     if options.mtbf is None and options.times is None:
         parser.error("--resilience auto: say how often elements crash (--mtbf HOURS) or how late they are (--times)")
+    periodic = options.checkpoint is not None or options.resume is not None
+    if options.checkpoint_seconds is not None and not periodic:
+        parser.error("--checkpoint-seconds: say where checkpoints go, too (--checkpoint DIR)")
     try:
         estimate = None if options.times is None else estimate_from(options.times)
         advice = advise(
             job.elements, options.rounds, options.round_seconds, availability=options.availability or 0.9999,
-            mtbf_hours=options.mtbf, estimate=estimate,
+            mtbf_hours=options.mtbf, estimate=estimate, checkpoint_seconds=options.checkpoint_seconds,
         )  # fmt: skip
     except ValueError as wrong:
         parser.error(f"--resilience auto: {wrong}")
     plan = advice.choice
     if options.availability is not None and not plan.reaches(options.availability):
         plan = next((other for other in advice.plans if other.way == "clone"), plan)
-    print(f"bsprun: --resilience auto: {plan.name()}; P[a round is lost] = {plan.loss:.2g}", file=sys.stderr)
-    if options.clones is None:
-        options.clones = float(plan.clones)
-    if options.vertical is None:
-        options.vertical = plan.vertical
-    if options.standby is None:
-        options.standby = plan.standby
-    if options.tail_limit is None and plan.tail_limit is not None:
-        options.tail_limit = max(plan.tail_limit, 1.0)
+    written = advice.plan("checkpoint")
+    if plan.way == "nothing" and written is not None:  # they do not pay, but are asked for
+        plan = written
+    says = f"{plan.name()}; P[a round is lost] = {plan.loss:.2g}"
+    if plan.way == "clone":
+        if options.clones is None:
+            options.clones = float(plan.clones)
+        if options.vertical is None:
+            options.vertical = plan.vertical
+        if options.standby is None:
+            options.standby = plan.standby
+        if options.tail_limit is None and plan.tail_limit is not None:
+            options.tail_limit = max(plan.tail_limit, 1.0)
+    elif plain(options):
+        says += "; the plain engine runs it"
+    elif periodic and options.every is None and (options.clones or 1) == 1:
+        if written is not None:
+            options.every = written.interval_rounds
+            says += f"; --every {options.every}"
+        elif options.mtbf is not None:
+            says += f"; --every {EVERY}, for want of --checkpoint-seconds"
+    print(f"bsprun: --resilience auto: {says}", file=sys.stderr)
 
 
-_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
+def plain(options: argparse.Namespace) -> bool:
+    """Whether nothing is left that only the engine of nonstop jobs can do: no clones, checkpoints, faults, log."""
+    return all(getattr(options, name) is None for name in NAMES if name != "resilience")
 
 
-def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
-    """Check them all, and run."""
+def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
+    """Check them all, and run; None if auto finds that nothing of this pays: the plain engine is cheaper."""
     from bsp.faults.injection import parse
     from bsp.faults.job import Resilience
     from bsp.faults.messages import Limits
@@ -87,6 +108,8 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
 
     if options.resilience is not None:
         choose(parser, options, job)
+        if plain(options):
+            return None
     clones = 1.0 if options.clones is None else options.clones
     vertical = 1 if options.vertical is None else options.vertical
     standbys = options.standby or 0
@@ -137,7 +160,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int:
         hang_limit=options.hang_limit or max(10.0, _BEATS * beat),
         beat=beat,
         alone=max(5.0, _BEATS * beat),
-        every=(every or 100) if periodic else 0,
+        every=(every or EVERY) if periodic else 0,
     )
     try:
         resilience = Resilience(

@@ -69,6 +69,7 @@ class Plan:
     tail_limit_beyond: bool = False  # beyond every time that was measured
     marks_per_round: float = 0.0  # healthy clones later than T
     interval_seconds: float | None = None  # between checkpoints
+    interval_rounds: int | None = None  # the same, for --every
     rollbacks: float = 0.0  # expected
     pauses: float = 0.0  # expected: the pool is empty, the job begins anew at full size and loses nothing
 
@@ -134,7 +135,9 @@ def _checkpointed(job: Job, tail: Tail | None) -> Plan:
     exponent = (one + job.checkpoint_seconds) / mtbf
     returns = segments * math.expm1(exponent) if exponent < 700 else math.inf
     loss = -math.expm1(-(seconds + segments * job.checkpoint_seconds) / mtbf)
-    return _priced(job, replace(plan, seconds=expected, interval_seconds=one, rollbacks=returns, loss=loss))
+    every = max(1, round(job.rounds / segments))
+    plan = replace(plan, seconds=expected, interval_seconds=one, interval_rounds=every, rollbacks=returns, loss=loss)
+    return _priced(job, plan)
 
 
 def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:

@@ -6,17 +6,20 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from bsp.cli import bsprun
 from bsp.faults import models
 from bsp.faults.advise import Advice, advise
 from bsp.faults.counting import Setting, count
 from bsp.faults.estimate import Tail, estimate
 from bsp.faults.intervals import checkpoint_interval, slowdown
+from bsp.faults.job import Resilience
 from bsp.faults.plans import Plan
 from bsp.tool import bsp
 
@@ -255,6 +258,78 @@ def test_d_and_times_exclude_each_other() -> None:
         advise(2, 2, 1.0, D=2, estimate=estimate([1.0, 2.0]))
     with pytest.raises(SystemExit):
         bsp([*COMMON, "--predictability", "2", "--times", "x"])
+
+
+# -------------------------------------------------------------------- bsprun --resilience auto
+
+
+Ran = Callable[..., tuple[Resilience | None, str]]
+
+
+@pytest.fixture
+def auto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ran:
+    """What `bsprun --resilience auto ...` would run, None for the plain engine, and what it says; 2 elements."""
+    script = tmp_path / "program.py"
+    script.write_text("import bsp\nprint(bsp.process().nprocs)\n")
+
+    def ran(*more: object) -> tuple[Resilience | None, str]:
+        engines: list[Resilience | None] = []
+        monkeypatch.setattr("bsp.cli.start", lambda job: engines.append(None) or 0)
+        monkeypatch.setattr("bsp.faults.nonstop.run", lambda job, asked: engines.append(asked) or 0)
+        assert bsprun(["-p", "2", "-n", "2", "--resilience", "auto", *map(str, more), str(script)]) == 0
+        said = capsys.readouterr().err
+        assert len(engines) == 1 and said.startswith("bsprun: --resilience auto: ") and said.count("\n") == 1
+        return engines[0], said
+
+    return ran
+
+
+def test_where_nothing_pays_the_plain_engine_runs(auto: Ran) -> None:
+    engine, said = auto("--mtbf", 50_000, "--rounds", 100)
+    assert engine is None and "no clones, begin again" in said and "the plain engine runs it" in said
+
+
+def test_what_only_the_nonstop_engine_can_do_keeps_it(auto: Ran, tmp_path: Path) -> None:
+    for more in (["--events", tmp_path / "log"], ["--hang-limit", 5], ["--standby", 1], ["--checkpoint", tmp_path]):
+        engine, said = auto("--mtbf", 50_000, *more)
+        assert engine is not None and engine.clones == 1 and "plain" not in said
+
+
+def test_a_target_that_only_clones_reach_is_cloned(auto: Ran) -> None:
+    engine, said = auto("--mtbf", 50, "--availability", 0.9999)
+    assert engine is not None and engine.clones >= 2 and f"clone HC={engine.clones:g}" in said
+
+
+@pytest.mark.parametrize("mtbf", [0.5, 50, 50_000])
+def test_every_follows_the_advice(auto: Ran, tmp_path: Path, mtbf: float) -> None:
+    """Rounds of 2 s and checkpoints of 4: as many rounds as `bsp advise` has seconds of work, all if it never pays."""
+    found = advise(2, 5000, 2.0, mtbf_hours=mtbf, checkpoint_seconds=4).plan("checkpoint")
+    assert found is not None and found.interval_seconds is not None and found.interval_rounds is not None
+    assert abs(found.interval_rounds - found.interval_seconds / 2) <= 0.5
+    job = ["--mtbf", mtbf, "--rounds", 5000, "--round-seconds", 2, "--checkpoint", tmp_path, "--checkpoint-seconds", 4]
+    engine, said = auto(*job)
+    assert engine is not None and engine.limits.every == found.interval_rounds
+    assert said.endswith(
+        f"no clones, checkpoints; P[a round is lost] = {found.loss:.2g}; --every {engine.limits.every}\n"
+    )
+    own, said = auto(*job, "--every", 7)
+    assert own is not None and own.limits.every == 7 and "--every" not in said
+
+
+def test_every_stays_where_the_advice_is_not_about_it(auto: Ran, tmp_path: Path) -> None:
+    engine, said = auto("--mtbf", 50, "--checkpoint", tmp_path)
+    assert engine is not None and engine.limits.every == 100 and "--every 100, for want of --checkpoint-seconds" in said
+    cloned, said = auto("--mtbf", 50, "--checkpoint", tmp_path, "--checkpoint-seconds", 4, "--clones", 2)
+    assert cloned is not None and cloned.limits.every == 100 and "--every" not in said
+
+
+def test_checkpoints_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        bsprun(["-p", "2", "--resilience", "auto", "--mtbf", "50", "--checkpoint-seconds", "4", __file__])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "bsprun: error: --checkpoint-seconds: say where checkpoints go, too (--checkpoint DIR)\n"
+    )
 
 
 def test_only_advise_loads_the_faults_package() -> None:
