@@ -107,6 +107,7 @@ class Incarnation:
         self._selector.register(self._bell, selectors.EVENT_READ, self._settle)
         self._failed_head = -1  # of a checkpoint that could not be written
         self._refresh_at = 0.0
+        self._hosts: dict[int, str] = {}  # of all elements that have appeared
         self._stood, self._stood_at = 0.0, float("-inf")  # for how long bsprun itself stood still, and when
         self._warned: set[int] = set()  # bundles whose lateness has been told
         self._began: set[int] = set()  # processes that the launcher has started
@@ -277,6 +278,7 @@ class Incarnation:
                 peer.pidfd = os.pidfd_open(pid)
                 peer.local = True
         self.peers[element] = peer
+        self._hosts[element] = host
         self.arbiter.appeared(self._now(), element)
         if element in self.arbiter.dead:  # too late
             self._why[element] = "did not appear"
@@ -379,8 +381,15 @@ class Incarnation:
 
     def _may_refresh(self) -> bool:
         """A bundle lacks clones, nobody stands by, and the rest are well."""
-        may = self.asked.refresh and time.monotonic() >= self._refresh_at
+        may = self.asked.refresh and time.monotonic() >= self._refresh_at and self._has_all_machines()
         return may and not self.arbiter.view.standbys and bool(self.arbiter.degraded())
+
+    def _has_all_machines(self) -> bool:
+        """Whether a new MPI job can be started where this one was, and finds there what this one writes."""
+        if self.launch.local:
+            return True
+        alive = {peer.host for peer in self.peers.values()}
+        return self.asked.checkpoint is not None and set(self._hosts.values()) <= alive
 
     def _hold(self, purpose: str) -> None:
         self._purpose, self._held_at = purpose, time.monotonic()
