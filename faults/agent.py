@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ from bsp.faults.messages import (
     Packet,
     Read,
     Reply,
+    Report,
     Say,
     Send,
     StartWorker,
@@ -314,7 +316,9 @@ class Agent:
                     self._peers.send(effect.element, effect.message)
             elif kind is Deliver or kind is Answer or kind is Once:
                 self._to_worker(effect.bundle, effect)
-            elif kind is Tell or kind is Say or kind is Note:
+            elif kind is Tell:
+                self._post(self._with_bytes(effect.report))
+            elif kind is Say or kind is Note:
                 self._post(effect)
             elif kind is StartWorker:
                 self._start_worker(effect)
@@ -335,9 +339,13 @@ class Agent:
         except Closed:
             _end_by_force("bsprun is gone")
 
+    def _with_bytes(self, report: Report) -> Tell:
+        return Tell(replace(report, sent=self._peers.sent_bytes))
+
     def _leave(self) -> None:
         """In order: what is said is said, and MPI_Finalize, which hangs after failures, is left out."""
         with contextlib.suppress(Closed):
+            self._bsprun.post(self._with_bytes(self._member.report()))
             until = time.monotonic() + 1.0
             while not self._bsprun.flush() and time.monotonic() < until:
                 time.sleep(_SLICE)

@@ -42,6 +42,7 @@ from bsp.faults.messages import (
     Token,
     View,
 )
+from bsp.faults.reach import Reach
 from bsp.faults.spoken import Spoken
 from bsp.faults.votes import Jury
 
@@ -66,6 +67,7 @@ class Arbiter:
         spare = tuple(range(len(rows), len(rows) + standbys))
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
         self.reports: dict[int, Report] = {}
+        self.reach = Reach()
         self.dead: dict[int, str] = {}
         self._over_at: dict[int, float] = {}  # of the dead: when they are for certain
         self._supersteps = [0] * self.bundles  # that some clone has reached
@@ -94,6 +96,7 @@ class Arbiter:
         """What an element says of itself; also a sign of life."""
         self._now = now
         element = report.element
+        self.reach.hear(report)
         if element in self.dead or self.over:
             return []
         self._heard[element] = now
@@ -174,6 +177,7 @@ class Arbiter:
                 del self.once[self._clock_reads.pop(_KEPT_TIMES)]
         elif known is None and value is not None:
             known = self.once[token] = value
+            self._note_once(element, token, done=True)
         if known is not None:
             stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
             for each in sorted(stand | {element}):  # nobody waits for his next report
@@ -182,11 +186,18 @@ class Arbiter:
         holder = self._callers.get(token)
         if holder is None or self._is_over(holder[0]) or (holder[0] == element and holder[1] <= life):
             self._callers[token] = element, life
+            self._note_once(element, token, done=False)
             self._effects.append(Reply(element, Once(bundle, token, None)))
 
     def _is_over(self, element: int) -> bool:
         """Whether nothing of an element can have an effect any more."""
         return element in self.dead and self._now >= self._over_at[element]
+
+    def _note_once(self, element: int, token: Token, done: bool) -> None:
+        what, process, superstep, sequence = token
+        self._note(
+            "once", what=what, process=process, superstep=superstep, sequence=sequence, element=element, done=done
+        )
 
     def _stands(self, bundle: int, host: Host, token: Token) -> bool:
         said = self._progress(bundle, host)
@@ -250,6 +261,7 @@ class Arbiter:
     def _renew(self, hosts: Sequence[Sequence[Host]], standbys: Sequence[int]) -> None:
         self.view = View(self.view.number + 1, tuple(tuple(some) for some in hosts), tuple(standbys))
         self._set(view=self.view)
+        self._note("view", **self.view.plain())
 
     def _replace(self, bundle: int, element: int, new: Host) -> None:
         hosts = [list(some) for some in self.view.hosts]
@@ -329,7 +341,7 @@ class Arbiter:
         if bundle == 0:
             self._spoken.forget(element)
         self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
-        self._note("note", text=f"the clone of bundle {bundle} on element {element} is made anew: {why}")
+        self._note("remade", bundle=bundle, element=element, reason=why)
         return True
 
     def degraded(self) -> list[int]:
@@ -379,7 +391,10 @@ class Arbiter:
             role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
             self._replace(progress.bundle, element, host._replace(role=role))
             self._jury.joined(element, progress)
-            self._note("restored", bundle=progress.bundle, element=element, superstep=progress.superstep)
+            self._note(
+                "restored", bundle=progress.bundle, element=element, superstep=progress.superstep,
+                rounds=progress.again, bytes=progress.given,
+            )  # fmt: skip
             return True
         if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
             self._warned.add((progress.bundle, host.since * 10000 + element))

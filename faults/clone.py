@@ -10,6 +10,7 @@ holds what went out until every clone it is for has it (rule N4).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from bsp.faults.messages import Handover, Head, Packet, Role, Snapshot, Submitted, Token
 
@@ -22,6 +23,14 @@ class Ballot:
     def __init__(self) -> None:
         self.voters: set[int] = set()
         self.packet: Packet | None = None
+
+
+class CatchingUp(NamedTuple):
+    """A worker on its way to where the one before it was."""
+
+    exchange: int  # there
+    rounds: int  # to be gone through again
+    given: int  # bytes it begins with
 
 
 class Clone:
@@ -60,6 +69,9 @@ class Clone:
         self.life = 0
         self.position = 0  # the exchange it submits next
         self.relaunched: dict[int, int] = {}  # by superstep
+        self.catching: CatchingUp | None = None  # since its worker was started again
+        self.given = self.given_head = 0  # bytes of a sibling's state that it began with, and whose head
+        self.again = 0  # rounds from there until it joined
         self.waiting: Submitted | None = None
         self.asking: Head | None = None
         self.computing_since: float | None = None

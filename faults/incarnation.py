@@ -29,7 +29,6 @@ import psutil
 from bsp.errors import LaunchError
 from bsp.faults.arbiter import Arbiter
 from bsp.faults.checkpoint import Checkpoint, commit, discard, name_at
-from bsp.faults.events import KINDS
 from bsp.faults.job import LOST, PREEMPTED, Job
 from bsp.faults.messages import (
     END_COMPARED,
@@ -299,6 +298,7 @@ class Incarnation:
             clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
             seconds=round(self._now(), 3), agents={f"{e}": peer.pid for e, peer in sorted(self.peers.items())},
         )  # fmt: skip
+        self.job.log.record("view", **self.arbiter.view.plain())
         if self.job.preempted:
             self._preempt()
         self._obey(self.arbiter.tick(self._now()))
@@ -417,7 +417,7 @@ class Incarnation:
                 f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left, "
                 "and no standby"
             )
-        self.job.log.record(kind if kind in KINDS else "note", **fields)
+        self.job.log.record(kind, **fields)
 
     def _fence(self, effect: Fence) -> None:
         peer = self.peers.get(effect.element)
@@ -440,6 +440,7 @@ class Incarnation:
         superstep = effect.parts[0][1]
         head = {
             "superstep": superstep,
+            "head": effect.head,
             "said": max(said for _, _, said in effect.parts),
             "seconds": round(self._now(), 6),
             "once": [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()],
@@ -496,7 +497,8 @@ class Incarnation:
             self._obey(self.arbiter.committed(self._now(), effect.head))
             return
         if self._purpose == "refresh":
-            self.job.log.record("refreshed", superstep=superstep, seconds=round(time.monotonic() - self._held_at, 3))
+            pause, lost = time.monotonic() - self._held_at, self.arbiter.reach.lost(effect.head, self.arbiter.reports)
+            self.job.log.record("refreshed", superstep=superstep, pause=round(pause, 3), bytes=size, rounds_lost=lost)
             self.status = None
         else:
             self.job.say(f"checkpoint of superstep {superstep} written; go on with --resume {self.job.checkpoints}")
@@ -522,7 +524,7 @@ class Incarnation:
         first, last = layout * bundle // self.launch.elements, layout * (bundle + 1) // self.launch.elements - 1
         processes = f"process {first}" if first == last else f"processes {first}-{last}"
         self.reason = f"bsprun: {what}: {processes} (bundle {bundle}), superstep {superstep}: {why}\n"
-        self.job.log.record("lost", bundle=bundle, superstep=superstep, why=why)
+        self.job.log.record("lost", bundle=bundle, superstep=superstep, reason=why)
         self.over = True
         self.status = None
 
@@ -531,7 +533,7 @@ class Incarnation:
         if self.asked.checkpoint is not None and self.resume is not None:
             self.reason += f"bsprun: {self.resume.name} stands; go on with --resume {self.job.checkpoints}\n"
         self.job.output.complain(self.reason.encode())
-        self.job.log.record("ended", status=LOST)
+        self.job.log.record("ended", status=LOST, **self.job.totals())
         return LOST
 
     def _woken(self) -> None:

@@ -75,6 +75,7 @@ class Job:
         self.errors: dict[int, int] = {}  # bytes of standard error shown, by bundle
         self.once: dict[Any, bytes] = {}
         self.incarnation = 0
+        self.sent = 0  # bytes, by the agents of all incarnations
         self.signals: list[int] = []
         self.preempted = False  # has been asked to write a checkpoint and end
         self.left = False  # has been ended by a signal
@@ -115,6 +116,10 @@ class Job:
         if fresh:
             self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])
+
+    def totals(self) -> dict[str, Any]:
+        """What the end of the job says of it all."""
+        return {"seconds": round(time.monotonic() - self.began, 3), "bytes": self.sent}
 
     def say(self, text: str) -> None:
         """A line on standard error."""

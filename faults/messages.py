@@ -47,6 +47,11 @@ class View:
         """The elements with a live clone of a bundle."""
         return [host.element for host in self.hosts[bundle] if host.role is Role.LIVE]
 
+    def plain(self) -> dict[str, Any]:
+        """As an event has it."""
+        hosts = [{host.element: host.role.value for host in some} for some in self.hosts]
+        return {"view": self.number, "hosts": hosts, "standbys": self.standbys}
+
 
 class Packet(NamedTuple):
     """What one bundle has for another in one exchange."""
@@ -75,6 +80,11 @@ class Snapshot(NamedTuple):
     digest: bytes
     data: Any
     said: int = 0  # bytes of text written before
+
+    @property
+    def size(self) -> int:
+        """Bytes of the state."""
+        return sum(len(piece) for piece in self.data or () if isinstance(piece, bytes))
 
 
 # ------------------------------------------------------------------------- between elements
@@ -149,6 +159,19 @@ class Handover(NamedTuple):
     sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...]  # packets others may still ask for
     text: tuple[tuple[int, bytes], ...]  # what bsprun has not confirmed yet
 
+    @property
+    def place(self) -> Snapshot | None:
+        """Where its worker begins; None: at the program's beginning."""
+        return self.snapshot or (self.finals[-1] if self.finals else None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all states and packets in it."""
+        states = sum(each.size for each in (self.snapshot, *self.finals) if each is not None)
+        packets = [packet for _, kept in self.log for _, packet in kept]
+        packets += [packet for _, kept, _ in self.sent for _, packet in kept]
+        return states + sum(packet.size for packet in packets)
+
 
 class Passed(NamedTuple):
     """The state at a head, for passive clones: a handover without its log, which they keep themselves."""
@@ -189,6 +212,8 @@ class Progress(NamedTuple):
     tails: int
     pins: tuple[int, ...]  # heads whose state is kept for a checkpoint
     parts: tuple[tuple[int, Any], ...]  # checkpoints written: (head, what the writer says of it)
+    given: int = 0  # bytes of the state it has begun with
+    again: int = 0  # rounds from there until it joined
 
 
 class Divergence(NamedTuple):
@@ -210,6 +235,7 @@ class Report:
     divergences: tuple[Divergence, ...] = ()
     overdue: tuple[tuple[int, int], ...] = ()  # (bundle, element) that keeps too much memory waiting
     number: int = 0  # the larger is the newer; 0: not told
+    sent: int = 0  # bytes to other elements
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import socket
 import tempfile
-import time
 from typing import Any
 
 from bsp.errors import LaunchError
@@ -70,8 +69,9 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
                 continue
         finally:
             incarnation.close()
+            job.sent += incarnation.arbiter.reach.sent
         if status is not None:
-            job.log.record("ended", status=status, seconds=round(time.monotonic() - job.began, 3))
+            job.log.record("ended", status=status, **job.totals())
             return status
         if failed == _TRIES:
             return incarnation.gave_up()
@@ -83,4 +83,8 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
             return incarnation.gave_up()
         job.adopt(resume, fresh=False)
         job.incarnation += 1
-        job.log.record("resumed", name=resume.name, superstep=superstep)
+        lost = {}
+        if "head" in resume.head:  # not in one that an earlier version has written
+            arbiter = incarnation.arbiter
+            lost["rounds_lost"] = arbiter.reach.lost(int(resume.head["head"]), arbiter.reports.keys())
+        job.log.record("resumed", name=resume.name, superstep=superstep, **lost)

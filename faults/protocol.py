@@ -40,7 +40,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bsp.faults.clone import Clone
+from bsp.faults.clone import CatchingUp, Clone
 from bsp.faults.messages import (
     Announce,
     Answer,
@@ -335,6 +335,7 @@ class Member:
         clone.waiting, clone.asking, clone.held = event, None, None
         clone.computing_since, clone.late = None, False
         clone.superstep, clone.position = event.superstep, event.exchange
+        self._settle_caught_up(clone, event.exchange)
         if event.raised and event.exchange not in clone.digests:
             clone.raised = event.exchange, event.digest
             self._settle_raised(clone)
@@ -724,6 +725,7 @@ class Member:
         if not clone.has_state:
             clone.pull_at, clone.pulls = None, 0
             clone.receive(state, sender)
+            clone.given, clone.given_head = state.size, state.place.head if state.place is not None else 0
             self._report()
             self._start(clone)
         elif clone.jumping and clone.asking is not None:
@@ -743,7 +745,10 @@ class Member:
             return  # a sibling has yet to say the same; if it does not, this clone must be the judge: see _check
         clone.jumping, clone.pull_at, clone.offered, clone.refused = False, None, None, 0
         clone.jump(state, donor)
-        self._note("jumped", bundle=clone.bundle, element=self.element, rounds=there.head - here.head)
+        self._note(
+            "jumped", bundle=clone.bundle, element=self.element, superstep=there.superstep,
+            rounds=there.head - here.head, bytes=state.size,
+        )  # fmt: skip
         if there.loop == here.loop:
             self._load(clone, there)
         else:  # only a state of the loop the worker stands in can be loaded there
@@ -759,6 +764,7 @@ class Member:
     def _settle_joined(self, clone: Clone) -> None:
         if not clone.joined:
             clone.joined = True
+            clone.again = max(clone.head - clone.given_head + 1, 0)
             self._report()
 
     def _passed(self, message: Passed, sender: int) -> None:
@@ -773,7 +779,9 @@ class Member:
     def _is_late(self, clone: Clone) -> None:
         clone.late = True
         clone.tails += 1
-        self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep)
+        assert clone.computing_since is not None
+        seconds = round(self._now - clone.computing_since, 6)
+        self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep, seconds=seconds)
         for host in self.view.hosts[clone.bundle]:
             if host.element != self.element:
                 self._do(Send(host.element, Tail(clone.bundle, clone.superstep)))
@@ -807,7 +815,7 @@ class Member:
         clone.pulled = True
         here = clone.asking.snapshot.head if clone.asking is not None else clone.head
         clone.pulled_at = max(here, clone.snapshot.head if clone.snapshot is not None else -1)
-        self._note("pulled", bundle=clone.bundle, element=self.element, why=why)
+        self._note("pulled", bundle=clone.bundle, element=self.element, superstep=clone.superstep, reason=why)
         if clone.asking is not None:
             self._answer(clone)
 
@@ -818,6 +826,7 @@ class Member:
         if clone is not None and clone.life == event.life:
             clone.ended, clone.computing_since = event.digest, None
             self._settle_joined(clone)
+            self._settle_caught_up(clone, clone.announced)
             self._report()
 
     def _died(self, event: Died) -> None:
@@ -888,8 +897,25 @@ class Member:
                 self._do(StopWorker(clone.bundle))
                 self._report()
             return
-        self._note("relaunched", bundle=clone.bundle, element=self.element, superstep=superstep, how=how)
+        self._note(
+            "relaunched", bundle=clone.bundle, element=self.element, superstep=superstep, reason=how, attempt=count
+        )
+        if clone.catching is None:
+            given = clone.handover(clone.since, packets=False)
+            stands = clone.asking is not None and clone.asking.snapshot.head == clone.head
+            rounds = clone.head - (given.place.head if given.place is not None else 0) + (not stands)
+            clone.catching = CatchingUp(clone.announced - 1, max(rounds, 0), given.size)
         self._start(clone)
+
+    def _settle_caught_up(self, clone: Clone, exchange: int) -> None:
+        """Its new worker has submitted what the one before it had announced, or the first thing after it."""
+        if clone.catching is not None and exchange >= clone.catching.exchange:
+            rounds, given = clone.catching.rounds, clone.catching.given
+            clone.catching = None
+            self._note(
+                "caught_up", bundle=clone.bundle, element=self.element, superstep=clone.superstep, rounds=rounds,
+                bytes=given,
+            )  # fmt: skip
 
     def _wrote(self, event: Wrote) -> None:
         if (event.bundle, event.head) in self._parts:
@@ -930,5 +956,5 @@ class Member:
         return Progress(
             clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
             self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
-            clone.tails, tuple(clone.pins), tuple(parts),
+            clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again,
         )  # fmt: skip

@@ -171,11 +171,13 @@ def test_a_newcomer_is_live_when_it_says_that_it_has_gone_on_from_the_state() ->
     court.died(2)
     court.say(4, 0, joined=False)
     assert court.hosts(0) == [(0, Role.LIVE), (4, Role.JOINING)]
-    effects = court.say(4, 0, joined=True, superstep=7)
+    effects = court.say(4, 0, joined=True, superstep=7, given=1000, again=2)
     assert court.hosts(0) == [(0, Role.LIVE), (4, Role.LIVE)]
     assert court.host(0, 4).since == 2  # the same clone
     assert given(effects, Order)
-    assert noted(effects, "restored", bundle=0, element=4, superstep=7)
+    assert noted(effects, "restored", bundle=0, element=4, superstep=7, bytes=1000, rounds=2)
+    hosts = [{0: "live", 4: "live"}, {1: "live", 3: "live"}]
+    assert noted(effects, "view", view=3, hosts=hosts, standbys=(5,))
 
 
 def test_what_a_clone_of_an_earlier_view_says_is_not_believed() -> None:

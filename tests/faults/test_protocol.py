@@ -393,7 +393,7 @@ def test_a_passive_clone_computes_when_it_is_told_of_a_tail() -> None:
     member = Driven(0, view([2, (0, Role.PASSIVE)], [1]))
     assert not given(member.head(0, asks=True), Answer)  # paused
     effects = member.hear(Tail(0, 0), 2)
-    assert noted(effects, "pulled", bundle=0, element=0, why="a tail")
+    assert noted(effects, "pulled", bundle=0, element=0, reason="a tail")
     assert given(effects, Answer) == [Answer(0, None)]
     member.submit(0, {1: packet("a")})
     assert given(member.hear(announce(1, 0, {0: packet("x")}), 1), Deliver)[0].ask
@@ -407,7 +407,7 @@ def test_a_passive_clone_takes_over_by_itself_when_its_bundle_is_overdue() -> No
     member.hear(announce(1, 0), 1)
     member.hear(announce(1, 1), 1)
     assert not notes(member.later(0.2), "pulled")
-    assert noted(member.later(0.1), "pulled", bundle=0, element=0, why="overdue")
+    assert noted(member.later(0.1), "pulled", bundle=0, element=0, reason="overdue")
 
 
 def test_what_a_passive_clone_computes_does_not_set_min_time() -> None:
@@ -902,6 +902,46 @@ def test_a_new_worker_is_brought_from_the_last_head_to_where_it_was_with_logged_
     effects = member.submit(3, {1: packet("a")})
     assert given(effects, Deliver)[0].packets[1].data == b"theirs 3"
     assert not sent(effects, Announce)  # it has been announced
+
+
+def test_a_new_worker_has_caught_up_when_it_submits_what_the_one_before_it_had_announced() -> None:
+    """Redundancy is back then, not when the worker is started; how much was gone through again is said."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    for number in range(3):
+        member.round(number)
+    for number in (3, 4):  # a round of more than one superstep
+        member.submit(number, {1: packet("a")})
+        member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
+    effects = member.local(Died(0, member.clone().life, "was killed"))
+    assert noted(effects, "relaunched", bundle=0, element=0, superstep=4, reason="was killed", attempt=1)
+    effects = member.head(0, asks=True, entry=True)
+    effects += member.submit(3, {1: packet("a")})
+    assert not notes(effects, "caught_up")
+    effects = member.local(Died(0, member.clone().life, "was killed"))  # on its way
+    assert noted(effects, "relaunched", superstep=3, attempt=1)
+    member.head(0, asks=True, entry=True)
+    member.submit(3, {1: packet("a")})
+    effects = member.submit(4, {1: packet("a")})
+    assert noted(effects, "caught_up", bundle=0, element=0, superstep=4, rounds=1)
+    assert not notes(member.submit(5, {1: packet("a")}), "caught_up")
+
+
+def test_rounds_whose_states_were_not_taken_are_gone_through_again() -> None:
+    """The state is of head 1, the worker died in the round behind head 4."""
+    member = Driven(0, ALONE)
+    member.head(0)
+    member.round(0)
+    for number in (1, 2, 3):
+        member.submit(number, {1: packet("a")})
+        member.hear(announce(1, number, {0: packet("x")}), 1)
+        place = snapshot(0, number + 1)._replace(data=None)
+        member.local(Head(0, member.clone().life, False, False, place))
+    member.local(Died(0, member.clone().life, "was killed"))
+    member.head(0, asks=True, entry=True)
+    for number in (1, 2):
+        assert not notes(member.submit(number, {1: packet("a")}), "caught_up")
+    assert noted(member.submit(3, {1: packet("a")}), "caught_up", rounds=4)
 
 
 def test_heads_that_a_replay_passes_again_do_not_bring_an_older_state_back() -> None:

@@ -203,7 +203,7 @@ def test_different_seeds_are_different_schedules() -> None:
 
 def deaths(run: Simulation) -> int:
     """Elements and workers that may have died in the middle of a call, and clones that were made anew."""
-    return sum(kind in ("died", "relaunched", "restored") or "made anew" in str(said) for _, kind, said in run.notes)
+    return sum(kind in ("died", "relaunched", "restored", "remade") for _, kind, _ in run.notes)
 
 
 def effects_of(schedule: Schedule) -> Simulation:

@@ -1,0 +1,198 @@
+"""What the event log knows of an event from those before it: which fault it shows, since when, what was lost.
+
+A state machine without I/O: `complete(event)` returns the fields that are to be added, from the event's own time.
+
+Detected is a fault by `suspected`, `fenced`, `died` (an element), `relaunched` (a worker), `tail` (a laggard),
+`outvoted`, `remade`, `diverged` (bytes); mended by `restored`, `caught_up`, `jumped`, `refreshed`, `resumed`, which
+say in `seconds` how long after its detection.  A fault that was injected into that element or worker and has not been
+seen yet is named in `injected`.  A round is lost when all clones of a bundle compute it again: when all of them
+replay at the same time, or all have gone back to a checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from bsp.faults.injection import Fault, parse
+
+Event = Mapping[str, Any]
+Fields = dict[str, Any]
+_Key = tuple[int, int]  # (bundle, element)
+
+
+class _Seen(NamedTuple):
+    """A fault that was detected: when, and the one that was injected, if it was."""
+
+    time: float
+    injected: str | None
+
+    def fields(self) -> Fields:
+        return {} if self.injected is None else {"injected": self.injected}
+
+    def mended(self, event: Event) -> Fields:
+        return {"seconds": round(event["time"] - self.time, 6), **self.fields()}
+
+
+class Ledger:
+    """Faults that were made, seen and mended."""
+
+    def __init__(self) -> None:
+        self.rounds_lost = 0
+        self._live: list[set[int]] = []  # elements, by bundle
+        self._handlers: Mapping[str, Callable[[Event], Fields]] = {
+            "injected": self._injected, "view": self._view, "suspected": self._struck, "fenced": self._struck,
+            "died": self._struck, "promoted": self._promoted, "restored": self._restored,
+            "relaunched": self._relaunched, "caught_up": self._caught_up, "tail": self._tail, "jumped": self._jumped,
+            "outvoted": self._outvoted, "remade": self._remade, "diverged": self._diverged, "lost": self._lost,
+            "degraded": self._degraded, "refreshed": self._refreshed, "resumed": self._resumed,
+            "started": self._started, "ended": self._ended,
+        }  # fmt: skip
+        self._broken: _Seen | None = None  # what ends this incarnation
+        self._forget()
+
+    def _forget(self) -> None:
+        """Another incarnation: no fault is injected into it, all clones are new."""
+        self._made: list[tuple[Fault, int]] = []  # and not seen yet, with the element
+        self._lasting: dict[int, list[Fault]] = {}  # that make an element slow
+        self._elements: dict[int, _Seen] = {}
+        self._joining: dict[_Key, _Seen] = {}
+        self._replaying: dict[_Key, _Seen] = {}
+        self._late: dict[_Key, _Seen] = {}
+        self._wrong: dict[_Key, _Seen] = {}
+        self._again: set[int] = set()  # bundles all of whose clones replay
+        self._last: _Seen | None = None
+
+    def complete(self, event: Event) -> Fields:
+        """The fields to be added to an event."""
+        handler = self._handlers.get(event["kind"])
+        return {} if handler is None else handler(event)
+
+    # ------------------------------------------------------------------------- made, and seen
+
+    def _injected(self, event: Event) -> Fields:
+        faults: list[Fault] = []
+        with contextlib.suppress(ValueError):
+            faults = list(parse(event["fault"]))
+        for fault in faults:
+            if fault.kind in ("slow", "tails"):
+                self._lasting.setdefault(event["element"], []).append(fault)
+            elif event["element"] is not None:
+                self._made.append((fault, event["element"]))
+        return {}
+
+    def _see(self, event: Event, fits: Callable[[Fault, int], bool]) -> _Seen:
+        """A fault is detected; the first injected one that fits it is the one."""
+        for made in self._made:
+            if fits(*made):
+                self._made.remove(made)
+                return _Seen(event["time"], str(made[0]))
+        return _Seen(event["time"], None)
+
+    def _struck(self, event: Event) -> Fields:
+        """An element: suspected, then fenced, then dead of the same fault."""
+        element = event["element"]
+        if element not in self._elements:
+            self._elements[element] = self._see(event, lambda fault, _: fault.element == element)
+        self._last = self._elements[element]
+        return self._last.fields()
+
+    def _relaunched(self, event: Event) -> Fields:
+        key = event["bundle"], event["element"]
+        seen = self._see(event, lambda fault, _: fault.worker == key[1])
+        known = self._replaying.get(key)
+        self._replaying[key] = seen if known is None else known._replace(injected=seen.injected or known.injected)
+        self._judge()
+        return seen.fields()
+
+    def _tail(self, event: Event) -> Fields:
+        element = event["element"]
+        lasting = [fault for fault in self._lasting.get(element, ()) if fault.lasts(event["superstep"])]
+        stops = [fault for fault, _ in self._made if fault.kind == "stop" and fault.host == element]
+        injected = next((str(fault) for fault in (*lasting, *stops)), None)
+        seen = self._late[event["bundle"], element] = _Seen(event["time"], injected)
+        return seen.fields()
+
+    def _outvoted(self, event: Event) -> Fields:
+        element = event["element"]
+        seen = self._see(event, lambda fault, at: fault.kind == "flip" and at == element)
+        self._wrong[event["bundle"], element] = seen
+        return seen.fields()
+
+    def _diverged(self, event: Event) -> Fields:
+        self._last = self._see(event, lambda fault, at: fault.kind == "flip" and at in event["elements"])
+        return self._last.fields()
+
+    # --------------------------------------------------------------------------------- mended
+
+    def _promoted(self, event: Event) -> Fields:
+        if "instead_of" in event:
+            seen = self._elements.get(event["instead_of"], _Seen(event["time"], None))
+            for bundle in event["bundles"]:
+                self._joining[bundle, event["element"]] = seen
+        return {}
+
+    def _remade(self, event: Event) -> Fields:
+        key = event["bundle"], event["element"]
+        self._replaying.pop(key, None)
+        self._joining[key] = self._wrong.pop(key, _Seen(event["time"], None))
+        return self._joining[key].fields()
+
+    def _restored(self, event: Event) -> Fields:
+        seen = self._joining.pop((event["bundle"], event["element"]), None)
+        self._last = None
+        return {} if seen is None else seen.mended(event)
+
+    def _jumped(self, event: Event) -> Fields:
+        key = event["bundle"], event["element"]
+        seen = self._late.pop(key, None) or self._replaying.get(key)
+        return {} if seen is None else seen.mended(event)
+
+    def _caught_up(self, event: Event) -> Fields:
+        bundle, key = event["bundle"], (event["bundle"], event["element"])
+        seen = self._replaying.pop(key, _Seen(event["time"], None))
+        lost = event["rounds"] if bundle in self._again else 0
+        self._again.discard(bundle)
+        self.rounds_lost += lost
+        return {"rounds_lost": lost, **seen.mended(event)}
+
+    def _view(self, event: Event) -> Fields:
+        self._live = [{int(e) for e, role in some.items() if role == "live"} for some in event["hosts"]]
+        hosted = {(bundle, int(e)) for bundle, some in enumerate(event["hosts"]) for e in some}
+        for kept in (self._joining, self._replaying, self._late, self._wrong):
+            for key in kept.keys() - hosted:
+                del kept[key]
+        self._judge()
+        return {}
+
+    def _judge(self) -> None:
+        """Bundles none of whose clones is current."""
+        for bundle, live in enumerate(self._live):
+            if live and all((bundle, element) in self._replaying for element in live):
+                self._again.add(bundle)
+
+    # --------------------------------------------------------------------------- incarnations
+
+    def _degraded(self, event: Event) -> Fields:
+        self._broken = self._broken or self._last or _Seen(event["time"], None)
+        return {}
+
+    def _lost(self, event: Event) -> Fields:
+        self._broken = self._last or _Seen(event["time"], None)
+        return {}
+
+    def _refreshed(self, event: Event) -> Fields:
+        return {} if self._broken is None else self._broken.mended(event)
+
+    def _resumed(self, event: Event) -> Fields:
+        self.rounds_lost += event.get("rounds_lost") or 0
+        self._forget()
+        return {} if self._broken is None else self._broken.mended(event)
+
+    def _started(self, event: Event) -> Fields:
+        broken, self._broken = self._broken, None
+        return {} if broken is None else broken.mended(event)
+
+    def _ended(self, _: Event) -> Fields:
+        return {"rounds_lost": self.rounds_lost}
