@@ -380,6 +380,10 @@ class Arbiter:
         """An element has connected."""
         self._heard[element] = now
 
+    def quiet(self, element: int, now: float) -> float:
+        """Seconds since an element's last sign of life."""
+        return now - self._heard.get(element, now)
+
     # -------------------------------------------------------------------------- what clones say
 
     def _look(self, element: int, progress: Progress) -> bool:

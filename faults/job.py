@@ -13,7 +13,7 @@ import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bsp.errors import LaunchError
 from bsp.faults.aside import Aside
@@ -24,6 +24,9 @@ from bsp.faults.messages import Limits
 from bsp.faults.output import Output
 from bsp.faults.placement import elements_for, place
 from bsp.launch import Launch
+
+if TYPE_CHECKING:
+    from bsp.faults.view import LiveView
 
 LOST = 3  # the status of a job that has lost a bundle
 PREEMPTED = 75  # and of one that has written a checkpoint when asked to end (EX_TEMPFAIL)
@@ -64,9 +67,9 @@ class Job:
                 f"go on from it with --resume {folder}, or name another folder"
             )
         self.log = EventLog(None if asked.events is None else Path(asked.events))
-        self.view: Any = None
+        self.view: LiveView | None = None
         if asked.progress:
-            from bsp.faults.view import LiveView
+            from bsp.faults.view import LiveView  # rich takes a while
 
             self.view = LiveView()
             self.log.subscribe(self.view.event)

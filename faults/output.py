@@ -47,7 +47,7 @@ class Output:
         return self._aside.finish(seconds)
 
     def _write(self, descriptor: int, data: bytes) -> None:
-        with self._view.aside() if self._view is not None else contextlib.nullcontext():
+        with self._view.aside(data) if self._view is not None else contextlib.nullcontext():
             rest = memoryview(data)
             while rest:
                 try:
