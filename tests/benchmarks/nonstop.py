@@ -1,18 +1,21 @@
 """What cloned execution costs, and what faults cost with it; rows of the README's table.
 
 Progress is what a reader of bsprun's output sees: the time between two rounds' lines.  Faults are
-`--inject`ed, so each run hits the same superstep.
+`--inject`ed, so each run hits the same superstep at its end, or struck from outside in the middle of a round.
+Rounds lost are those that the event log's `ended` counts; of every run that is struck each line must come
+once, in order, with the text of the undisturbed run.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +23,7 @@ from typing import NamedTuple
 
 import psutil
 
+from bsp.faults.events import read
 from bsp.faults.messages import Limits
 from bsp.faults.models import expected_maximum
 from bsp.faults.schedules import Schedule
@@ -43,8 +47,26 @@ class Run(NamedTuple):
         """Seconds between the lines of consecutive rounds."""
         return [b - a for a, b in zip(self.times[warm:], self.times[warm + 1 :], strict=False)]
 
+    def lost(self) -> int:
+        """Rounds that all clones of a bundle have computed again."""
+        return next(int(str(e["rounds_lost"])) for e in self.events if e["kind"] == "ended")
 
-def run(options: str, rounds: int, seconds: float, how: str, words: int = 10, p: int = 2) -> Run:
+    def count(self, kind: str) -> int:
+        """Events of a kind."""
+        return sum(e["kind"] == kind for e in self.events)
+
+
+class Hit(NamedTuple):
+    """SIGKILL from outside to an element, so many seconds after a round's line."""
+
+    element: int
+    round: int
+    seconds: float
+
+
+def run(
+    options: str, rounds: int, seconds: float, how: str, words: int = 10, p: int = 2, hit: Hit | None = None
+) -> Run:
     """A job of nonstop_rounds.py."""
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "events.jsonl"
@@ -59,16 +81,24 @@ def run(options: str, rounds: int, seconds: float, how: str, words: int = 10, p:
         for line in job.stdout:
             times.append(time.perf_counter())
             text.append(line)
+            if hit is not None and len(text) == hit.round:
+                started = next(e for e in read(log) if e["kind"] == "started")
+                threading.Timer(hit.seconds, os.kill, (started["agents"][str(hit.element)], signal.SIGKILL)).start()
         status = job.wait()
-        events = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        events: list[dict[str, object]] = list(read(log)) if log.exists() else []
     return Run(times, text, status, events)
 
 
-def fault(what: str, p: int = 2, more: str = "", clones: int = 2) -> tuple[float, Run]:
-    """The longest stall beside that of an undisturbed run's median round, in rounds of 50 ms that sleep."""
-    done = run(f"--clones {clones} {more} --inject {what}", 60, 0.05, "sleep", p=p)
-    assert done.status == 0 and len(done.text) == 60, (what, done.status, len(done.text))
-    return max(done.gaps(5)), done
+ROUNDS = 60, 0.05  # how many, and the seconds that each one sleeps, of a job that is struck
+
+
+def fault(what: str, quiet: Run, more: str = "", clones: int = 2, hit: Hit | None = None) -> tuple[float, Run]:
+    """The longest stall beyond a round of the undisturbed run, whose text this one must have."""
+    done = run(f"--clones {clones} {more} --inject {what}", *ROUNDS, "sleep", p=4, hit=hit)
+    assert done.status == 0, (what, done.status)
+    assert done.text == quiet.text, f"{what}: other lines than those of the undisturbed run"
+    assert done.count("injected") == what.count(":"), done.events
+    return max(done.gaps(5)) - statistics.median(quiet.gaps()), done
 
 
 def between(events: list[dict[str, object]], first: str, then: str) -> float:
@@ -145,6 +175,42 @@ def _agents(pid: int) -> Iterator[psutil.Process]:
         yield from launcher.children()
 
 
+def struck(quiet: Run) -> Iterator[Row]:
+    """Real faults in a job of four processes."""
+    usual, rng = statistics.median(quiet.gaps()), random.Random(7)
+    runs = [
+        fault(f"kill:element={e},superstep={8 + 3 * e}", quiet, "--standby 2",
+              hit=Hit((e + 3) % 8, 45, rng.random() * ROUNDS[1]))
+        for e in range(8)
+    ]  # fmt: skip
+    assert all(done.count("died") == done.count("promoted") == 2 for _, done in runs)
+    worst, lost = max(stall for stall, _ in runs), sum(done.lost() for _, done in runs)
+    yield ("SIGKILL of each agent, at a step's end and in the middle of one (16 hits): longest stall beyond a round; "
+           "rounds lost", "", "100 ms; 0", f"{worst * 1e3:.0f} ms; {lost}", worst <= 0.1 and lost == 0)  # fmt: skip
+
+    hits = ("kill:worker=0,superstep=20", "kill:worker=5,superstep=33", "raise:worker=2,superstep=27")
+    runs = [fault(what, quiet, "--standby 1") for what in hits]
+    assert not any(done.count("promoted") for _, done in runs)  # the pool is untouched
+    back, lost = max(between(done.events, "injected", "caught_up") for _, done in runs), sum(d.lost() for _, d in runs)
+    yield ("SIGKILL or exception of a worker, HC = 2: its successor has caught up after; rounds lost", "", "2 s; 0",
+           f"{back:.3f} s; {lost}", back <= 2 and lost == 0)  # fmt: skip
+
+    beyond, done = fault("kill:worker=1,superstep=20", quiet, clones=1)
+    yield ("SIGKILL of a worker, HC = 1, the same bytes: stall beyond a round; rounds begun again", "",
+           "a round + 0.3 s; 1", f"{beyond:.3f} s; {done.lost()}",
+           beyond <= usual + 0.3 and done.lost() <= 1)  # fmt: skip
+
+    beyond, done = fault("stop:element=1,superstep=20", quiet, "--standby 2 --hang-limit 1")
+    fenced, lost = between(done.events, "injected", "fenced"), done.lost()
+    yield ("SIGSTOP of an agent: longest stall beyond a round; rounds lost; fenced after (hang limit 1 s)", "",
+           "100 ms; 0", f"{beyond * 1e3:.0f} ms; {lost}; {fenced:.2f} s", beyond <= 0.1 and lost == 0)  # fmt: skip
+
+    beyond, done = fault("kill:element=1,superstep=20", quiet)
+    assert done.count("refreshed") == 1
+    yield ("planned refresh, the pool is empty: pause; rounds lost", "", "6 s; 0", f"{beyond:.2f} s; {done.lost()}",
+           beyond < 6 and done.lost() == 0)  # fmt: skip
+
+
 def rows() -> Iterator[Row]:
     """One by one."""
     pairs = [
@@ -162,31 +228,9 @@ def rows() -> Iterator[Row]:
     ratio = statistics.median(b / a for a, b in pairs)
     yield "HC = 2 on twice the elements, rounds that sleep 10 ms", "HC = 1", "1.10×", f"{ratio:.3f}×", ratio < 1.10
 
-    usual = statistics.median(run("--clones 2", 60, 0.05, "sleep", p=4).gaps())
-    stalls = [fault(f"kill:element={e},superstep={20 + e}", 4, "--standby 2")[0] for e in range(8)]
-    worst = max(stalls) - usual
-    yield ("SIGKILL of any agent: longest stall beyond a round; rounds lost", "", "100 ms; 0",
-           f"{worst * 1e3:.0f} ms; 0", worst <= 0.1)  # fmt: skip
-    back = [between(fault(f"kill:worker={e},superstep=20", 4)[1].events, "injected", "relaunched") for e in range(3)]
-    stall, done = fault("kill:worker=1,superstep=20", 4)
-    yield (
-        "SIGKILL of a worker, HC = 2: its successor is started within",
-        "",
-        "2 s",
-        f"{max(back):.3f} s",
-        max(back) <= 2,
-    )
-    stall, done = fault("kill:worker=1,superstep=20", 4, clones=1)
-    beyond = stall - usual
-    yield "SIGKILL of a worker, HC = 1: stall beyond a round", "", "0.3 s", f"{beyond:.3f} s", beyond <= usual + 0.3
-    stall, done = fault("stop:element=1,superstep=20", 4, "--standby 2 --hang-limit 1")
-    beyond = stall - usual
-    fenced = between(done.events, "injected", "fenced")
-    yield ("SIGSTOP of an agent: longest stall beyond a round; fenced after (hang limit 1 s)", "", "100 ms",
-           f"{beyond * 1e3:.0f} ms; {fenced:.2f} s", beyond <= 0.1)  # fmt: skip
-    stall, done = fault("kill:element=1,superstep=20", 4)
-    beyond = stall - usual
-    yield "planned refresh, the pool is empty: pause; rounds lost", "", "6 s; 0", f"{beyond:.2f} s; 0", beyond < 6
+    quiet = run("--clones 2", *ROUNDS, "sleep", p=4)
+    assert quiet.status == 0 and [line.split()[0] for line in quiet.text] == [str(k) for k in range(ROUNDS[0])]
+    yield from struck(quiet)
     measured, simulated, model = tails()
     yield ("Pareto tails D = 2, p = 8: mean round, HC = 2", "none", "0.62×",
            f"{measured:.2f}× (simulated: {simulated:.2f}×; the model without waiting: {model:.2f}×)",
