@@ -39,6 +39,7 @@ from bsp.faults.messages import (
     Leave,
     Limits,
     Note,
+    NotWritten,
     Once,
     Order,
     Packet,
@@ -97,7 +98,7 @@ class Agent:
         self._workers: dict[int, _Worker] = {}
         self._began: set[int] = set()  # bundles that have had a worker here
         self._own: list[Any] = []  # messages to itself
-        self._written: queue.SimpleQueue[Wrote | Note] = queue.SimpleQueue()
+        self._written: queue.SimpleQueue[Wrote | NotWritten] = queue.SimpleQueue()
         self._look_at = 0.0
         self._spins = settings["spins"]
         self._bsprun = self._connect()
@@ -140,7 +141,7 @@ class Agent:
             self._from_peers()
             while not self._written.empty():
                 done = self._written.get()
-                if isinstance(done, Note):
+                if isinstance(done, NotWritten):
                     self._post(done)
                 else:
                     self._perform(self._member.receive(time.monotonic(), done))
@@ -366,8 +367,7 @@ class Agent:
             self._written.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
         except Exception as wrong:  # noqa: BLE001 - bsprun must hear of it, or all would wait for this part
             said = str(wrong) if isinstance(wrong, OSError) else f"{type(wrong).__name__}: {wrong}"
-            failed = {"error": said, "superstep": snapshot.superstep, "head": effect.head}
-            self._written.put(Note("checkpoint", failed))
+            self._written.put(NotWritten(effect.head, snapshot.superstep, said))
         self._peers.ring(self.element)
 
     def _read_part(self, effect: Read) -> None:

@@ -38,6 +38,7 @@ from bsp.faults.messages import (
     Finished,
     Lost,
     Note,
+    NotWritten,
     Order,
     Orders,
     Print,
@@ -265,6 +266,8 @@ class Incarnation:
                 self._obey(self.arbiter.text(self._now(), peer.element, message.offset, message.data))
             elif isinstance(message, Note):
                 self._note(message.kind, message.fields)
+            elif isinstance(message, NotWritten):
+                self._failed(*message)
             elif message[0] == "hello":
                 self._hello(peer, *message[1:])
             else:
@@ -406,9 +409,6 @@ class Incarnation:
             self.job.errors[bundle] = offset + len(data)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
-        if kind == "checkpoint" and "error" in fields:
-            self._failed(fields["head"], fields["superstep"], fields["error"])
-            return
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:
             self._warned.add(fields["bundle"])
             self.job.say(f"warning: {fields['text']} (more of these are in --events)")

@@ -357,6 +357,14 @@ class Say(NamedTuple):
     data: bytes
 
 
+class NotWritten(NamedTuple):
+    """A part of a checkpoint could not be written, to bsprun."""
+
+    head: int
+    superstep: int
+    why: str
+
+
 class Once(NamedTuple):
     """To the worker in proc.once: the value, or leave to call (value is None)."""
 
