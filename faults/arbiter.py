@@ -88,7 +88,7 @@ class Arbiter:
         self._callers: dict[Token, tuple[int, int]] = {}
         self._ended_at: float | None = None
         self._beat_at = 0.0
-        self._warned: set[tuple[int, int]] = set()
+        self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) whose failure has been dealt with
 
     # ------------------------------------------------------------------------------ events
 
@@ -400,8 +400,8 @@ class Arbiter:
                 rounds=progress.again, bytes=progress.given,
             )  # fmt: skip
             return True
-        if progress.failing is not None and (progress.bundle, host.since * 10000 + element) not in self._warned:
-            self._warned.add((progress.bundle, host.since * 10000 + element))
+        if progress.failing is not None and (progress.bundle, host.since, element) not in self._warned:
+            self._warned.add((progress.bundle, host.since, element))
             alone = self._alone(element, set())
             if progress.stale or (alone and progress.bundle not in alone):  # N5: what else it has is kept
                 if self._refresh(progress.bundle, element, progress.failing):

@@ -381,6 +381,19 @@ def test_a_newcomer_that_lacks_what_nobody_keeps_is_begun_again() -> None:
     assert court.host(0, 4).since == court.arbiter.view.number
 
 
+def test_one_clones_failure_is_not_taken_for_that_of_another_element_in_another_view() -> None:
+    """N5: element 10000 since view 1 is not element 0 since view 2."""
+    court = Court(((0,), *(((1,),) * 9999), (0,)), standbys=0)
+    court.report(1, overdue=((0, 0),))
+    court.say(0, 0, since=2, joined=True)
+    for element in (10000, 0):
+        assert court.host(0, element).role is Role.LIVE
+        court.say(element, 0, failing="exchange 3 of bundle 1 is kept by nobody", stale=True)
+        assert court.host(0, element).role is Role.JOINING
+        court.said[0, element] = {"joined": True}
+        court.report(element)
+
+
 def test_a_clone_whose_lag_costs_too_much_memory_is_refreshed_not_the_last() -> None:
     """N5, N6: the last holder stays."""
     court = Court(standbys=0)
