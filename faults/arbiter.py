@@ -7,7 +7,7 @@ N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
 N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
         had time to compare; then, when all text is out, for everybody.
 N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
-N12     An exception is the program's when all live clones raise it alike.
+N12     An exception is the program's when all live clones raise it alike; of three, one may be outvoted.
 N13     A hold: each bundle names its next head, the largest is everybody's.
 """
 
@@ -436,19 +436,8 @@ class Arbiter:
             return False
         before = self.orders
         for bundle in range(self.bundles):
-            live = [host for host in self.view.hosts[bundle] if host.role is Role.LIVE]
-            said = [self._progress(bundle, host) for host in live]
-            raised = {p.raised if p is not None else None for p in said}
-            if len(raised) == 1:
-                only = next(iter(raised))
-                if only is not None:
-                    self._raised.add((bundle, only[0]))
-            elif None not in raised and len({at[0] for at in raised if at is not None}) == 1:
-                differ = [(host.element, p) for host, p in zip(live, said, strict=True) if p is not None]
-                votes = tuple((element, p.raised[1]) for element, p in differ if p.raised is not None)
-                exchange, superstep = next(iter(raised))[0], differ[0][1].superstep  # type: ignore[index]
-                self._effects.append(Corrupt(Divergence(bundle, exchange, superstep, votes)))
-                self.over = True
+            self._hear_raised(bundle)
+            if self.over:
                 return False
         if len(self._raised) != len(before.raised):
             self._set(raised=tuple(sorted(self._raised)))
@@ -461,6 +450,31 @@ class Arbiter:
                 self._note("held", head=max(known))
         self._arrange_checkpoint()
         return self.orders != before
+
+    def _hear_raised(self, bundle: int) -> None:
+        """N12: the program's exception is what all live clones have raised, or all but those that two outvote (N11)."""
+        raised: dict[int, tuple[int, bytes]] = {}
+        for host in self.view.hosts[bundle]:
+            if host.role is Role.LIVE:
+                said = self._progress(bundle, host)
+                if said is None or said.raised is None:
+                    return
+                raised[host.element] = said.raised
+        if len({exchange for exchange, _ in raised.values()}) != 1:
+            return
+        exchange = next(iter(raised.values()))[0]
+        counts = Counter(digest for _, digest in raised.values()).most_common(2)
+        superstep = self._last_superstep(bundle)
+        if len(counts) > 1 and counts[0][1] == counts[1][1]:
+            votes = tuple((element, digest) for element, (_, digest) in raised.items())
+            self._effects.append(Corrupt(Divergence(bundle, exchange, superstep, votes)))
+            self.over = True
+            return
+        self._raised.add((bundle, exchange))
+        for element, (_, digest) in raised.items():
+            if digest != counts[0][0]:
+                self._note("outvoted", bundle=bundle, element=element, superstep=superstep)
+                self._refresh(bundle, element, "outvoted")
 
     def _named(self, bundle: int) -> int | None:
         """The head that a bundle can be held at: that of the live clone which is furthest back, when all are known."""

@@ -30,7 +30,8 @@ N9  Effects pass on after the holder's confirmed death (bsprun's part).
 N10 States are taken at heads, which are the same superstep on all processes.
 N11 Siblings' digests are compared.  With three live clones a packet counts when two agree, so nobody
     uses what one alone says; with two a difference stops the job by name (bsprun's part).
-N12 An exception counts when all live clones raise it; else that worker is run again, 3 times at most.
+N12 An exception counts when all live clones raise it (of three, one may be outvoted); else that worker is run
+    again, 3 times at most.
 N13 A hold stops every clone at its next head, then all at the latest of these.
 N14 What is said to and by bsprun is state, repeated.
 """

@@ -787,6 +787,26 @@ def test_siblings_that_raise_differently_do_not_wait_for_ever() -> None:
     assert [(e.found.bundle, e.found.exchange) for e in given(effects, Corrupt)] == [(0, 3)]
 
 
+def test_of_three_exceptions_the_odd_one_is_outvoted_and_the_programs_stands() -> None:
+    """N12, N11: its clone is made anew, and the others go on."""
+    court = Court(TRIPLES)
+    effects = court.say(0, 0, raised=(3, b"ValueError")) + court.say(2, 0, raised=(3, b"flipped"), superstep=3)
+    assert court.orders.raised == ()  # the third one will say who is right
+    effects += court.say(4, 0, raised=(3, b"ValueError"))
+    assert not given(effects, Corrupt)
+    assert noted(effects, "outvoted", bundle=0, element=2, superstep=3)
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.JOINING), (4, Role.LIVE)]
+    assert given(effects, Order)[-1].orders.raised == ((0, 3),)
+
+
+def test_three_exceptions_that_all_differ_stop_the_job() -> None:
+    """N12, N11: nobody can say who is right."""
+    court = Court(TRIPLES)
+    effects = [effect for e in (0, 2, 4) for effect in court.say(e, 0, raised=(3, b"%d" % e))]
+    assert [found.found.exchange for found in given(effects, Corrupt)] == [3]
+    assert court.orders.raised == ()
+
+
 def test_a_dead_clone_is_not_waited_for_to_raise() -> None:
     """N12: live clones of the view."""
     court = Court()

@@ -319,6 +319,26 @@ def test_exceptions_that_differ_stop_the_job_by_name() -> None:
         assert raising(seed, alike=False).outcome is not None, f"raise {seed}: nobody moves"
 
 
+class OddOne(Raising):
+    """One of three clones raises something else, once."""
+
+    def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
+        odd = self.arbiter.view.hosts[0][2]
+        self.alike = (element, odd.since) != (odd.element, 1)
+        super()._ask(element, bundle, life, asked)
+
+
+def test_an_exception_that_one_of_three_raises_otherwise_costs_that_clone_its_state_alone() -> None:
+    """N12, N11: the program goes on, with three clones."""
+    for seed in range(20):
+        schedule = protected_flip(seed)
+        schedule.faults = []
+        run = OddOne(schedule, 1 + seed % 8, alike=False)
+        run.run(until=20.0)
+        assert not run.wrong, f"flip {seed}: {run.wrong}"
+        assert counted([run])["outvoted"] == counted([run])["restored"] == 1
+
+
 def test_memory_does_not_grow_with_the_job() -> None:
     """A month of rounds: what is kept is what somebody may still need."""
     for seed in range(6):
