@@ -153,9 +153,12 @@ class Arbiter:
             self._order()
         return self._flush()
 
-    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
-        """Text from a clone (N9, N11)."""
+    def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
+        """Text from a clone (N9, N11); not from the one that stood there before it was made anew."""
         self._now = now
+        host = self._host(0, element)
+        if since and (host is None or host.since != since):
+            return []
         self._spoken.add(element, offset, data, self.orders.printed)
         live = self.view.live(0)
         clones = live if len(live) > 2 else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]

@@ -263,7 +263,7 @@ class Incarnation:
             if isinstance(message, Tell):
                 self._obey(self.arbiter.report(self._now(), message.report))
             elif isinstance(message, Say):
-                self._obey(self.arbiter.text(self._now(), peer.element, message.offset, message.data))
+                self._obey(self.arbiter.text(self._now(), peer.element, *message))
             elif isinstance(message, Note):
                 self._note(message.kind, message.fields)
             elif isinstance(message, NotWritten):

@@ -355,6 +355,7 @@ class Say(NamedTuple):
 
     offset: int
     data: bytes
+    since: int = 0  # the clone's; 0: not told
 
 
 class NotWritten(NamedTuple):

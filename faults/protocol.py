@@ -168,7 +168,7 @@ class Member:
                     self._report()
                     for clone in self.clones.values():
                         for offset, data in clone.text:
-                            self._do(Say(offset, data))
+                            self._do(Say(offset, data, clone.since))
                 self._plan_tick()
         effects, self._effects = self._effects, []
         return effects
@@ -844,7 +844,7 @@ class Member:
         printed = self._orders.printed if self._orders is not None else 0
         if event.offset + len(event.data) > printed:
             clone.text.append((event.offset, event.data))
-            self._do(Say(event.offset, event.data))
+            self._do(Say(event.offset, event.data, clone.since))
 
     def _asks(self, event: Asks) -> None:
         clone = self.clones.get(event.bundle)

@@ -327,7 +327,7 @@ class Simulation:
         if type(message) is Tell:
             self._obey(self.arbiter.report(self.now, message.report))
         else:
-            self._obey(self.arbiter.text(self.now, source, message.offset, message.data))
+            self._obey(self.arbiter.text(self.now, source, *message))
 
     def _tick_arbiter(self) -> None:
         self._obey(self.arbiter.tick(self.now))

@@ -736,6 +736,19 @@ def test_the_text_of_a_clone_made_anew_counts_without_what_the_former_one_there_
     assert given(court.arbiter.text(0.0, 4, 0, b"x\n"), Print) == [Print(b"x\n")]
 
 
+def test_a_late_word_of_a_clone_that_was_made_anew_is_not_the_new_ones() -> None:
+    """N7, N11 for text: it was outvoted, and what is printed cannot be taken back."""
+    court = Court(TRIPLES)
+    court.report(1, divergences=(differ((0, b"a"), (2, b"b"), (4, b"a")),))
+    court.say(2, 0, since=2, joined=True)
+    assert (2, Role.LIVE) in court.hosts(0)
+    assert not court.arbiter.text(0.0, 2, 0, b"flipped\n", since=1)
+    assert not court.arbiter.text(0.0, 6, 0, b"flipped\n", since=1)  # nor of one that stands by
+    assert not given(court.arbiter.text(0.0, 0, 0, b"flipped\n", since=1), Print)
+    assert given(court.arbiter.text(0.0, 4, 0, b"x\n", since=1), Print) == []
+    assert given(court.arbiter.text(0.0, 2, 0, b"x\n", since=2), Print) == [Print(b"x\n")]
+
+
 def test_who_began_behind_a_difference_is_not_waited_for() -> None:
     """N11: of what a newcomer has not computed it will say nothing; two are left, and nobody knows who is right."""
     court = Court(TRIPLES)

@@ -1445,11 +1445,11 @@ def test_an_ended_clone_goes_on_serving_until_bsprun_says_that_all_is_over() -> 
 def test_text_is_said_again_until_bsprun_has_it() -> None:
     """N9: text goes to bsprun as (offset, bytes) from every clone, and stays here until it is printed."""
     member = Driven(0, PAIRS)
-    assert given(member.local(Printed(0, member.clone().life, 0, b"abc")), Say) == [Say(0, b"abc")]
+    assert given(member.local(Printed(0, member.clone().life, 0, b"abc")), Say) == [Say(0, b"abc", 1)]
     member.local(Printed(0, member.clone().life, 3, b"def"))
-    assert set(given(member.later(0.3), Say)) == {Say(0, b"abc"), Say(3, b"def")}
+    assert set(given(member.later(0.3), Say)) == {Say(0, b"abc", 1), Say(3, b"def", 1)}
     member.command(Orders(PAIRS, printed=3))
-    assert set(given(member.later(0.3), Say)) == {Say(3, b"def")}
+    assert set(given(member.later(0.3), Say)) == {Say(3, b"def", 1)}
     member.command(Orders(PAIRS, printed=6))
     assert not given(member.later(0.3), Say)
     assert member.progress().said == 6

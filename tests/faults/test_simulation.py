@@ -542,7 +542,7 @@ class Curt(Arbiter):
 class Careless(Arbiter):
     """Text as it comes."""
 
-    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
+    def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
         self._set(printed=max(self.orders.printed, offset + len(data)))
         return [Print(data)]
 
@@ -557,7 +557,7 @@ class Hasty(Member):
 class Gullible(Arbiter):
     """Text of whoever says it first, with three clones too."""
 
-    def text(self, now: float, element: int, offset: int, data: bytes) -> list[Any]:
+    def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
         new = data[self.orders.printed - offset :] if offset <= self.orders.printed else b""
         if new:
             self._set(printed=offset + len(data))
