@@ -52,6 +52,10 @@ class View:
         hosts = [{host.element: host.role.value for host in some} for some in self.hosts]
         return {"view": self.number, "hosts": hosts, "standbys": self.standbys}
 
+    def columns(self, bundle: int) -> list[int]:
+        """The elements with a clone of a bundle, the live ones first: each column has its sender of large packets."""
+        return [host.element for host in sorted(self.hosts[bundle], key=lambda host: host.role is not Role.LIVE)]
+
 
 class Packet(NamedTuple):
     """What one bundle has for another in one exchange."""

@@ -14,7 +14,7 @@ a round, so a clone can be made again at any time: from its own agent, or from a
 bundle has one clone with complete state the program goes on and nothing is computed twice for the
 others.  Safety does not rest on timing: a late or repeated packet carries the bytes its name says.
 
-N1  First come serves: an announcement carries small packets; large ones come from the clone of the
+N1  First come serves: an announcement carries small packets; large ones come from the live clone of the
     receiver's column, after `grace` from any that has announced; after `patience` they are asked for.
 N2  A clone is judged by its own clock: a tail is a self-reported computation above
     T * max(MinTime, floor); it costs a pull of passive siblings.  Only silence is fenced.
@@ -373,20 +373,19 @@ class Member:
         """To every element: what it must know, and what it is to have."""
         for_element: dict[int, list[tuple[int, Packet]]] = {}
         large: list[tuple[int, Data]] = []
-        mine = self._column(clone.bundle, self.element)
-        columns = len(self.view.hosts[clone.bundle])
+        senders = self.view.live(clone.bundle) or [self.element]
         for bundle, hosts in enumerate(self.view.hosts):
             packet = event.packets.get(bundle)
-            for column, host in enumerate(hosts):
+            inside = packet
+            if packet is not None and packet.size > self.limits.inline:
+                inside = Packet(packet.size, packet.digest, None)
+                for column, element in enumerate(self.view.columns(bundle)):
+                    if senders[column % len(senders)] == self.element:
+                        large.append((element, Data(clone.bundle, event.exchange, bundle, packet)))
+            for host in hosts:
                 parts = for_element.setdefault(host.element, [])
-                if packet is None:
-                    continue
-                if packet.size <= self.limits.inline:
-                    parts.append((bundle, packet))
-                else:
-                    parts.append((bundle, Packet(packet.size, packet.digest, None)))
-                    if column % columns == mine:
-                        large.append((host.element, Data(clone.bundle, event.exchange, bundle, packet)))
+                if inside is not None:
+                    parts.append((bundle, inside))
         mark = self._own_mark(clone)
         for element, packets in for_element.items():
             message = Announce(
@@ -400,12 +399,6 @@ class Member:
                 self._hear(message)
         for element, data in large:
             self._do(Send(element, data))
-
-    def _column(self, bundle: int, element: int) -> int:
-        for column, host in enumerate(self.view.hosts[bundle]):
-            if host.element == element:
-                return column
-        return 0
 
     def _announce(self, message: Announce, sender: int) -> None:
         self._hear(message)

@@ -250,6 +250,22 @@ def test_a_large_packet_is_pushed_only_by_the_clone_of_the_receivers_column(elem
     ]
 
 
+def pushed(member: Driven, dest: int = 1) -> list[int]:
+    """To whom it sends a large packet by itself."""
+    effects = member.submit(0, {dest: packet("big", LARGE)})
+    return [s.element for s in given(effects, Send) if isinstance(s.message, Data)]
+
+
+def test_large_packets_are_designated_among_live_clones() -> None:
+    """N1: a passive clone is paused and sends nothing; live receivers are dealt over the senders first."""
+    passive, joining = Role.PASSIVE, Role.JOINING
+    alone = view([(1, passive), 0], [(0, passive), 1])
+    assert pushed(Driven(0, alone)) == [1, 0]
+    receivers: list[Place] = [5, (6, passive), 7, (8, joining)]
+    hosts = view([(3, passive), 0, (4, joining), 1], receivers)
+    assert [pushed(Driven(element, hosts)) for element in (0, 1)] == [[5, 6], [7, 8]]
+
+
 def test_a_large_packet_is_asked_of_the_one_that_announced_it_after_grace_not_before() -> None:
     """N1: a short grace after a sibling announced it."""
     member = Driven(0, PAIRS)  # its column's sender is 1
