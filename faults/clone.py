@@ -94,6 +94,11 @@ class Clone:
         self.late = False  # in this superstep
         self.pull_at: float | None = None
         self.pulls = 0
+        self.donor = -1  # who was asked for a state last
+        self.wanted_at = 0.0  # and when
+        self.in_vain = 0  # so often without an answer in time
+        self.travel = 0.0  # seconds that the last answer took
+        self.rests_until = 0.0
 
     # -------------------------------------------------------------------------- what came in
 

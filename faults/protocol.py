@@ -23,7 +23,8 @@ N4  Packets are dropped when every clone in the view has marked them; a mark sai
     than ours is not believed yet; while a sibling joins, a mark stays.
 N5  The last holder of a bundle's state is never fenced or refreshed (bsprun's part).
 N6  A clone over a round behind takes a sibling's state at its own next head, and leaves out what lies
-    between: with three live clones only what two of its siblings have said alike.
+    between: with three live clones only what two of its siblings have said alike.  It waits for that no more
+    than a fifth of its time, and longer each time in vain: large states take long to travel.
 N7  Names validate data; views guard control only.
 N8  Ended clones go on serving until bsprun says that all is over.
 N9  Effects pass on after the holder's confirmed death (bsprun's part).
@@ -86,6 +87,7 @@ from bsp.faults.retention import Retention
 from bsp.faults.tails import Pace
 from bsp.faults.votes import KEPT_STATES, Votes
 
+_REST = 4  # times what it has waited for a sibling's state, a clone goes on by itself before it asks again
 _JUMP = 0.5  # seconds that a tick is late by which count as a jump of the clock, or the half of a smaller limit
 
 
@@ -259,6 +261,7 @@ class Member:
         for clone in self.clones.values():
             clone.gone = {(source, element) for source, element in clone.gone if element in view.elements()}
             self._recount(clone)
+            self._ask_another(clone)
             if clone.role is Role.PASSIVE and not view.live(clone.bundle):
                 self._activate(clone, "no live clone")
         self._report()
@@ -500,6 +503,7 @@ class Member:
                 self._ask_state(clone)
             return
         if clone.jumping and clone.pull_at is not None and now >= clone.pull_at:
+            clone.in_vain += clone.offered is None
             self._stay(clone)
             return
         if clone.pull_at is None and clone.waiting is None and clone.has_hole():
@@ -586,7 +590,9 @@ class Member:
         return bool(self._ahead(clone, clone.head))
 
     def _ahead(self, clone: Clone, head: int) -> list[int]:
-        """The siblings that are more than a round ahead, the furthest first."""
+        """The siblings that are more than a round ahead, the furthest first, if it is time to ask them."""
+        if self._now < clone.rests_until:
+            return []
         known = [
             (-self._heads.get((clone.bundle, host.element), -1), host.element)
             for host in self.view.hosts[clone.bundle]
@@ -660,11 +666,8 @@ class Member:
             return
         donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
         if donors:
-            donor = donors[clone.refused % len(donors)]
             clone.jumping = True
-            clone.pull_at = self._now + 4 * self.limits.patience
-            self._sooner(clone.pull_at)
-            self._do(Send(donor, Want(clone.bundle, clone.since, here.head)))
+            self._want_state(clone, donors[clone.refused % len(donors)], here.head, 4 * self.limits.patience)
             return
         self._proceed(clone)
 
@@ -684,21 +687,40 @@ class Member:
 
     # --------------------------------------------------------------- one join mechanism (N4, N6)
 
+    def _donors(self, bundle: int) -> list[int]:
+        return [host.element for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
+
     def _ask_state(self, clone: Clone) -> None:
         """From the siblings in turn."""
-        donors = [h.element for h in self.view.hosts[clone.bundle] if h.role is not Role.JOINING]
+        donors = self._donors(clone.bundle)
         if donors:
-            donor = donors[clone.pulls % len(donors)]
-            self._do(Send(donor, Want(clone.bundle, clone.since, -1)))
-        clone.pulls += 1
-        clone.pull_at = self._now + 5 * self.limits.patience
+            self._want_state(clone, donors[clone.pulls % len(donors)], -1, 5 * self.limits.patience)
+            clone.pulls += 1
+            clone.in_vain += 1
+
+    def _want_state(self, clone: Clone, donor: int, head: int, patience: float) -> None:
+        """It may take twice what the last one took, and each time in vain twice as long again: large states do."""
+        clone.donor, clone.wanted_at = donor, self._now
+        clone.pull_at = self._now + max(patience, 2 * clone.travel) * 2 ** min(clone.in_vain, 8)
         self._sooner(clone.pull_at)
+        self._do(Send(donor, Want(clone.bundle, clone.since, head)))
+
+    def _ask_another(self, clone: Clone) -> None:
+        """The one that was asked may be no more."""
+        if clone.donor in self._donors(clone.bundle) or clone.offered is not None:
+            return
+        if clone.role is Role.JOINING and not clone.has_state:
+            self._ask_state(clone)
+        elif clone.jumping and clone.asking is not None:
+            clone.jumping, clone.pull_at = False, None
+            self._answer(clone)
 
     def _want(self, message: Want, sender: int) -> None:
         clone = self.clones.get(message.bundle)
         if clone is None or not clone.has_state or clone.role is Role.JOINING:
             return
         if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
+            self._do(Send(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))  # nothing newer
             return
         if message.head < 0 and self._host(message.bundle, sender, message.since) is None:
             if message.since > self.view.number:  # of a view that is not ours yet: until then our marks may move
@@ -716,6 +738,8 @@ class Member:
         clone = self.clones.get(state.bundle)
         if clone is None or clone.since != state.since:
             return
+        if sender >= 0:
+            clone.in_vain, clone.travel = 0, self._now - clone.wanted_at
         if not clone.has_state:
             clone.pull_at, clone.pulls = None, 0
             clone.receive(state, sender)
@@ -737,7 +761,8 @@ class Member:
             return
         if not self._is_agreed(clone, donor, there):
             return  # a sibling has yet to say the same; if it does not, this clone must be the judge: see _check
-        clone.jumping, clone.pull_at, clone.offered, clone.refused = False, None, None, 0
+        clone.refused = 0
+        self._rest(clone)
         clone.jump(state, donor)
         self._note(
             "jumped", bundle=clone.bundle, element=self.element, superstep=there.superstep,
@@ -750,10 +775,15 @@ class Member:
 
     def _stay(self, clone: Clone) -> None:
         """Go on from its own state after all."""
-        clone.jumping, clone.pull_at, clone.offered = False, None, None
         clone.refused += 1  # the next time another one is asked
+        self._rest(clone)
         if clone.asking is not None:
             self._proceed(clone)
+
+    def _rest(self, clone: Clone) -> None:
+        """Where states travel for long, whoever is given one lags again by as much: it is not to ask all the time."""
+        clone.jumping, clone.pull_at, clone.offered = False, None, None
+        clone.rests_until = self._now + _REST * (self._now - clone.wanted_at)
 
     def _settle_joined(self, clone: Clone) -> None:
         if not clone.joined:

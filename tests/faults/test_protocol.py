@@ -775,6 +775,7 @@ def test_a_laggard_of_three_does_not_leave_out_what_it_must_judge() -> None:
     assert {s.element for s in given(effects, Send) if isinstance(s.message, Announce)} == {1, 2, 3, 4, 5}
     member.hear(announce(1, 1, {0: packet("x")}), 3)
     member.hear(announce(1, 1, {0: packet("x")}), 5)
+    member.later(17 * LIMITS.patience)
     assert sent(member.head(2, asks=True), Want, 4)
 
 
@@ -825,8 +826,71 @@ def test_a_sibling_gives_a_laggard_nothing_that_is_not_newer() -> None:
     member.head(0)
     for number in range(3):
         member.round(number)
-    assert not sent(member.hear(Want(0, 1, 3), 2), Handover)
-    assert sent(member.hear(Want(0, 1, 1), 2), Handover, 2)
+    (refusal,) = sent(member.hear(Want(0, 1, 3), 2), Handover, 2)
+    assert refusal == Handover(0, 1, (), None, (), 0, 0, (), ())
+    (state,) = sent(member.hear(Want(0, 1, 1), 2), Handover, 2)
+    assert state.snapshot is not None and state.snapshot.head == 3
+
+
+def test_a_laggard_that_is_given_nothing_goes_on_at_once() -> None:
+    """N6: its sibling has gone on, and has not kept a state since."""
+    member = lagging(4)
+    member.head(1, asks=True)
+    effects = member.hear(Handover(0, 1, (), None, (), 0, 0, (), ()), 2)
+    assert given(effects, Answer) == [Answer(0, None)]
+    assert member.clone().snapshot.head == 1
+
+
+def asked_in_vain(member: Driven, head: int) -> list[Any]:
+    """At this head it asks, and goes on by itself when nothing has come."""
+    assert sent(member.head(head, asks=True), Want)
+    effects = []
+    while not given(effects, Answer):
+        effects = member.later(0.02)
+    member.submit(head, {1: packet("a")})
+    member.hear(announce(1, head, {0: packet("x")}, head=head), 1)
+    return effects
+
+
+def test_a_laggard_waits_twice_as_long_each_time_and_rests_between() -> None:
+    """N6: a state that takes long to travel is not asked for again and again."""
+    member = lagging(100)
+    for k in range(3):
+        began = member.now
+        asked_in_vain(member, 1 + 2 * k)
+        waited = member.now - began
+        assert 2**k * 4 * LIMITS.patience == pytest.approx(waited, abs=0.03)
+        assert not sent(member.head(2 + 2 * k, asks=True), Want)
+        member.submit(2 + 2 * k, {1: packet("a")})
+        member.hear(announce(1, 2 + 2 * k, {0: packet("x")}, head=2 + 2 * k), 1)
+        member.later(4 * waited)
+    late = donated(member, 1)
+    member.hear(late, 2)  # of the last request, which it has learned from
+    took = member.now - began
+    began = member.now
+    asked_in_vain(member, 7)
+    assert member.now - began == pytest.approx(2 * took, abs=0.03)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_donor_that_is_no_more_is_not_waited_for(gone: bool) -> None:
+    """N6: a view says so, and the next one is asked at once; one that stays is not asked again for that."""
+    hosts: list[Place] = [2, 5] if not gone else [5]
+    newcomer = Driven(4, view([(4, Role.JOINING, 2), 2, 5], [1], number=2))
+    assert sent(newcomer.started, Want, 2)
+    effects = newcomer.command(Orders(view([(4, Role.JOINING, 2), *hosts], [1], number=3)))
+    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [5] * gone
+    laggard = Driven(0, view([0, 2, 5], [1]))
+    laggard.head(0)
+    for sibling in (2, 5):
+        laggard.hear(announce(0, 9, head=9), sibling)
+    laggard.round(0)
+    assert sent(laggard.head(1, asks=True), Want, 2)
+    effects = laggard.command(Orders(view([0, *hosts], [1], number=2)))
+    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [5] * gone
+    if gone:
+        effects = laggard.command(Orders(view([0], [1], number=3)))
+        assert given(effects, Answer) == [Answer(0, None)]
 
 
 def test_whose_lag_costs_too_much_memory_is_named_to_bsprun() -> None:
@@ -1047,7 +1111,7 @@ def test_a_newcomer_asks_its_siblings_in_turn_until_one_answers() -> None:
     """One join mechanism: a donor may die while it is asked."""
     member = Driven(4, view([(4, Role.JOINING, 2), 0, 2], [1], number=2))
     assert given(member.started, Send) == [Send(0, Want(0, 2, -1))]
-    effects = member.later(1.3)
+    effects = member.later(15.3 * LIMITS.patience)  # 5, and 10
     assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [2, 0]
     assert not given(effects, StartWorker)
     state = donated(member, 3, since=2)
@@ -1548,7 +1612,9 @@ def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
     assert given(member.started, Read) == [Read(0, 1)]
     assert not given(member.started, StartWorker)
     state = donated(member, 3)
+    member.now = 9.0
     assert given(member.local(state), StartWorker)
+    assert member.clone().travel == 0.0  # nobody was asked for it
 
 
 def test_a_resumed_element_that_hears_of_a_later_view_first_reads_its_state_too() -> None:

@@ -237,6 +237,31 @@ def test_without_deaths_an_effect_happens_exactly_once() -> None:
 # ------------------------------------------------------------------ holds, exceptions, memory
 
 
+class Heavy(Simulation):
+    """States take seconds to travel."""
+
+    handovers = 0
+
+    def _send(self, source: int, dest: int, message: Any) -> None:
+        if type(message) is Handover:
+            self.handovers += 1
+            self.at(self.now + 3.0, self._arrive, source, dest, message)
+        else:
+            super()._send(source, dest, message)
+
+
+@pytest.mark.parametrize("fault", [(1.0, "crash", 1, 0.0), (1.0, "slow", 1, 5.0)])
+def test_large_states_are_not_sent_again_and_again(fault: tuple[float, str, int, float]) -> None:
+    """N6: in twenty seconds; a newcomer joins, a laggard jumps."""
+    schedule = Schedule(1, Script(4, 1, ((400, 1),), 1, text=0), 8, 1, 1, Limits(linger=0.2), step=0.05, harmless=True)
+    schedule.faults = [fault]
+    run = Heavy(schedule)
+    run.run()
+    assert not run.wrong
+    assert run.handovers <= 8
+    assert counted([run])["restored" if fault[1] == "crash" else "jumped"]
+
+
 class Held(Simulation):
     """bsprun is told to hold at some moment; a checkpoint of one head ends the run."""
 
