@@ -34,7 +34,7 @@ import xxhash
 
 from bsp.faults.errors import CheckpointError
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")

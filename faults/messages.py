@@ -84,6 +84,7 @@ class Snapshot(NamedTuple):
     digest: bytes
     data: Any
     said: int = 0  # bytes of text written before
+    erred: int = 0  # and of standard error, in which clones may differ: `digest` does not know it
 
     @property
     def size(self) -> int:

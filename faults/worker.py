@@ -86,6 +86,7 @@ class AgentTransport:
         self._me, self._first = asked.element, asked.first
         self._told = not asked.first
         self.states: dict[int, State | None] = {}  # of the processes here, at the last head
+        self.erred = 0  # bytes written to standard error
         self.final = b""  # digest of the state in which the last loop was left
 
     # ---------------------------------------------------------------------- the exchange
@@ -304,7 +305,7 @@ class WorkerRecovery:
             transport.final = digest
         passed = Snapshot(
             transport.index, transport.heads, loop, k, final, transport.exchange, self._start,
-            transport.element.superstep, digest, data, self._said,
+            transport.element.superstep, digest, data, self._said, transport.erred,
         )  # fmt: skip
         transport.wire.send(Head(transport.index, transport.life, asks, entry, passed))
         if not asks:
@@ -347,7 +348,7 @@ class WorkerRecovery:
             task.place.round, task.place.final = snapshot.round, snapshot.final
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
         transport.element.superstep = snapshot.superstep
-        transport.superstep = -1
+        transport.superstep, transport.erred = -1, snapshot.erred
         if snapshot.final:
             transport.final = snapshot.digest
 
@@ -373,13 +374,13 @@ class _Errors:
 
     def __init__(self, transport: AgentTransport) -> None:
         self._transport = transport
-        self._offset = 0
 
     def write(self, text: str) -> int:
         """To the agent, at once."""
         data = text.encode("utf-8", "replace")
-        self._transport.wire.send(Erred((self._transport.index, self._transport.life, self._offset, data)))
-        self._offset += len(data)
+        transport = self._transport
+        transport.wire.send(Erred((transport.index, transport.life, transport.erred, data)))
+        transport.erred += len(data)
         return len(text)
 
     def flush(self) -> None:

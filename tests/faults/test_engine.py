@@ -126,6 +126,34 @@ def test_standard_error_is_shown_once(tmp_path: Path) -> None:
     assert sorted(done.stderr.splitlines()) == ["a warning of 0", "a warning of 1"]
 
 
+ROUNDS = """
+sys.stderr.write(f"before {proc.pid}\\n")
+state = bsp.State(x=0)
+for k in proc.rounds(40, state):
+    sys.stderr.write(f"round {k} {proc.pid}\\n")
+    time.sleep(0.004)
+    state.x += proc.allreduce(1)
+"""
+ROUNDS_SAID = sorted(["before 0", "before 1", *(f"round {k} {pid}" for k in range(40) for pid in range(2))])
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("options", [
+    "--standby 1 --inject kill:worker=0,superstep=12;kill:worker=1,superstep=20",
+    "--clones 2 --inject kill:worker=0,superstep=20;kill:worker=2,superstep=20;kill:element=3,superstep=25",
+    "--checkpoint {folder} --every 3 --inject kill:element=0,superstep=20",
+], ids=["run again", "both clones", "checkpoint"])  # fmt: skip
+def test_no_line_of_standard_error_is_lost_with_a_worker_or_shown_again(options: str, tmp_path: Path) -> None:
+    """Run again, made anew from a sibling, or gone on with from a checkpoint, it knows how much it had written."""
+    program, log = script(tmp_path, ROUNDS), tmp_path / "events.jsonl"
+    given = options.format(folder=tmp_path / "checkpoints").split()
+    done = bsprun("-p", 2, "-n", 2, *given, "--events", log, program)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line for line in done.stderr.splitlines() if not line.startswith("bsprun: ")) == ROUNDS_SAID
+    kinds = {json.loads(line)["kind"] for line in log.read_text().splitlines()}
+    assert kinds & {"relaunched", "resumed"}
+
+
 @pytest.mark.jobs
 @pytest.mark.parametrize(("line", "status", "said"), [
     ("sys.exit(7)", 7, ""),

@@ -138,6 +138,25 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_75_and_the_two_halves_are_the
     assert out + rest.stdout == undisturbed
 
 
+def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp_path: Path) -> None:
+    """What stands before the loop is said again; of the rounds every line is said, by one of the two lives."""
+    events, folder, program = tmp_path / "events.jsonl", tmp_path / "checkpoints", tmp_path / "program.py"
+    say = 'sys.stderr.write(f"round {k} {proc.pid}\\n"); time.sleep(0.005); state.x += proc.allreduce(1)\n'
+    loop = "state = bsp.State(x=0)\nfor k in proc.rounds(150, state):\n    "
+    program.write_text("import sys, time\nimport bsp\nproc = bsp.process()\n" + loop + say)
+    options = ["-p", "2", "-n", "2", "--clones", "2", "--checkpoint", str(folder), "--every", "10"]
+    command = [BSPRUN, *options, "--events", str(events), str(program)]
+    job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(events, "checkpoint", job)
+    job.send_signal(signal.SIGTERM)
+    said = job.communicate(timeout=30)[1]
+    assert job.returncode == 75, said
+    rest = bsprun("-p", 2, "-n", 2, "--clones", 2, "--resume", folder, program)
+    assert rest.returncode == 0, rest.stderr
+    lines = [line for line in (said + rest.stderr).splitlines() if line.startswith("round")]
+    assert sorted(lines) == sorted(f"round {k} {pid}" for k in range(150) for pid in range(2))
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
 def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
     script: Path, undisturbed: str, tmp_path: Path, damage: str
