@@ -181,6 +181,7 @@ class Arbiter:
         elif known is None and value is not None:
             known = self.once[token] = value
             self._note_once(element, token, done=True)
+            self._forget_rounds()
         if known is not None:
             stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
             for each in sorted(stand | {element}):  # nobody waits for his next report
@@ -197,10 +198,17 @@ class Arbiter:
         return element in self.dead and self._now >= self._over_at[element]
 
     def _note_once(self, element: int, token: Token, done: bool) -> None:
-        what, process, superstep, sequence = token
-        self._note(
-            "once", what=what, process=process, superstep=superstep, sequence=sequence, element=element, done=done
-        )
+        what, process, at, sequence = token
+        where = {"head": at} if what == "round" else {"superstep": at}
+        self._note("once", what=what, process=process, sequence=sequence, element=element, done=done, **where)
+
+    def _forget_rounds(self) -> None:
+        """What was called in rounds before those that all clones, and any checkpoint to come, would go on from."""
+        said = [self._progress(bundle, host) for bundle, some in enumerate(self.view.hosts) for host in some]
+        start = min(p.restarts if p is not None and p.holds else -1 for p in said)
+        for token in [token for token in self.once if token[0] == "round" and token[2] < start]:
+            del self.once[token]
+            self._callers.pop(token, None)
 
     def _stands(self, bundle: int, host: Host, token: Token) -> bool:
         said = self._progress(bundle, host)

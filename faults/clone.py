@@ -68,6 +68,7 @@ class Clone:
         self.has_state = role is not Role.JOINING
         self.life = 0
         self.position = 0  # the exchange it submits next
+        self.stands: int | None = None  # the head that it has passed last
         self.relaunched: dict[int, int] = {}  # by superstep
         self.catching: CatchingUp | None = None  # since its worker was started again
         self.given = self.given_head = 0  # bytes of a sibling's state that it began with, and whose head
@@ -211,6 +212,12 @@ class Clone:
         for superstep in [s for s in self.relaunched if s < snapshot.superstep]:
             del self.relaunched[superstep]
 
+    def restarts(self) -> int:
+        """The head before which no round is run again: not by a worker, not from a checkpoint that is being written."""
+        state = self.snapshot or (self.finals[-1] if self.finals else None)
+        at_work = [self.stands] if self.stands is not None and self.asking is None else []
+        return -1 if state is None else min([state.head, *at_work, *self.pins])
+
     def stored(self, loop: int, head: int) -> Snapshot | None:
         """What a worker that enters a loop is to load: the loop's end, or the head that others have reached."""
         for final in self.finals:
@@ -293,3 +300,4 @@ class Clone:
         self.task = None
         self.life = life
         self.position = 0
+        self.stands = None

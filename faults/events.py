@@ -103,7 +103,8 @@ KINDS: Mapping[str, Kind] = {
     "resumed": Kind("the job goes on from a checkpoint", ("name", "superstep"), ("rounds_lost",), _MENDED),
     "once": Kind(
         "a call of `proc.once` is handed to an element, or its value is known",
-        ("what", "process", "superstep", "sequence", "element", "done"),
+        ("what", "process", "sequence", "element", "done"),
+        ("superstep", "head"),
     ),
     "ended": Kind("the job is over", ("status", "seconds", "bytes"), adds=("rounds_lost",)),
     "note": Kind("anything else worth a line", ("text",), ("bundle",)),

@@ -194,7 +194,7 @@ class Tail(NamedTuple):
 # ---------------------------------------------------------------------- elements and bsprun
 
 
-Token = tuple[str, int, int, int]  # what for, pid, superstep, sequence
+Token = tuple[str, int, int, int]  # "time" or "once", pid, superstep, sequence; in a loop "round", pid, head, sequence
 
 
 class Progress(NamedTuple):
@@ -219,6 +219,7 @@ class Progress(NamedTuple):
     parts: tuple[tuple[int, Any], ...]  # checkpoints written: (head, what the writer says of it)
     given: int = 0  # bytes of the state it has begun with
     again: int = 0  # rounds from there until it joined
+    restarts: int = -1  # nobody asks here again for values of rounds before this head
 
 
 class Divergence(NamedTuple):

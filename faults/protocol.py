@@ -605,7 +605,7 @@ class Member:
         if clone is None or clone.life != event.life:
             return
         passed = event.snapshot
-        clone.position = passed.exchange
+        clone.position, clone.stands = passed.exchange, passed.head
         clone.head = max(clone.head, passed.head)
         clone.superstep = passed.superstep
         clone.task = passed.superstep if passed.exchange >= clone.announced else None
@@ -682,6 +682,7 @@ class Member:
     def _load(self, clone: Clone, snapshot: Snapshot) -> None:
         clone.asking, clone.held = None, None
         clone.head, clone.position = max(clone.head, snapshot.head), snapshot.exchange
+        clone.stands = snapshot.head
         clone.computing_since = self._now
         self._do(Answer(clone.bundle, snapshot))
 
@@ -980,5 +981,5 @@ class Member:
         return Progress(
             clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
             self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
-            clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again,
+            clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
         )  # fmt: skip

@@ -106,7 +106,7 @@ class Worker:
                 if k == rounds:
                     break
                 for _ in range(each):
-                    yield from self.superstep()
+                    yield from self.superstep(inside=True)
                 k += 1
             for _ in range(script.after):
                 yield from self.superstep()
@@ -119,16 +119,17 @@ class Worker:
         place = Snapshot(self.bundle, self.head, loop, k, final, at, start, at, digest, data, self.said)
         return Head(self.bundle, self.life, self.ask or entry or again, entry, place)
 
-    def superstep(self) -> Step:
+    def superstep(self, inside: bool = False) -> Step:
         script, exchange = self.script, self.exchange
         if self.bundle == 0 and script.text and exchange % script.text == 0:
             line = b"%d %d\n" % (exchange, self.state)
             yield Printed(0, self.life, self.said, line)
             self.said += len(line)
         if self.bundle == 0 and script.once and exchange % script.once == 1 % script.once:
-            value = yield Asks(0, self.life, ("once", 0, exchange, 0), None)
+            token = ("round", 0, self.head, exchange) if inside else ("once", 0, exchange, 0)
+            value = yield Asks(0, self.life, token, None)
             if value is None:
-                value = yield Asks(0, self.life, ("once", 0, exchange, 0), b"99")
+                value = yield Asks(0, self.life, token, b"99")
             self.state = mix(self.state, exchange, int(value))
         state = self.state ^ 1 if self.flip else self.state
         self.flip = False

@@ -273,7 +273,7 @@ class WorkerRecovery:
         self._said = 0
         self._taken = 0, time.perf_counter()  # the head of the last state, and when
         self._costs: deque[float] = deque(maxlen=4)  # seconds of the last states
-        self._calls: tuple[int, int, int] = (-1, -1, 0)  # pid, superstep, how many
+        self._calls: dict[tuple[str, int], tuple[int, int]] = {}  # what, pid: where, how many there before this one
 
     def head(self, tasks: Sequence[Task]) -> None:
         transport, place = self._transport, tasks[0].place
@@ -353,11 +353,13 @@ class WorkerRecovery:
             transport.final = snapshot.digest
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        superstep = task.element.superstep
-        pid, last, count = self._calls
-        count = count + 1 if (pid, last) == (task.pid, superstep) else 0
-        self._calls = task.pid, superstep, count
-        token = ("once", task.pid, superstep, count)
+        # a round begins in the superstep in which the one before ends, and may be begun again: heads tell them apart
+        inside = task.round is not None
+        what, where = ("round", self._transport.heads) if inside else ("once", task.element.superstep)
+        last, count = self._calls.get((what, task.pid), (-1, 0))
+        count = count + 1 if last == where else 0
+        self._calls[what, task.pid] = where, count
+        token = (what, task.pid, where, count)
         value = self._transport.asked(token, None)
         if value is None:
             value = self._transport.asked(token, pickled(call()))

@@ -698,6 +698,25 @@ def test_a_clone_has_one_vote_however_often_it_was_run() -> None:
     assert noted(effects, "outvoted", element=0)
 
 
+def test_values_of_rounds_that_nobody_runs_again_are_forgotten_those_from_outside_loops_stay() -> None:
+    """N9: a replay begins with the program; then every clone restarts from its own state."""
+    court = Court(standbys=0)
+    for element in range(4):
+        court.say(element, element % 2, restarts=-1 if element == 3 else 100)
+    asks(court, 0, value=b"outside")
+    for head in range(50):
+        asks(court, 0, token=("round", 0, head, 0), value=b"v")
+    assert len(court.arbiter.once) == 51  # one of them has no state yet
+    court.say(3, 1, restarts=40)
+    asks(court, 0, token=("round", 0, 50, 0), value=b"v")
+    assert set(court.arbiter.once) == {TOKEN, *(("round", 0, head, 0) for head in range(40, 51))}
+    court.report(1, overdue=((0, 2),))  # made anew: it may be given a state that is older than all have now
+    for element in (0, 1, 3):
+        court.say(element, element % 2, restarts=100)
+    asks(court, 0, token=("round", 0, 51, 0), value=b"v")
+    assert len(court.arbiter.once) == 13
+
+
 def test_text_of_one_of_three_clones_is_not_printed_before_another_has_said_the_same() -> None:
     """N11 for text: what an outvoted clone has written cannot be taken back."""
     court = Court(TRIPLES)

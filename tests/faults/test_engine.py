@@ -120,6 +120,26 @@ print(len(set(proc.allgather(run))))
 
 
 @pytest.mark.jobs
+def test_each_call_has_a_value_of_its_own_where_rounds_meet(tmp_path: Path) -> None:
+    """The end of a round and the beginning of the next one are one superstep, and a worker may begin again between."""
+    program = script(
+        tmp_path,
+        """
+state = bsp.State(seen=[])
+for k in proc.rounds(20, state):
+    state.seen.append(proc.once(lambda: f"start {k}"))
+    time.sleep(0.004)
+    proc.sync()
+    state.seen.append(proc.once(lambda: f"end {k}"))
+assert state.seen == [f"{what} {k}" for k in range(20) for what in ("start", "end")], state.seen
+print(proc.pid)
+""",
+    )
+    done = bsprun("-p", 4, "-n", 2, "--clones", 2, "--inject", "kill:worker=0,superstep=9", program)
+    assert (done.returncode, done.stdout) == (0, "0\n1\n2\n3\n"), done.stderr
+
+
+@pytest.mark.jobs
 def test_standard_error_is_shown_once(tmp_path: Path) -> None:
     program = script(tmp_path, 'print("a warning of", proc.pid, file=sys.stderr)\nproc.sync()\n')
     done = bsprun("-p", 2, "-n", 2, "--clones", 2, program)

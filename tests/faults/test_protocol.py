@@ -1107,6 +1107,20 @@ def test_a_state_for_a_checkpoint_is_kept_every_so_many_rounds_until_it_is_settl
     assert member.progress().pins == ()
 
 
+def test_a_clone_says_before_which_head_no_round_is_run_again() -> None:
+    """N9: by its state, by where its worker is, and by what a checkpoint may need."""
+    member = Driven(0, ALONE, Limits(every=4))
+    assert member.progress().restarts == -1
+    for number in range(6):
+        member.round(number)
+    assert (member.progress().restarts, member.progress().pins) == (4, (4,))
+    member.command(Orders(ALONE, released=4))
+    assert member.progress().restarts == 6
+    member.local(Died(0, member.clone().life, "was killed"))
+    member.clone().stands = 3  # at work behind a state that it was sent
+    assert member.progress().restarts == 3
+
+
 def test_a_newcomer_asks_its_siblings_in_turn_until_one_answers() -> None:
     """One join mechanism: a donor may die while it is asked."""
     member = Driven(4, view([(4, Role.JOINING, 2), 0, 2], [1], number=2))

@@ -157,6 +157,35 @@ def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp
     assert sorted(lines) == sorted(f"round {k} {pid}" for k in range(150) for pid in range(2))
 
 
+def test_a_checkpoint_holds_the_values_of_calls_that_it_needs_and_no_others(tmp_path: Path) -> None:
+    """N9: the one before the newest, which is damaged, has its own; those of rounds long past are in none."""
+    folder, events, log = tmp_path / "checkpoints", tmp_path / "events.jsonl", tmp_path / "effects"
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import time
+import bsp
+proc = bsp.process()
+made = proc.once(lambda: time.time())
+state = bsp.State(values=[])
+for k in proc.rounds(150, state):
+    time.sleep(0.004)
+    state.values.append(proc.once(lambda: open({str(log)!r}, "a").write(f"{{proc.pid}} {{k}}\\n") + k))
+    proc.sync()
+print(made, state.values)
+""")
+    options = ["--clones", 2, "--checkpoint", folder, "--every", 40, "--events", events]
+    whole = bsprun("-p", 2, "-n", 2, *options, program)
+    assert whole.returncode == 0, whole.stderr
+    assert sorted(log.read_text().splitlines()) == sorted(f"{pid} {k}" for pid in range(2) for k in range(150))
+    newest = max(folder.iterdir())
+    kept = [token for token, _ in json.loads((newest / "manifest.json").read_text())["head"]["once"]]
+    assert [token[:2] for token in sorted(kept) if token[0] == "once"] == [["once", 0], ["once", 1]]
+    assert min(head for what, _, head, _ in kept if what == "round") >= 40
+    next(newest.glob("part-000001-*")).write_bytes(b"damaged")
+    rest = bsprun("-p", 2, "-n", 2, "--resume", folder, program)
+    assert (rest.returncode, rest.stdout) == (0, whole.stdout), rest.stderr
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
 def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
     script: Path, undisturbed: str, tmp_path: Path, damage: str

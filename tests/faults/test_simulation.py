@@ -379,6 +379,17 @@ def test_memory_does_not_grow_with_the_job() -> None:
                 assert len(clone.log) + len(clone.digests) + len(clone.votes) <= 60
 
 
+@pytest.mark.parametrize("vertical", [1, 2])
+@pytest.mark.parametrize("every", [0, 4])
+def test_values_of_calls_do_not_pile_up(vertical: int, every: int) -> None:
+    """N9: a month of proc.once; no call is made again because its value was forgotten."""
+    script = Script(2, 2, ((200, 1),), 0, text=0, once=1)
+    run = ran(Schedule(1, script, 4, 0, vertical, Limits(linger=0.2, every=every), harmless=True))
+    assert not run.wrong
+    assert len(run.called) == 202 and set(run.called.values()) == {1}
+    assert len(run.arbiter.once) <= 12
+
+
 def test_with_three_clones_the_text_is_right_too() -> None:
     """N11: what is printed cannot be taken back."""
     for seed in range(60):
