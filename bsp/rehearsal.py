@@ -18,12 +18,10 @@ differ.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import pickle
 import random
-import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from types import FrameType
 from typing import Any
 
@@ -76,7 +74,7 @@ class Rehearsal:
         if which == KEPT and place.round != head.kept:
             return
         for task in tasks:
-            with _as_main(task):
+            with task.as_main():
                 self._look(task, (place.loop, which, task.pid))
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
@@ -194,8 +192,7 @@ class Rehearsal:
         for task in tasks:
             superstep, k, data = self._known.states[loop, self._name, task.pid]
             assert task.place is not None
-            with _as_main(task):
-                _nonstop().restore(task, task.place, data)
+            _nonstop().restore(task, task.place, data)
             task.place.round, task.place.final = k, self._name == END
             task.element.superstep = superstep
 
@@ -220,15 +217,3 @@ def _told(
 
 def _nonstop() -> Any:
     return importlib.import_module("bsp.faults.state")
-
-
-@contextlib.contextmanager
-def _as_main(task: Task) -> Iterator[None]:
-    """The classes of a script are its process's own: they pickle by the `__main__` they stand in."""
-    kept = sys.modules["__main__"]
-    if task.main is not None:
-        sys.modules["__main__"] = task.main
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = kept

@@ -7,11 +7,12 @@ turn; everything else of the interpreter (modules, environment, working director
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import sys
 from _thread import get_ident
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
@@ -123,6 +124,17 @@ class Task:
         self.stream.leave()
         self.stdout = sys.stdout
         self.stdin = sys.stdin
+
+    @contextlib.contextmanager
+    def as_main(self) -> Iterator[None]:
+        """The classes of a script are its process's own: they pickle by the `__main__` they stand in."""
+        kept = sys.modules["__main__"]
+        if self.main is not None:
+            sys.modules["__main__"] = self.main
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = kept
 
     def run(self) -> None:
         """The process from its first line to its last; never raises."""

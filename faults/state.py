@@ -63,12 +63,17 @@ def capture(task: Task, place: Place) -> bytes:
     streams = task.stream.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
-    return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
+    with task.as_main():
+        return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
 
 
 def restore(task: Task, place: Place, data: bytes) -> None:
     """Make a process that stands at a head what the bytes say."""
-    memory, rest = pickle.loads(data)
+    with task.as_main():
+        _restore(task, place, *pickle.loads(data))
+
+
+def _restore(task: Task, place: Place, memory: bytes, rest: bytes) -> None:
     for identity, registered, arrived, inbox, coarrays in pickle.loads(memory):
         context = task.contexts.setdefault(identity, Context(identity))
         context.registered, context.arrived, context.inbox = registered, arrived, inbox

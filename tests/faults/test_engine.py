@@ -75,6 +75,18 @@ for k in proc.rounds(25, state):
     state.x = 0.9 * big.local + k
 print(proc.pid, float(state.x.sum()).hex())
 """,
+    "objects of the script's own classes, with messages of them": """
+class Model:
+    def __init__(self): self.beta = 1.0 + proc.pid
+state = bsp.State(model=Model())
+for k in proc.rounds(30, state):
+    time.sleep(0.004)
+    proc.send((proc.pid + 1) % proc.nprocs, state.model)
+    proc.sync()
+    state.model.beta += proc.inbox[0].payload.beta / 2
+    assert type(state.model) is type(proc.inbox[0].payload) is Model
+print(proc.pid, state.model.beta.hex())
+""",
 }
 FAULTS = (
     "kill:element=1,superstep=9; kill:worker=2,superstep=12; kill:element=4,superstep=22; kill:worker=0,superstep=25"
