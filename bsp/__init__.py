@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from bsp.errors import (
         BoundaryInImport,
         BspError,
+        CannotMove,
         CannotSend,
         CastError,
         CollectiveMistake,
@@ -63,7 +64,7 @@ _HOMES = {
     "cost.model": ("Machine",),
     "cost.predict": ("Prediction", "predict"),
     "errors": (
-        "BoundaryInImport", "BspError", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
+        "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
         "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
         "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
         "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
@@ -78,12 +79,13 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
-    "BoundaryInImport", "BspError", "CannotSend", "CastError", "Coarray", "CollectiveMistake", "EffectsLost",
-    "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message", "NoInput", "NoRoom",
-    "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending", "Prediction", "Process",
-    "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch", "ScheduleDependence", "ShapeError",
-    "State", "SyncMismatch", "TraceError", "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation",
-    "ValueNeeded", "WrongThread", "expect", "predict", "process", "run",
+    "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "Coarray", "CollectiveMistake",
+    "EffectsLost", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message",
+    "NoInput", "NoRoom", "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending",
+    "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch",
+    "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError", "TransferMismatch",
+    "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "expect", "predict",
+    "process", "run",
 ]  # fmt: skip
 
 

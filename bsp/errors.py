@@ -47,6 +47,10 @@ class CannotSend(LocalMistake, TypeError):
     """A payload that cannot be pickled."""
 
 
+class CannotMove(LocalMistake, TypeError):
+    """Something in a `bsp.State` that cannot be pickled: no clone could take it over, no checkpoint keep it."""
+
+
 class NotReady(LocalMistake, RuntimeError):
     """The value of a get was read before the boundary that delivers it."""
 

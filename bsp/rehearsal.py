@@ -26,7 +26,7 @@ from types import FrameType
 from typing import Any
 
 from bsp.canonical import pickled
-from bsp.errors import BspError, Undeclared
+from bsp.errors import BspError, CannotMove, Undeclared
 from bsp.rehearsal_names import NOTHING, Uses, changes, fingerprints, user_frames, uses, values_of
 from bsp.rehearsal_record import AGAIN, END, ENTRY, KEPT, MOST_LOOPS, RECORD, Head, Key, Record, draw, listed
 from bsp.source import NOWHERE, Line
@@ -175,11 +175,8 @@ class Rehearsal:
             return
         try:
             data = state.capture(task, place)
-        except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
-            self.problem = self.problem or Undeclared(
-                f"the state of process {task.pid} cannot be moved ({type(wrong).__name__}: {wrong}); "
-                "what stands in a bsp.State must pickle"
-            )
+        except CannotMove as wrong:
+            self.problem = self.problem or wrong
             return
         self._record.states[key] = task.element.superstep, place.round, data
 

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
+from collections.abc import Callable
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from bsp.canonical import pickled
 from bsp.coarray import Coarray
+from bsp.errors import CannotMove
 from bsp.generators import put, standing
 from bsp.handle import Process
 from bsp.recovery import Place
+from bsp.rounds import State
 from bsp.source import NOWHERE
 from bsp.task import Context, Task
 from bsp.world import handle
+
+Named = Callable[[Any], Any]  # pickle's persistent_id
 
 
 def nothing_queued(task: Task) -> bool:
@@ -32,9 +39,47 @@ def nothing_queued(task: Task) -> bool:
 
 
 def capture(task: Task, place: Place) -> bytes:
-    """The state of a process that stands at a head."""
+    """The state of a process that stands at a head; CannotMove names what of its State cannot be pickled."""
     if task.greenlet is None:  # a lone process: its generator is in place
         task.stream.leave()
+    named = _naming(task)
+    rng = task.handle.__dict__.get("rng") if task.handle is not None else None
+    memory = [
+        (context.id, context.registered, context.arrived, context.inbox,
+         [None if c is None else (c.local, c._shapes, c._aliased) for c in context.coarrays])
+        for context in task.contexts.values()
+    ]  # fmt: skip
+    values = None if place.state is None else vars(place.state)
+    streams = task.stream.state(), None if rng is None else standing(rng)
+    text = b"" if task.text is None else task.text.getvalue()
+    rest = (task._next_context, task.loops, streams, text)
+    with task.as_main():
+        try:
+            return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
+            raise _cannot_move(task, values or {}, named, wrong) from None
+
+
+def check(task: Task, place: Place) -> None:
+    """CannotMove, as `capture` raises it, for the price of pickling the State without its arrays."""
+    named, values = _naming(task), vars(place.state or State())
+
+    def light(value: Any) -> Any:
+        return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
+
+    with task.as_main():
+        try:
+            pickled(values, light)
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001
+            raise _cannot_move(task, values, light, wrong) from None
+
+
+def _naming(task: Task) -> Named:
+    """What the newcomer has of its own: named, not copied."""
     locals_ = {
         id(coarray.local): ("local", context.id, index)
         for context in task.contexts.values()
@@ -54,17 +99,41 @@ def capture(task: Task, place: Place) -> bytes:
             return ("rng",)
         return None
 
-    memory = [
-        (context.id, context.registered, context.arrived, context.inbox,
-         [None if c is None else (c.local, c._shapes, c._aliased) for c in context.coarrays])
-        for context in task.contexts.values()
-    ]  # fmt: skip
-    values = None if place.state is None else vars(place.state)
-    streams = task.stream.state(), None if rng is None else standing(rng)
-    text = b"" if task.text is None else task.text.getvalue()
-    rest = (task._next_context, task.loops, streams, text)
-    with task.as_main():
-        return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
+    return named
+
+
+def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Exception) -> CannotMove:
+    """The mistake in words that are the same in all clones (N12): no addresses."""
+    found = _culprit({f"state.{name}": value for name, value in values.items()}, named, set())
+    path, value, reason = found if found is not None else ("the state", task, wrong)
+    said = re.sub(r" at 0x[0-9a-f]+", "", f"{type(reason).__name__}: {reason}")
+    return CannotMove(
+        f"{path} of type {type(value).__name__} cannot be pickled, so no clone could take it over and no checkpoint "
+        f"keep it ({said}); keep it out of the bsp.State, and make it from what stands there "
+        f"({task.line()}, process {task.pid}, superstep {task.element.superstep})"
+    )
+
+
+def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, Any, Exception] | None:
+    """The first of some values that cannot be pickled, or rather the innermost part of it: path, value, why."""
+    for path, value in parts.items():
+        if id(value) in seen:
+            continue
+        try:
+            pickled(value, named)
+        except Exception as wrong:  # noqa: BLE001
+            seen.add(id(value))
+            return _culprit(_parts(path, value), named, seen) or (path, value, wrong)
+    return None
+
+
+def _parts(path: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {f"{path}[{key!r}]": part for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return {f"{path}[{k}]": part for k, part in enumerate(value)}
+    attributes = {} if isinstance(value, type | FunctionType | ModuleType) else getattr(value, "__dict__", {})
+    return {f"{path}.{name}": part for name, part in attributes.items()}
 
 
 def restore(task: Task, place: Place, data: bytes) -> None:

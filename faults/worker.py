@@ -28,6 +28,7 @@ from bsp.choice import Choice
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT
 from bsp.element import Element
+from bsp.errors import CannotMove
 from bsp.faults.forks import Fork
 from bsp.faults.injection import Fault, parse, stretch
 from bsp.faults.messages import (
@@ -44,7 +45,7 @@ from bsp.faults.messages import (
     Snapshot,
     Submitted,
 )
-from bsp.faults.state import capture, nothing_queued, restore
+from bsp.faults.state import capture, check, nothing_queued, restore
 from bsp.faults.wire import Wire
 from bsp.header import Header
 from bsp.job import executing, explanation, load
@@ -274,6 +275,7 @@ class WorkerRecovery:
         self._taken = 0, time.perf_counter()  # the head of the last state, and when
         self._costs: deque[float] = deque(maxlen=4)  # seconds of the last states
         self._calls: dict[tuple[str, int], tuple[int, int]] = {}  # what, pid: where, how many there before this one
+        self._kinds: dict[int, set[tuple[str, type]]] = {}  # by pid: the names of its State and their types so far
 
     def head(self, tasks: Sequence[Task]) -> None:
         transport, place = self._transport, tasks[0].place
@@ -283,6 +285,8 @@ class WorkerRecovery:
         transport.states = {task.pid: task.place.state for task in tasks if task.place is not None}
         if place.entry:
             self._start = transport.exchange
+            self._kinds.clear()
+        self._check(tasks)
         began = time.perf_counter()
         data = self._capture(tasks) if self._due(tasks) else None
         asks = transport.ask or place.entry
@@ -324,7 +328,7 @@ class WorkerRecovery:
         assert place is not None
         if place.entry and not place.final:
             return False
-        if not all(nothing_queued(task) for task in tasks):
+        if not all(nothing_queued(task) and task.fault is None for task in tasks):
             return False
         if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
             return True
@@ -333,8 +337,31 @@ class WorkerRecovery:
         cost = min(self._costs, default=0.0)
         return self._transport.heads % (1 << max(0, ceil(log2(max(cost, 1e-9) / (_SHARE * max(a_round, 1e-9)))))) == 0
 
-    def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes]:
-        parts = [capture(task, task.place) for task in tasks if task.place is not None]
+    def _check(self, tasks: Sequence[Task]) -> None:
+        """What is new in a State, and cannot be moved, is found at the same head in all clones (N12), states or not.
+
+        It is told at the next boundary, as a mistake that is the same on every process.
+        """
+        for task in tasks:
+            assert task.place is not None
+            known = self._kinds.setdefault(task.pid, set())
+            kinds = {(name, type(value)) for name, value in vars(task.place.state or State()).items()}
+            if not kinds <= known:
+                known |= kinds
+                try:
+                    check(task, task.place)
+                except CannotMove as wrong:
+                    task.fault = wrong
+
+    def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes] | None:
+        parts = []
+        for task in tasks:
+            assert task.place is not None
+            try:
+                parts.append(capture(task, task.place))
+            except CannotMove as wrong:
+                task.fault = wrong
+                return None
         return self._said, pickle.dumps((self._said, parts), 5)
 
     def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
@@ -345,6 +372,7 @@ class WorkerRecovery:
         for task, part in zip(tasks, parts, strict=True):
             assert task.place is not None
             restore(task, task.place, part)
+            task.fault = None
             task.place.round, task.place.final = snapshot.round, snapshot.final
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
         transport.element.superstep = snapshot.superstep

@@ -203,6 +203,41 @@ def test_a_programs_own_end_is_the_jobs(line: str, status: int, said: str, tmp_p
     assert "relaunched" not in log.read_text()
 
 
+CANNOT_MOVE = """
+class Model:
+    def __init__(self): self.f = lambda x: x
+state = bsp.State(x=0.0)
+{before}
+for k in proc.rounds(30, state):
+    time.sleep(0.004)
+    state.x += proc.allreduce(1.0)
+    if k == 7 and proc.pid == {pid}: {inside}
+    if k == 7: {then}
+"""
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(("p", "options"), [(2, "--clones 2"), (4, "--clones 2"), (4, "--checkpoint {} --every 10")])
+@pytest.mark.parametrize(("before", "inside", "then", "path", "line", "superstep"), [
+    ("state.f = open(sys.argv[0])", "pass", "pass", "state.f of type TextIOWrapper", 10, 0),
+    ("state.model = Model()", "pass", "pass", "state.model.f of type function", 10, 0),
+    ("", "state.models = {1: Model()}", "pass", "state.models[1].f of type function", 10, 8),
+    ("", "state.models = {1: Model()}", "break", "state.models[1].f of type function", 14, 8),
+])  # fmt: skip
+def test_what_cannot_be_moved_is_the_programs_error_and_named(
+    p: int, options: str, before: str, inside: str, then: str, path: str, line: int, superstep: int, tmp_path: Path
+) -> None:
+    """At the same head in all clones, so that nobody is run again; also if the loop is left there."""
+    log, pid = tmp_path / "events.jsonl", p // 2 if superstep else 0
+    program = script(tmp_path, CANNOT_MOVE.format(before=before, inside=inside, then=then, pid=pid))
+    done = bsprun("-p", p, "-n", 2, *options.format(tmp_path / "ck").split(), "--events", log, program)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith(f"bsprun: CannotMove: {path} cannot be pickled, so no clone could take it over and ")
+    assert done.stderr.endswith(f" (program.py:{line}, process {pid}, superstep {superstep})\n")
+    assert done.stderr.count("\n") == 1
+    assert "relaunched" not in log.read_text()
+
+
 @pytest.mark.parametrize(("options", "said"), [
     ("--clones 0.5", "--clones 0.5: 1 or more"),
     ("--clones 2 --vertical 9", "--vertical 9: 1 up to the number of elements"),

@@ -224,14 +224,6 @@ UNDECLARED = {
         """,
         r"process 0 needs 'y' \(<y>\) in round \d of the loop at <second> .*",
     ),
-    "what does not pickle": (
-        """
-        proc = bsp.process()
-        for k in proc.rounds(3, bsp.State(f=lambda: 0)):
-            proc.sync()
-        """,
-        r"the state of process 0 cannot be moved \(.*\); what stands in a bsp\.State must pickle",
-    ),
 }
 
 
@@ -242,6 +234,22 @@ def test_undeclared_state_is_named(check: Check, what: str) -> None:
     status, _, said = check(source, helper=helper)
     assert status == 1
     assert re.fullmatch(rf"bsprun: Undeclared: {expected}\n", said), said
+
+
+def test_what_cannot_be_moved_is_named(check: Check) -> None:
+    source = """
+        proc = bsp.process()
+        for k in proc.rounds(3, bsp.State(x=1, fs=[len, lambda: 0])):  # <- loop
+            proc.sync()
+        """
+    status, _, said = check(source)
+    assert status == 1
+    assert re.fullmatch(
+        r"bsprun: CannotMove: state\.fs\[1\] of type function cannot be pickled, so no clone could take it over and no "
+        r"checkpoint keep it \(PicklingError: .*\); keep it out of the bsp\.State, and make it from what stands there "
+        r"\(<loop>, process 0, superstep \d\)\n",
+        said,
+    ), said
 
 
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (4, 2), (3, 3)])
