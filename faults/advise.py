@@ -3,7 +3,8 @@
 McColl (2022, 1.8.5): "given D, p, R we can automatically compute the most appropriate values for T, VC, HC,
 S".  So for every way of running the job this prices its expected time, and of those that reach the target
 takes the cheapest: the fastest if the elements are a fixed budget, the fewest element-hours if they are
-bought.  Cloning has no privilege; the answer is often "do not clone".
+bought; of all if none reaches it, or if there is no target (0).  Cloning has no privilege: where nothing
+crashes within the target, or nobody asks for one, the answer is often "do not clone".
 
 What availability, time and cost mean here stands at the head of `plans`, which prices them.
 """
@@ -26,6 +27,7 @@ from bsp.faults.measured import estimate_from
 from bsp.faults.models import break_even_predictability
 from bsp.faults.plans import MOST_CLONES, Job, Plan, Way, ways
 
+AVAILABILITY = 0.9999  # that clones are made for if no other target is given
 FLOOR_SECONDS = 0.05  # the runtime takes no MinTime for less than this
 
 
@@ -34,6 +36,7 @@ class Advice:
     """The choice, what it was chosen from, and what was assumed."""
 
     job: Job
+    target: float  # P[no round is lost]; 0: none
     choice: Plan
     plans: tuple[Plan, ...]  # the cheapest of each way
     reached: bool  # whether the best cloning reaches the target
@@ -60,21 +63,39 @@ class Advice:
             return f"do not clone: checkpoint every {in_seconds(choice.interval_seconds or 0)} of work"
         return "do not clone, nor checkpoint: begin again if it fails"
 
+    def reason(self) -> str:
+        """Why this one: whether it meets the target, and what that costs."""
+        best, rest = ("fastest", "takes") if self.job.elements is not None else ("cheapest", "costs")
+        if not self.target:
+            return f"the {best} way; there is no target"
+        if not self.choice.reaches(self.target):
+            return f"no way reaches the target here, and this is the {best}"
+        least = min(self.plans, key=lambda plan: _price(self.job, plan))
+        if least.reaches(self.target):
+            return f"the {best} way, and it meets the target"
+        share = _price(self.job, least)[0] / _price(self.job, self.choice)[0]
+        return (
+            f"the {best} way that meets the target; '{least.name()}' {rest} {share:.2g} times as much and misses it"
+            " (--availability 0: no target)"
+        )
+
     def text(self) -> str:
         """What to read before booking a machine."""
         job = self.job
+        target = f"target {self.target:.10g} that no round is lost" if self.target else "no target"
         lines = [
             f"{job.processes} processes, {job.rounds} rounds of {in_seconds(job.round_seconds)}:"
             f" {in_seconds(job.perfect_seconds)} without faults or tails;"
-            f" target {job.availability:.10g} that no round is lost",
+            f" {target}",
             "",
             f"advice: {self.headline()}",
+            f"reason: {self.reason()}",
             "",
             f"{'':<26}{'elements':>9}{'time':>10}{'/perfect':>10}{'cost':>8}   {'P[a round is lost]':<20}",
         ]
         for plan in self.plans:
             mark = "->" if plan is self.choice else "  "
-            met = "" if plan.reaches(job.availability) else "  misses the target"
+            met = "" if plan.reaches(self.target) else "  misses the target"
             lines.append(
                 f"{mark} {plan.name():<23}{plan.elements:>9}{_time(plan.seconds):>10}"
                 f"{_number(plan.time):>10}{_number(plan.cost):>8}   {plan.loss:<.2g}{met}"
@@ -104,7 +125,7 @@ class Advice:
     def to_json(self) -> str:
         """The same as JSON; what is infinite or unknown is null."""
         found = asdict(self)
-        found["headline"] = self.headline()
+        found["headline"], found["reason"] = self.headline(), self.reason()
         return json.dumps(_finite(found), indent=1, allow_nan=False)
 
 
@@ -113,7 +134,7 @@ def advise(
     rounds: int,
     round_seconds: float,
     *,
-    availability: float = 0.9999,
+    availability: float = AVAILABILITY,
     mtbf_hours: float | None = None,
     D: float | None = None,
     estimate: Estimate | None = None,
@@ -123,8 +144,9 @@ def advise(
     copy_seconds: float | None = None,
     elements: int | None = None,
 ) -> Advice:
-    """Price the job cloned, with checkpoints and with nothing, and say which is cheapest.
+    """Price the job cloned, with checkpoints and with nothing, and say which is the cheapest that meets the target.
 
+    availability is the target, 0 for none: clones are then those of the default one.
     mtbf_hours is an element's (None: crashes are left out); D or `estimate` is its predictability (None: tails
     are left out); elements is a budget (None: as many as it takes, and they cost).  restart_seconds is
     checkpoint_seconds unless given.  Vertical clones are weighed only if copy_seconds is given.
@@ -133,7 +155,7 @@ def advise(
         processes,
         rounds,
         round_seconds,
-        availability,
+        availability or AVAILABILITY,
         mtbf_hours,
         checkpoint_seconds,
         (checkpoint_seconds or 0.0) if restart_seconds is None else restart_seconds,
@@ -145,7 +167,7 @@ def advise(
         raise ValueError("advise: both D and an estimate of it; give one")
     tail = Tail(D) if D is not None else None if estimate is None else estimate.tail
     plans, candidates = ways(job, tail)
-    good = [plan for plan in candidates if plan.reaches(availability)]
+    good = [plan for plan in candidates if plan.reaches(job.availability)]
     offered = list(plans)
     if good:
         best = min(good, key=lambda plan: _price(job, plan))
@@ -153,9 +175,11 @@ def advise(
         plans.append(best)
     elif candidates:
         plans.append(min(candidates, key=lambda plan: plan.loss))
-    choice = min(offered, key=lambda plan: _price(job, plan))  # the plainest of equals
+    meeting = [plan for plan in offered if plan.reaches(availability)]
+    choice = min(meeting or offered, key=lambda plan: _price(job, plan))  # the plainest of equals
     return Advice(
         job,
+        availability,
         choice,
         tuple(plans),
         bool(good),
@@ -260,7 +284,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-p", "--nprocs", type=int, required=True, metavar="P", help="processes of the program")
     add("--rounds", type=int, required=True, metavar="R", help="rounds of the run")
     add("--round-seconds", type=float, required=True, metavar="S", help="length of a round, one process on an element")
-    add("--availability", type=float, default=0.9999, metavar="A", help="P[no round is lost] (default 0.9999)")
+    add("--availability", type=float, default=AVAILABILITY, metavar="A",
+        help=f"target: P[no round is lost] (default {AVAILABILITY}; 0: none, the cheapest way)")  # fmt: skip
     add("--mtbf", type=float, metavar="HOURS", help="of one element; without it crashes are left out")
     tails = parser.add_mutually_exclusive_group()
     tails.add_argument("--predictability", type=float, metavar="D", help="a share t^-D is later than t·MinTime")

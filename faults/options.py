@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
     add("--resume", metavar="DIR", help="go on from the last checkpoint there")
     add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
     add("--resilience", choices=("auto",), help="choose clones, standbys and T as `bsp advise` does, from what follows")
-    add("--availability", type=float, metavar="A", help="with auto: the probability that no round is lost")
+    add("--availability", type=float, metavar="A", help="with auto: P[no round is lost] (default 0.9999)")
     add("--rounds", type=int, default=1000, metavar="R", help="with auto: rounds of the run (default 1000)")
     add("--round-seconds", type=float, default=1.0, metavar="S", help="with auto: length of a round (default 1)")
     add("--mtbf", type=float, metavar="HOURS", help="with auto: mean time between the crashes of one element")
@@ -51,7 +51,7 @@ def asked(options: argparse.Namespace) -> bool:
 
 def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
     """`--resilience auto`: fill in what was not given; says what and why."""
-    from bsp.faults.advise import advise
+    from bsp.faults.advise import AVAILABILITY, advise
     from bsp.faults.measured import estimate_from
 
     if options.mtbf is None and options.times is None:
@@ -62,18 +62,20 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
     try:
         estimate = None if options.times is None else estimate_from(options.times)
         advice = advise(
-            job.elements, options.rounds, options.round_seconds, availability=options.availability or 0.9999,
-            mtbf_hours=options.mtbf, estimate=estimate, checkpoint_seconds=options.checkpoint_seconds,
+            job.elements, options.rounds, options.round_seconds, mtbf_hours=options.mtbf, estimate=estimate,
+            availability=AVAILABILITY if options.availability is None else options.availability,
+            checkpoint_seconds=options.checkpoint_seconds,
         )  # fmt: skip
     except ValueError as wrong:
         parser.error(f"--resilience auto: {wrong}")
     plan = advice.choice
-    if options.availability is not None and not plan.reaches(options.availability):
-        plan = next((other for other in advice.plans if other.way == "clone"), plan)
+    missed = ""
+    if not plan.reaches(advice.target):  # nothing does: the clones that come nearest
+        plan, missed = advice.plan("clone") or plan, f", and the target is {1 - advice.target:.2g}"
     written = advice.plan("checkpoint")
     if plan.way == "nothing" and written is not None:  # they do not pay, but are asked for
         plan = written
-    says = f"{plan.name()}; P[a round is lost] = {plan.loss:.2g}"
+    says = f"{plan.name()}; P[a round is lost] = {plan.loss:.2g}{missed}"
     if plan.way == "clone":
         if options.clones is None:
             options.clones = float(plan.clones)

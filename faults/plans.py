@@ -215,7 +215,7 @@ def _check(job: Job) -> None:
             f"advise: {job.processes} processes, {job.rounds} rounds, {job.elements} elements; give 1 or more of each"
         )
     if not 0 < job.availability < 1:
-        raise ValueError(f"advise: availability is {job.availability:g}; give a probability such as 0.9999, not 0 or 1")
+        raise ValueError(f"advise: availability is {job.availability:g}; give a probability such as 0.9999, below 1")
     for name in ("round_seconds", "mtbf_hours", "checkpoint_seconds"):
         value = getattr(job, name)
         if value is not None and not 0 < value < math.inf:
