@@ -225,8 +225,10 @@ def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Prof
 
 
 def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
-    nprocs = cores() if options.nprocs is None else options.nprocs
     nonstop = _nonstop().asked(options)
+    if nonstop:
+        _nonstop().resume(options)
+    nprocs = cores() if options.nprocs is None else options.nprocs
     elements = _elements(parser, options, nprocs)
     job = Launch(
         nprocs=nprocs,

@@ -40,6 +40,7 @@ MANIFEST = "manifest.json"
 _NAME = re.compile(r"checkpoint-(\d+)")
 _OURS = re.compile(r"part-\d+-[0-9a-f]{16}|manifest\.json|\.(part|manifest)-[0-9a-f]{16}\.partial")
 _CHUNK = 1 << 22
+_NOT_GIVEN = object()
 
 Block = bytes | bytearray | memoryview
 
@@ -137,10 +138,21 @@ def commit(
     return path
 
 
-def latest(folder: Path, job: Mapping[str, Any], say: Callable[[str], None]) -> Checkpoint | None:
+def plainly(key: str, theirs: Any, ours: Any) -> str:
+    """How two jobs differ in any key."""
+    told = ["not given" if value is _NOT_GIVEN else json.dumps(value) for value in (theirs, ours)]
+    return f"{key} is {told[0]} there and {told[1]} here"
+
+
+def latest(
+    folder: Path,
+    job: Mapping[str, Any],
+    say: Callable[[str], None],
+    words: Callable[[str, Any, Any], str] = plainly,
+) -> Checkpoint | None:
     """The newest checkpoint that is complete, undamaged and this job's; None if all are refused.
 
-    `say` hears of each one refused, by name and with the reason.
+    `say` hears of each one refused, by name and with the reason, in `words` where the job is another.
     Raises CheckpointError if there is no such folder, or no checkpoint in it, whole or not.
     """
     try:
@@ -154,7 +166,7 @@ def latest(folder: Path, job: Mapping[str, Any], say: Callable[[str], None]) -> 
     wanted = _as_read(job)
     for _, name in reversed(found):
         try:
-            return _verified(folder, name, wanted)
+            return _verified(folder, name, wanted, words)
         except CheckpointError as refused:
             say(f"{name} refused: {refused}")
         except OSError as error:
@@ -182,13 +194,23 @@ def last_of(folder: Path, job: Mapping[str, Any]) -> str | None:
     return None
 
 
+def newest_job(folder: Path) -> dict[str, Any]:
+    """What the newest manifest that can be read says of its job; empty if there is none."""
+    with contextlib.suppress(OSError):
+        for _, name in reversed(_checkpoints(folder)):
+            with contextlib.suppress(CheckpointError):
+                job: dict[str, Any] = _read_manifest(folder / name)["job"]
+                return job
+    return {}
+
+
 # ------------------------------------------------------------------------------------ reading
 
 
-def _verified(folder: Path, name: str, wanted: dict[str, Any]) -> Checkpoint:
+def _verified(folder: Path, name: str, wanted: dict[str, Any], words: Callable[[str, Any, Any], str]) -> Checkpoint:
     """One checkpoint, all of its files read; CheckpointError with the reason to refuse it."""
     manifest = _read_manifest(folder / name)
-    _same_job(manifest["job"], wanted)
+    _same_job(manifest["job"], wanted, words)
     parts = tuple(Part(**part) for part in manifest["parts"])
     for part in parts:
         path = folder / name / part.file
@@ -220,12 +242,11 @@ def _read_manifest(inside: Path) -> dict[str, Any]:
     return content
 
 
-def _same_job(written: dict[str, Any], wanted: dict[str, Any]) -> None:
+def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[str, Any, Any], str] = plainly) -> None:
     for key in [*wanted, *(key for key in written if key not in wanted)]:
-        if written.get(key) != wanted.get(key) or (key in written) != (key in wanted):
-            theirs = json.dumps(written[key]) if key in written else "not given"
-            ours = json.dumps(wanted[key]) if key in wanted else "not given"
-            raise CheckpointError(f"it is another job's: {key} is {theirs} there and {ours} here")
+        theirs, ours = written.get(key, _NOT_GIVEN), wanted.get(key, _NOT_GIVEN)
+        if theirs != ours:
+            raise CheckpointError(f"it is another job's: {words(key, theirs, ours)}")
 
 
 def _difference(part: Part, size: int, digest: str | None = None) -> str:

@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import os
+import shlex
 import signal
 import time
 from dataclasses import dataclass, field
@@ -48,6 +49,23 @@ class Resilience:
     events: str | None = None
     progress: bool = False
     refresh: bool = True
+
+
+_OPTIONS = {"nprocs": ("processes", "-p"), "elements": ("elements", "-n")}
+
+
+def difference(key: str, theirs: Any, ours: Any) -> str:
+    """How the job of a checkpoint differs from this one (`Job.identity`), and what to do."""
+    if key == "program":
+        return f"it ran '{shlex.join(theirs)}', and this is '{shlex.join(ours)}'"
+    if key == "script":
+        return "the script has changed since"
+    if key == "machine":
+        return "it chose its algorithms by the profile of another machine; give it the same --machine FILE"
+    if key == "seed":
+        return f"its seed is {theirs}, not {ours}; give --seed {theirs}"
+    what, option = _OPTIONS[key]
+    return f"it has {theirs} {what}, not {ours}; give {option} {theirs}"
 
 
 class Job:
@@ -106,7 +124,9 @@ class Job:
     def latest(self) -> Checkpoint | None:
         """The last checkpoint that can be used."""
         try:
-            return latest(Path(self.checkpoints), self.identity(), lambda text: self.say(f"checkpoint: {text}"))
+            return latest(
+                Path(self.checkpoints), self.identity(), lambda text: self.say(f"checkpoint: {text}"), difference
+            )
         except ValueError as wrong:
             if self.asked.resume is not None and self.incarnation == 0:
                 raise LaunchError(f"--resume {self.asked.resume}: {wrong}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from bsp.errors import LaunchError
@@ -47,6 +48,18 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
 def asked(options: argparse.Namespace) -> bool:
     """Whether any of them was given."""
     return any(getattr(options, name) is not None for name in NAMES)
+
+
+def resume(options: argparse.Namespace) -> None:
+    """`--resume` without -p or -n: as many processes and elements as its checkpoint has; here may be other cores."""
+    if options.resume is None:
+        return
+    from bsp.faults.checkpoint import newest_job
+
+    job = newest_job(Path(options.resume))
+    for name in ("nprocs", "elements"):
+        if getattr(options, name) is None:
+            setattr(options, name, job.get(name))
 
 
 def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:

@@ -218,6 +218,33 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
     assert before < newest
 
 
+def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
+    script: Path, undisturbed: str, tmp_path: Path
+) -> None:
+    """Whatever the cores here are; what is given and differs is refused in words, with what to give."""
+    folder = tmp_path / "checkpoints"
+    whole = bsprun("-p", 6, "-n", 3, "--checkpoint", folder, "--every", 40, script, 90)
+    rest = bsprun("--resume", folder, script, 90)
+    assert rest.returncode == 0, rest.stderr
+    assert whole.stdout.endswith(rest.stdout) and len(last_lines(rest.stdout)) == 6
+    changed = tmp_path / "train.py"
+    changed.write_text(PROGRAM + "# one line more\n")
+    for options, words in [
+        (["-n", 2, "--resume", folder, script, 90], "it has 3 elements, not 2; give -n 3"),
+        (["-p", 4, "-n", 3, "--resume", folder, script, 90], "it has 6 processes, not 4; give -p 6"),
+        (["--seed", 1, "--resume", folder, script, 90], "its seed is 0, not 1; give --seed 0"),
+        (["--resume", folder, script, 91], "it ran 'train.py 90', and this is 'train.py 91'"),
+        (["--resume", folder, changed, 90], "the script has changed since"),
+        (["--machine", "cluster16", "--resume", folder, script, 90],
+         "it chose its algorithms by the profile of another machine; give it the same --machine FILE"),
+    ]:  # fmt: skip
+        refused = bsprun(*options)
+        assert refused.returncode == 2 and refused.stdout == ""
+        newest, _, end = refused.stderr.splitlines()
+        assert newest == f"bsprun: checkpoint: checkpoint-000081 refused: it is another job's: {words}"
+        assert end == f"bsprun: error: --resume {folder}: none of its checkpoints can be used (see above)"
+
+
 def test_nothing_to_resume_is_one_clear_error(script: Path, tmp_path: Path) -> None:
     none = bsprun("-p", 2, "-n", 2, "--resume", tmp_path / "nowhere", script, 5)
     assert (none.returncode, none.stdout) == (2, "")
