@@ -6,12 +6,15 @@ The text that is out, the values of proc.once, the clock, the event log, the fol
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
 import shlex
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +54,15 @@ class Resilience:
     refresh: bool = True
 
 
+@contextlib.contextmanager
+def _writing(option: str, path: str | None) -> Iterator[None]:
+    """What cannot be written is told before the run, with its option."""
+    try:
+        yield
+    except OSError as wrong:
+        raise LaunchError(f"{option} '{path}': cannot be written: {wrong.strerror or wrong}") from None
+
+
 _OPTIONS = {"nprocs": ("processes", "-p"), "elements": ("elements", "-n")}
 
 
@@ -77,14 +89,17 @@ class Job:
         if asked.inject:
             check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
         self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
-        os.makedirs(self.checkpoints, exist_ok=True)
+        with _writing("--checkpoint" if asked.checkpoint else "--resume", self.checkpoints):
+            os.makedirs(self.checkpoints, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.checkpoints).close()
         if asked.resume is None and (last := last_of(Path(self.checkpoints), self.identity())) is not None:
             folder = self.checkpoints
             raise LaunchError(
                 f"--checkpoint {folder}: checkpoints of this very job are there already, the last is {last}; "
                 f"go on from it with --resume {folder}, or name another folder"
             )
-        self.log = EventLog(None if asked.events is None else Path(asked.events))
+        with _writing("--events", asked.events):
+            self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: LiveView | None = None
         if asked.progress:
             from bsp.faults.view import LiveView  # rich takes a while

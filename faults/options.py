@@ -15,8 +15,10 @@ NAMES = (
     "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
     "events", "resilience",
 )  # fmt: skip
-_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
+AUTO = ("availability", "rounds", "round_seconds", "mtbf", "checkpoint_seconds", "times")  # what auto goes by
+MOST_CLONES = 1000  # any more is a slip
 EVERY = 100  # rounds between checkpoints, unless asked otherwise
+_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
 
 
 def add(parser: argparse.ArgumentParser, shown: bool) -> None:
@@ -37,8 +39,8 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
     add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
     add("--resilience", choices=("auto",), help="choose clones, standbys and T as `bsp advise` does, from what follows")
     add("--availability", type=float, metavar="A", help="with auto: P[no round is lost] (default 0.9999)")
-    add("--rounds", type=int, default=1000, metavar="R", help="with auto: rounds of the run (default 1000)")
-    add("--round-seconds", type=float, default=1.0, metavar="S", help="with auto: length of a round (default 1)")
+    add("--rounds", type=int, metavar="R", help="with auto: rounds of the run (default 1000)")
+    add("--round-seconds", type=float, metavar="S", help="with auto: length of a round (default 1)")
     add("--mtbf", type=float, metavar="HOURS", help="with auto: mean time between the crashes of one element")
     add("--checkpoint-seconds", type=float, metavar="S", help="with auto: length of a checkpoint; sets --every by it")
     add("--times", metavar="FILE", help="with auto: measured round times, or a trace, that show how heavy tails are")
@@ -47,7 +49,11 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
 
 def asked(options: argparse.Namespace) -> bool:
     """Whether any of them was given."""
-    return any(getattr(options, name) is not None for name in NAMES)
+    return any(getattr(options, name) is not None for name in NAMES + AUTO)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def resume(options: argparse.Namespace) -> None:
@@ -72,10 +78,12 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
     periodic = options.checkpoint is not None or options.resume is not None
     if options.checkpoint_seconds is not None and not periodic:
         parser.error("--checkpoint-seconds: say where checkpoints go, too (--checkpoint DIR)")
+    rounds = 1000 if options.rounds is None else options.rounds
+    seconds = 1.0 if options.round_seconds is None else options.round_seconds
     try:
         estimate = None if options.times is None else estimate_from(options.times)
         advice = advise(
-            job.elements, options.rounds, options.round_seconds, mtbf_hours=options.mtbf, estimate=estimate,
+            job.elements, rounds, seconds, mtbf_hours=options.mtbf, estimate=estimate,
             availability=AVAILABILITY if options.availability is None else options.availability,
             checkpoint_seconds=options.checkpoint_seconds,
         )  # fmt: skip
@@ -125,12 +133,14 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         choose(parser, options, job)
         if plain(options):
             return None
+    elif given := [name for name in AUTO if getattr(options, name) is not None]:
+        parser.error(f"{_option(given[0])} goes with --resilience auto; without it it has no effect")
     clones = 1.0 if options.clones is None else options.clones
     vertical = 1 if options.vertical is None else options.vertical
     standbys = options.standby or 0
     every = options.every
-    if not clones >= 1:
-        parser.error(f"--clones {clones:g}: 1 or more; 2 keeps a second copy of every process")
+    if not 1 <= clones <= MOST_CLONES:
+        parser.error(f"--clones {clones:g}: 1 or more, up to {MOST_CLONES}; 2 keeps a second copy of every process")
     if not 1 <= vertical <= job.elements:
         parser.error(f"--vertical {vertical}: 1 up to the number of elements of one copy ({job.elements}; see -n)")
     if standbys < 0:
@@ -138,12 +148,15 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     for name, least in (("tail_limit", 1.0), ("hang_limit", 0.1)):
         value = getattr(options, name)
         if value is not None and not value >= least:
-            parser.error(f"--{name.replace('_', '-')} {value:g}: {least:g} or more")
+            parser.error(f"{_option(name)} {value:g}: {least:g} or more")
     if every is not None and (every < 1 or (options.checkpoint is None and options.resume is None)):
         parser.error(f"--every {every}: 1 or more rounds, together with --checkpoint DIR")
     if options.keep is not None and options.keep < 1:
         parser.error(f"--keep {options.keep}: 1 checkpoint or more")
-    for name in ("trace", "report", "check"):
+    if options.check:
+        extra = ", ".join(_option(name) for name in NAMES if getattr(options, name) is not None)
+        parser.error(f"--check rehearses by itself what clones and checkpoints need of a program; leave out {extra}")
+    for name in ("trace", "report"):
         if getattr(options, name):
             parser.error(f"--{name} does not go with clones and checkpoints; record a run without them")
     if options.inject is not None:
