@@ -180,7 +180,7 @@ class Incarnation:
             if self._child.poll() is not None and not self.peers and not self.over:
                 if not self._started:
                     raise LaunchError(f"the elements could not be started (mpiexec's status {self._child.returncode})")
-                self._lose("every element is gone", 0, self._superstep())
+                self._lose("every element is gone", 0, self.superstep())
             if self._end_at is not None and time.monotonic() > self._end_at:
                 self.over = True
         return self.status
@@ -223,7 +223,8 @@ class Incarnation:
         for element in missing:
             self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))
 
-    def _superstep(self) -> int:
+    def superstep(self) -> int:
+        """The last one that an element has reported."""
         return max((p.superstep for r in self.arbiter.reports.values() for p in r.clones), default=0)
 
     # ----------------------------------------------------------------------- connections
@@ -412,6 +413,8 @@ class Incarnation:
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:
             self._warned.add(fields["bundle"])
             self.job.say(f"warning: {fields['text']} (more of these are in --events)")
+        if kind == "injected":
+            self.job.struck.add(fields["fault"])
         if kind == "degraded":
             self.job.say(
                 f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left, "

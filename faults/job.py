@@ -117,6 +117,7 @@ class Job:
         self.left = False  # has been ended by a signal
         self.disk = Aside()
         self.output = Output(self.view)
+        self.struck: set[str] = set()  # injected faults that have happened
 
     def identity(self) -> dict[str, Any]:
         """What must be equal for a checkpoint to be this job's."""
@@ -158,6 +159,18 @@ class Job:
     def totals(self) -> dict[str, Any]:
         """What the end of the job says of it all."""
         return {"seconds": round(time.monotonic() - self.began, 3), "bytes": self.sent}
+
+    def tell_missed(self, last: int) -> None:
+        """A rehearsal that tried nothing must not look like one that was survived."""
+        for fault in parse(self.asked.inject) if self.asked.inject else ():
+            if fault.superstep is None or str(fault) in self.struck:
+                continue
+            why = (
+                f"superstep {last} was the last"
+                if fault.superstep > last
+                else "nothing was computed there then (a standby, or a clone that had jumped ahead)"
+            )
+            self.say(f"warning: --inject: '{fault}' has not happened: {why}")
 
     def say(self, text: str) -> None:
         """A line on standard error."""

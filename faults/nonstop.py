@@ -72,6 +72,7 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
             job.sent += incarnation.arbiter.reach.sent
         if status is not None:
             job.log.record("ended", status=status, **job.totals())
+            job.tell_missed(incarnation.superstep())
             return status
         if failed == _TRIES:
             return incarnation.gave_up()
@@ -80,6 +81,7 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
         idle = idle + 1 if superstep <= last else 0
         last = superstep
         if resume is None or idle >= _IDLE_RESTARTS:
+            job.tell_missed(incarnation.superstep())
             return incarnation.gave_up()
         job.adopt(resume, fresh=False)
         job.incarnation += 1

@@ -238,6 +238,22 @@ def test_what_cannot_be_moved_is_the_programs_error_and_named(
     assert "relaunched" not in log.read_text()
 
 
+@pytest.mark.jobs
+def test_a_fault_that_has_not_happened_is_told(tmp_path: Path) -> None:
+    """The run is shorter, or nothing is computed there: a rehearsal of nothing is not taken for a success."""
+    program = script(tmp_path, "for k in proc.rounds(30, bsp.State()): proc.sync(); time.sleep(0.004)\n")
+    faults = (
+        "kill:worker=3,superstep=9; kill:worker=3,superstep=3000; raise:worker=4,superstep=2; slow:element=1,factor=2"
+    )
+    done = bsprun("-p", 2, "-n", 2, "--clones", 2, "--standby", 1, "--inject", faults, program)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.splitlines() == [
+        "bsprun: warning: --inject: 'kill:worker=3,superstep=3000' has not happened: superstep 30 was the last",
+        "bsprun: warning: --inject: 'raise:worker=4,superstep=2' has not happened: nothing was computed there then "
+        "(a standby, or a clone that had jumped ahead)",
+    ]
+
+
 @pytest.mark.parametrize(("options", "said"), [
     ("--clones 0.5", "--clones 0.5: 1 or more"),
     ("--clones 2 --vertical 9", "--vertical 9: 1 up to the number of elements"),
