@@ -325,7 +325,9 @@ class Arbiter:
                 self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
             else:
                 for bundle, _ in places:
-                    self._note("degraded", bundle=bundle, clones=len(hosts[bundle]), goal=self.goal[bundle])
+                    left, goal = self._clones(hosts[bundle], bundle), self.goal[bundle]
+                    if left < goal:
+                        self._note("degraded", bundle=bundle, clones=left, goal=goal, passive=len(hosts[bundle]) - left)
         self._renew(hosts, standbys)
         self._effects.extend(lost)
         if lost:
@@ -356,7 +358,11 @@ class Arbiter:
         return True
 
     def degraded(self) -> list[int]:
-        """Bundles with fewer clones than they began with, where no standby is left."""
+        """Bundles with fewer clones in the first row than they began with, where no standby is left.
+
+        Passive clones are not counted: who is lost takes a place of the first row along, so that what misses
+        one has a bundle here as well, and its refresh brings all of them back.
+        """
         return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
 
     def _clones(self, hosts: Sequence[Host], bundle: int) -> int:

@@ -417,8 +417,8 @@ class Incarnation:
             self.job.struck.add(fields["fault"])
         if kind == "degraded":
             self.job.say(
-                f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left, "
-                "and no standby"
+                f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left"
+                f"{' (and {} passive)'.format(fields['passive']) if fields['passive'] else ''}, and no standby"
             )
         self.job.log.record(kind, **fields)
 

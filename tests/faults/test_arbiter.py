@@ -198,6 +198,18 @@ def test_without_standbys_the_job_goes_on_degraded() -> None:
     assert not given(effects, Lost)
 
 
+def test_passive_clones_are_told_apart_from_those_of_the_first_row() -> None:
+    """Vertical: who lacks only a passive one is not degraded; a bundle that lives on one is."""
+    court = Court(VERTICAL, standbys=0)
+    effects = court.died(0)  # bundle 0's only first-row clone, and bundle 1's passive one
+    assert noted(effects, "degraded", bundle=0, clones=0, goal=1, passive=1)
+    assert court.arbiter.degraded() == [0]
+    court = Court(((0, 1), (1, 0), (0, 1), (1, 0)), standbys=0)
+    assert noted(court.died(0), "degraded", bundle=0, clones=1, goal=2, passive=2)
+    court = Court(((0, 1), (1, 0), (0, 1), (1, 0)), standbys=1)
+    assert not notes(court.died(0), "degraded") and court.arbiter.degraded() == []
+
+
 def test_a_dead_standby_is_not_promoted() -> None:
     """The pool is what lives."""
     court = Court()
