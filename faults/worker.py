@@ -7,6 +7,7 @@ that clones say the same bytes.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import socket
@@ -450,6 +451,8 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         profile = settings.get("machine")
         machine = DEFAULT if profile is None else to_machine(profile)
         sys.stderr = _Errors(transport)
+        if asked.first and asked.element < settings["bundles"]:  # once: the first clone's first worker, by mpiexec
+            faulthandler.enable(2, all_threads=False)  # where a SIGSEGV in C code has come from
         try:
             script = load(list(program))
         except (OSError, SyntaxError, ValueError, ImportError) as error:

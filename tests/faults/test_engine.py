@@ -187,6 +187,20 @@ def test_no_line_of_standard_error_is_lost_with_a_worker_or_shown_again(options:
 
 
 @pytest.mark.jobs
+@pytest.mark.parametrize("p", [2, 4])
+def test_a_crash_in_c_code_shows_the_scripts_line_once(p: int, tmp_path: Path) -> None:
+    """However many clones and relaunches meet it."""
+    crash = (
+        "for k in proc.rounds(9, bsp.State()):\n    if k == 3 and proc.pid == 1: ctypes.string_at(0)\n    proc.sync()\n"
+    )
+    done = bsprun("-p", p, "-n", 2, "--clones", 2, script(tmp_path, f"import ctypes\n{crash}"))
+    assert done.returncode == 3
+    assert "its worker was ended by SIGSEGV, 4 times in superstep 3" in done.stderr
+    assert done.stderr.count("Fatal Python error: Segmentation fault") == 1
+    assert done.stderr.count('program.py", line 7 in <module>') == 1
+
+
+@pytest.mark.jobs
 @pytest.mark.parametrize(("line", "status", "said"), [
     ("sys.exit(7)", 7, ""),
     ("1 / 0", 1, "ZeroDivisionError: division by zero"),
