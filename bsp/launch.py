@@ -48,6 +48,7 @@ class Launch:
     trace: str | None = None  # a file for the record of the run
     predict: dict[str, Any] | None = None  # to be priced instead: on how many elements, whether abstract
     progress: bool = False  # a live line on stderr
+    mpi: bool = False  # by mpiexec, however few the elements
 
     @property
     def local(self) -> bool:
@@ -86,7 +87,7 @@ class Launch:
         threads = self.blas_threads or (1 if self.nprocs > 1 else None)
         if threads is not None:  # D8
             extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
-        if self.elements > 1 or not self.local:
+        if self.mpi or self.elements > 1 or not self.local:
             if hasattr(os, "geteuid") and os.geteuid() == 0:
                 extra |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
             if self.local:

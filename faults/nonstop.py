@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 import tempfile
+from dataclasses import replace
 from typing import Any
 
 from bsp.errors import LaunchError
@@ -29,7 +30,7 @@ def run(launch: Launch, asked: Resilience) -> int:
     if not is_open_mpi(mpiexec):
         raise LaunchError("--clones and checkpoints need Open MPI 5 with ULFM: pip install 'nonstop-bsp[mpi]'")
     with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
-        job = Job(launch, asked, folder, mpiexec)
+        job = Job(replace(launch, mpi=True), asked, folder, mpiexec)
 
         def signalled(number: int, frame: Any) -> None:
             job.signals.append(number)

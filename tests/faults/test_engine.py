@@ -152,6 +152,15 @@ print(proc.pid)
 
 
 @pytest.mark.jobs
+@pytest.mark.parametrize("options", ["-p 1 --clones 2", "-p 3 -n 1 --clones 2 --standby 1", "-p 2 -n 1 --clones 1"])
+def test_one_element_of_a_copy_is_enough(options: str, tmp_path: Path) -> None:
+    """Under mpiexec like any other, also for root."""
+    done = bsprun(*options.split(), script(tmp_path, "print(proc.allreduce(1))\n"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{options.split()[1]}\n" * int(options.split()[1])
+
+
+@pytest.mark.jobs
 def test_standard_error_is_shown_once(tmp_path: Path) -> None:
     program = script(tmp_path, 'print("a warning of", proc.pid, file=sys.stderr)\nproc.sync()\n')
     done = bsprun("-p", 2, "-n", 2, "--clones", 2, program)
