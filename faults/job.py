@@ -151,7 +151,8 @@ class Job:
     def adopt(self, resume: Checkpoint, fresh: bool) -> None:
         """What the checkpoint knows beside the bundles' states."""
         head = resume.head
-        self.once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
+        once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
+        self.once.update({token: value for token, value in once.items() if token not in self.once})
         if fresh:
             self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])
