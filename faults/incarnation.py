@@ -110,6 +110,7 @@ class Incarnation:
         self._hosts: dict[int, str] = {}  # of all elements that have appeared
         self._stood, self._stood_at = 0.0, float("-inf")  # for how long bsprun itself stood still, and when
         self._warned: set[int] = set()  # bundles whose lateness has been told
+        self._launched = 0.0
         self._began: set[int] = set()  # processes that the launcher has started
 
     # ------------------------------------------------------------------------------ start
@@ -159,7 +160,8 @@ class Incarnation:
         assert self._child.stderr is not None
         os.set_blocking(self._child.stderr.fileno(), False)
         self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
-        until = time.monotonic() + _START
+        self._launched = time.monotonic()
+        until = self._launched + _START
         while not self.over:
             before = time.monotonic()
             ready = self._selector.select(0.05)
@@ -215,10 +217,10 @@ class Incarnation:
         """Some elements have not appeared: without them, if others have all bundles."""
         missing = sorted(set(range(self.count)) - self.peers.keys())
         there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
-        names = ", ".join(map(str, missing))
+        names, waited = ", ".join(map(str, missing)), time.monotonic() - self._launched
         if len(there) < self.launch.elements:
-            raise NotStarted(f"{len(self.peers)} of {self.count} elements appeared within {_START:g} s; not {names}")
-        self.job.say(f"warning: elements {names} did not appear within {_START:g} s; the job starts without them")
+            raise NotStarted(f"{len(self.peers)} of {self.count} elements have appeared after {waited:.0f} s; not {names}")
+        self.job.say(f"warning: elements {names} have not appeared after {waited:.0f} s; the job starts without them")
         self._begin()
         for element in missing:
             self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))
@@ -379,6 +381,7 @@ class Incarnation:
                 told = ", ".join(f"element {e}: {d.hex()[:8]}" for e, d in found.votes if e >= 0)
                 what = "computed different bytes" if found.exchange >= 0 else "came to a round in different states"
                 why = f"its clones {what} ({told}); faulty hardware, or a program that is not deterministic"
+                self.job.once = {}  # one of them may have made what has been answered since the last checkpoint
                 self._lose(f"{why} (bsprun --check tells)", found.bundle, found.superstep, "Corruption")
         if self._purpose is None and not self.over and self._end_at is None and self._may_refresh():
             self._hold("refresh")
