@@ -91,7 +91,9 @@ KINDS: Mapping[str, Kind] = {
     "diverged": Kind(
         "clones differ and no majority says who is right", ("bundle", "superstep", "elements"), adds=_SEEN
     ),
-    "degraded": Kind("a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal")),
+    "degraded": Kind(
+        "a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal", "passive")
+    ),
     "lost": Kind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
     "held": Kind("all elements are to hold at one head", ("head",)),
     "checkpoint": Kind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
@@ -130,6 +132,7 @@ FIELDS: Mapping[str, str] = {
     "instead_of": "the dead element",
     "name": "of the checkpoint",
     "nprocs": "processes of the program",
+    "passive": "clones beside them that do not compute",
     "pause": "seconds between the order to hold and the state being kept",
     "process": "that calls",
     "reason": "in words",

@@ -219,8 +219,8 @@ class Incarnation:
         there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
         names, waited = ", ".join(map(str, missing)), time.monotonic() - self._launched
         if len(there) < self.launch.elements:
-            raise NotStarted(f"{len(self.peers)} of {self.count} elements have appeared after {waited:.0f} s; not {names}")
-        self.job.say(f"warning: elements {names} have not appeared after {waited:.0f} s; the job starts without them")
+            raise NotStarted(f"{len(self.peers)} of {self.count} elements appeared in {waited:.0f} s; not {names}")
+        self.job.say(f"warning: elements {names} did not appear in {waited:.0f} s; the job starts without them")
         self._begin()
         for element in missing:
             self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))

@@ -85,9 +85,12 @@ class Job:
 
     def __init__(self, launch: Launch, asked: Resilience, folder: str, mpiexec: str) -> None:
         self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
-        self.rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
-        if asked.inject:
-            check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
+        try:
+            self.rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
+            if asked.inject:
+                check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
+        except ValueError as wrong:  # options that do not fit together
+            raise LaunchError(str(wrong)) from None
         self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
         with _writing("--checkpoint" if asked.checkpoint else "--resume", self.checkpoints):
             os.makedirs(self.checkpoints, exist_ok=True)

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bsp.errors import LaunchError
 from bsp.launch import MOST_ELEMENTS_A_CORE, Launch, cores
 
 NAMES = (
@@ -190,14 +189,8 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         alone=max(5.0, _BEATS * beat),
         every=(every or EVERY) if periodic else 0,
     )
-    try:
-        resilience = Resilience(
-            clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
-            options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(),
-        )  # fmt: skip
-        return run(job, resilience)
-    except ValueError as wrong:
-        if isinstance(wrong, LaunchError):
-            raise
-        parser.error(str(wrong))
-    return 2
+    resilience = Resilience(
+        clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
+        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(),
+    )  # fmt: skip
+    return run(job, resilience)

@@ -150,7 +150,7 @@ def test_without_a_file_events_are_counted_and_shown() -> None:
     shown: list[Mapping[str, Any]] = []
     log = EventLog(None, subscribers=[shown.append])
     for element in range(3):
-        log.record("degraded", bundle=element, clones=1, goal=2)
+        log.record("degraded", bundle=element, clones=1, goal=2, passive=0)
     log.record("note", text="x")
     assert log.counts == {"degraded": 3, "note": 1}
     assert [(event["kind"], event.get("bundle")) for event in shown] == [
