@@ -20,8 +20,10 @@ lint: install-test
 	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R arrays .typed/bsp/arrays && cp -R faults .typed/bsp/faults && cp -R algorithms .typed/bsp/algorithms  # as the package is installed
 	cd .typed && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p bsp
 
+CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
+
 chaos: install-test
-	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 tests/faults
+	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py)
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
