@@ -458,6 +458,8 @@ class Arbiter:
                 return False
         if len(self._raised) != len(before.raised):
             self._set(raised=tuple(sorted(self._raised)))
+        if self.orders.hold is not None and self._has_ended():
+            self._set(hold=None)  # N13: who has ended comes to no head, and whoever waits for him would for ever
         hold = self.orders.hold
         if hold is not None:
             named = [self._named(bundle) for bundle in range(self.bundles)]
@@ -492,6 +494,10 @@ class Arbiter:
             if digest != counts[0][0]:
                 self._note("outvoted", bundle=bundle, element=element, superstep=superstep)
                 self._refresh(bundle, element, "outvoted")
+
+    def _has_ended(self) -> bool:
+        """Whether the program has, somewhere."""
+        return any(progress.ended is not None for report in self.reports.values() for progress in report.clones)
 
     def _named(self, bundle: int) -> int | None:
         """The head that a bundle can be held at: that of the live clone which is furthest back, when all are known."""

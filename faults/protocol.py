@@ -33,7 +33,7 @@ N11 Siblings' digests are compared.  With three live clones a packet counts when
     uses what one alone says; with two a difference stops the job by name (bsprun's part).
 N12 An exception counts when all live clones raise it (of three, one may be outvoted); else that worker is run
     again, 3 times at most.
-N13 A hold stops every clone at its next head, then all at the latest of these.
+N13 A hold stops every clone at its next head, then all at the latest of these; none is left when one has ended.
 N14 What is said to and by bsprun is state, repeated.
 """
 

@@ -883,6 +883,17 @@ def test_a_hold_stops_at_the_largest_head_that_is_named() -> None:
     assert court.orders.hold == Hold(1, 8)
 
 
+def test_nobody_is_held_for_a_bundle_that_has_ended() -> None:
+    """N13: its last clone but one had sent all and was killed; the one behind it is held, the others are through."""
+    court = Court(standbys=0)
+    court.arbiter.hold(0.0)
+    court.say(0, 0, held=44, head=44)
+    effects = court.say(1, 1, head=50, ended=b"b")
+    assert given(effects, Order)[-1].orders.hold is None
+    court.arbiter.hold(0.1)
+    assert court.orders.hold is None
+
+
 def test_a_hold_moves_on_when_nobody_of_a_bundle_could_stop_where_it_was() -> None:
     """N13: a head without a state to keep is passed by all clones, and all bundles follow; never back."""
     court = Court()
