@@ -128,7 +128,7 @@ def test_a_planned_refresh_says_how_long_ago_the_fault_was_seen_that_made_it_nec
     told, fault = Told(), {"injected": "kill:element=2,superstep=5"}
     told.injected("kill:element=2,superstep=5", 2)
     told("died", element=2, reason="was killed")
-    told("degraded", bundle=0, clones=1, goal=2)
+    told("degraded", bundle=0, clones=1, goal=2, passive=0)
     refreshed = told("refreshed", superstep=8, pause=0.1, bytes=100, rounds_lost=0)
     assert refreshed == {"seconds": 2.0, **fault}
     assert told("resumed", name="checkpoint-000008", superstep=8, rounds_lost=0) == {"seconds": 3.0, **fault}
@@ -142,7 +142,7 @@ def test_a_loss_costs_the_rounds_since_the_checkpoint_and_its_faults_are_over() 
     told = Told()
     told.injected("kill:element=3,superstep=50", 3)
     told("died", element=1, reason="was killed")
-    told("degraded", bundle=1, clones=1, goal=2)
+    told("degraded", bundle=1, clones=1, goal=2, passive=0)
     assert told("died", element=3, reason="was killed") == {"injected": "kill:element=3,superstep=50"}
     told("lost", bundle=1, superstep=50, reason="no other has its state")
     resumed = told("resumed", name="checkpoint-000040", superstep=40, rounds_lost=7)
