@@ -155,7 +155,11 @@ class Incarnation:
             os.makedirs(base, exist_ok=True)
             environment.setdefault("PRTE_MCA_prte_tmpdir_base", base)
         self._child = subprocess.Popen(
-            self.command(), env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=_child_of_ours
+            self.command(),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            preexec_fn=die_with_parent,
         )
         assert self._child.stderr is not None
         os.set_blocking(self._child.stderr.fileno(), False)
@@ -587,10 +591,6 @@ class Incarnation:
             _end(self._child, 0.5 if self.status is not None else 0.0)
             if self._child.stderr is not None:
                 self._child.stderr.close()
-
-
-def _child_of_ours() -> None:
-    die_with_parent()
 
 
 def _end(child: subprocess.Popen[bytes], patience: float) -> None:

@@ -590,15 +590,20 @@ def test_state_is_given_to_a_newcomer_as_soon_as_it_is_of_our_view() -> None:
     assert not sent(member.hear(Want(0, 1, -1), 4), Handover)  # of another assignment
 
 
-def test_a_newcomer_serves_what_others_may_still_ask_of_the_one_it_follows() -> None:
-    """N4: retained packets move with the state, or the last copy would be lost with the donor."""
+def coming() -> tuple[Driven, Handover]:
+    """Element 4, which joins bundle 0, and what element 0 has for it behind one round."""
     donor = Driven(0, PAIRS)
     donor.head(0)
     donor.round(0)
     joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
     donor.command(Orders(joined))
     (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
-    newcomer = Driven(4, joined)
+    return Driven(4, joined), state
+
+
+def test_a_newcomer_serves_what_others_may_still_ask_of_the_one_it_follows() -> None:
+    """N4: retained packets move with the state, or the last copy would be lost with the donor."""
+    newcomer, state = coming()
     newcomer.hear(state, 0)
     assert newcomer.keeps(0)
 
@@ -642,13 +647,7 @@ def test_a_slow_clone_does_not_keep_what_everybody_has_from_its_sibling() -> Non
 
 def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
     """N4: the donor may not have heard the marks yet."""
-    donor = Driven(0, PAIRS)
-    donor.head(0)
-    donor.round(0)
-    joined = view([(4, Role.JOINING, 2), 0], [1, 3], number=2)
-    donor.command(Orders(joined))
-    (state,) = sent(donor.hear(Want(0, 2, -1), 4), Handover)
-    newcomer = Driven(4, joined)
+    newcomer, state = coming()
     for sender in (1, 3):
         newcomer.hear(Marks(2, ((1, 1),)), sender)
     newcomer.hear(state, 0)
