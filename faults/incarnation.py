@@ -46,11 +46,10 @@ from bsp.faults.messages import (
     Say,
     Tell,
 )
+from bsp.faults.start import Start
 from bsp.faults.wire import SECRET, Closed, Wire
 from bsp.launch import _GRACE, cores, die_with_parent
 
-_START = 60.0  # seconds for all elements to appear
-_DIED = 2.0  # seconds for the others once one element is known to have died before it appeared
 _DISCARD = 9  # the port of whoever is not there
 _RETRY = 60.0  # seconds until a refresh is tried again whose checkpoint could not be written
 _NOISE = (b"[warn] Epoll ", b"pmix_ptl_base: ")
@@ -110,8 +109,6 @@ class Incarnation:
         self._hosts: dict[int, str] = {}  # of all elements that have appeared
         self._stood, self._stood_at = 0.0, float("-inf")  # for how long bsprun itself stood still, and when
         self._warned: set[int] = set()  # bundles whose lateness has been told
-        self._launched = 0.0
-        self._began: set[int] = set()  # processes that the launcher has started
 
     # ------------------------------------------------------------------------------ start
 
@@ -164,8 +161,7 @@ class Incarnation:
         assert self._child.stderr is not None
         os.set_blocking(self._child.stderr.fileno(), False)
         self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
-        self._launched = time.monotonic()
-        until = self._launched + _START
+        start = Start(self._child.pid)
         while not self.over:
             before = time.monotonic()
             ready = self._selector.select(0.05)
@@ -181,8 +177,8 @@ class Incarnation:
                 for peer in list(self.peers.values()):
                     self._flush(peer)
                 self.job.output.show(self.arbiter, now)
-            elif time.monotonic() > (until := min(until, self._patience())):
-                self._start_without()
+            elif start.is_over():
+                self._start_without(start.seconds)
             if self._child.poll() is not None and not self.peers and not self.over:
                 if not self._started:
                     raise LaunchError(f"the elements could not be started (mpiexec's status {self._child.returncode})")
@@ -207,21 +203,11 @@ class Incarnation:
     def _now(self) -> float:
         return time.monotonic() - self.job.began
 
-    def _patience(self) -> float:
-        """Until when to wait for elements: not for long if one has died before it could appear."""
-        assert self._child is not None
-        with contextlib.suppress(psutil.Error):
-            here = {process.pid for process in psutil.Process(self._child.pid).children()}
-            self._began |= here
-            if self._began - here:
-                return time.monotonic() + _DIED
-        return float("inf")
-
-    def _start_without(self) -> None:
+    def _start_without(self, waited: float) -> None:
         """Some elements have not appeared: without them, if others have all bundles."""
         missing = sorted(set(range(self.count)) - self.peers.keys())
         there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
-        names, waited = ", ".join(map(str, missing)), time.monotonic() - self._launched
+        names = ", ".join(map(str, missing))
         if len(there) < self.launch.elements:
             raise NotStarted(f"{len(self.peers)} of {self.count} elements appeared in {waited:.0f} s; not {names}")
         self.job.say(f"warning: elements {names} did not appear in {waited:.0f} s; the job starts without them")

@@ -14,9 +14,7 @@ import socket
 import struct
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -46,6 +44,7 @@ from bsp.faults.messages import (
     Snapshot,
     Submitted,
 )
+from bsp.faults.spacing import Spacing
 from bsp.faults.state import capture, check, nothing_queued, restore
 from bsp.faults.wire import Wire
 from bsp.header import Header
@@ -54,8 +53,6 @@ from bsp.rounds import State
 from bsp.task import Call, Task
 from bsp.transport import Blocks
 from bsp.world import hosting
-
-_SHARE = 0.02  # of the time that states may take; if they cost more, they are taken every 2nd, 4th, ... round
 
 
 class Erred(tuple[int, int, int, bytes]):
@@ -273,8 +270,7 @@ class WorkerRecovery:
         self._every = every
         self._start = 0
         self._said = 0
-        self._taken = 0, time.perf_counter()  # the head of the last state, and when
-        self._costs: deque[float] = deque(maxlen=4)  # seconds of the last states
+        self._spacing = Spacing(time.perf_counter())
         self._calls: dict[tuple[str, int], tuple[int, int]] = {}  # what, pid: where, how many there before this one
         self._kinds: dict[int, set[tuple[str, type]]] = {}  # by pid: the names of its State and their types so far
 
@@ -293,9 +289,8 @@ class WorkerRecovery:
         asks = transport.ask or place.entry
         answer = self._tell(place.loop, place.round, place.final, place.entry, data, asks)
         if data is not None:
-            self._taken = transport.heads, time.perf_counter()
-            if not asks:
-                self._costs.append(self._taken[1] - began)
+            now = time.perf_counter()
+            self._spacing.took(transport.heads, now, None if asks else now - began)
         while answer is not None:
             self._put(tasks, answer)
             if answer.final:
@@ -321,10 +316,7 @@ class WorkerRecovery:
         return answer.snapshot
 
     def _due(self, tasks: Sequence[Task]) -> bool:
-        """Whether a state is taken here: at the end of a loop and for checkpoints always, else every so many heads.
-
-        By powers of two: siblings that have found their states dear otherwise still take some in common.
-        """
+        """Whether a state is taken here: at the end of a loop and for checkpoints always, else every so many heads."""
         place = tasks[0].place
         assert place is not None
         if place.entry and not place.final:
@@ -333,10 +325,7 @@ class WorkerRecovery:
             return False
         if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
             return True
-        head, then = self._taken
-        a_round = (time.perf_counter() - then) / max(1, self._transport.heads - head)
-        cost = min(self._costs, default=0.0)
-        return self._transport.heads % (1 << max(0, ceil(log2(max(cost, 1e-9) / (_SHARE * max(a_round, 1e-9)))))) == 0
+        return self._spacing.is_due(self._transport.heads, time.perf_counter())
 
     def _check(self, tasks: Sequence[Task]) -> None:
         """What is new in a State, and cannot be moved, is found at the same head in all clones (N12), states or not.

@@ -928,6 +928,12 @@ def swept(what: str, schedules: Iterable[Schedule]) -> list[str]:
     return wrong
 
 
+def _some(steps: range, seed: int, many: bool) -> range:
+    """Every 2nd or 5th step, other ones with the next seed: many seeds strike each step often."""
+    apart = 2 if many else 5
+    return steps[seed % apart :: apart]
+
+
 def _steps(schedule: Schedule, struck: int, since: float = 0.0) -> int:
     """The effects of an element from a time on, undisturbed."""
     schedule.faults = [*schedule.faults, (since, "crash", struck, 1e9)]
@@ -941,7 +947,7 @@ def every_step(seed: int, many: bool) -> list[str]:
     struck = element(rng)
     count = _steps(quartet(seed), struck)
     wrong: list[str] = []
-    for step in range(0 if many else seed % 5, count, 1 if many else 5):
+    for step in _some(range(count), seed, many):
         schedule = quartet(seed, faults=[(0.0, "crash", struck, float(step))])
         simulation, found = simulated(schedule, f"element {struck} ends at its step {step} of {count}")
         wrong += found
@@ -965,7 +971,7 @@ class Unfenced(Simulation):
 def zombie(seed: int, many: bool) -> list[str]:
     """Stopped beyond the hang limit, taken for dead, woken again: what it says changes nothing, and it goes."""
     wrong: list[str] = []
-    for case in range(20 if many else 5):
+    for case in range(10 if many else 5):
         rng = random.Random(f"zombie {seed} {case}")
         struck = element(rng)
         schedule = quartet(seed * 100 + case, 100, step=0.05)
@@ -1017,7 +1023,7 @@ def donors(seed: int, many: bool) -> list[str]:
     """Of three clones one dies, then a donor at each of its steps; with two clones: never a wrong answer."""
     wrong: list[str] = []
     for clones in (3, 2):
-        steps = range(seed % 4, 200 if clones == 3 else 40, 1 if many else 4)
+        steps = _some(range(200 if clones == 3 else 40), seed, many)
         wrong += swept(
             f"a donor of {clones}",
             (
@@ -1031,7 +1037,7 @@ def donors(seed: int, many: bool) -> list[str]:
 
 def promotions(seed: int, many: bool) -> list[str]:
     """The standby ends at each of its steps since its promotion; the next one is used."""
-    steps = range(seed % 4, 80, 1 if many else 4)
+    steps = _some(range(80), seed, many)
     faults = [[(0.1, "crash", 1, 0.0), (0.101, "crash", 8, float(step))] for step in steps]
     return swept("the standby", (quartet(seed, 40, faults=some) for some in faults))  # long enough for all steps
 
@@ -1041,7 +1047,7 @@ def recoveries(seed: int, many: bool) -> list[str]:
     rng = random.Random(f"recoveries {seed}")
     one = element(rng)
     two = other(rng, one)
-    steps = range(seed % 4, 200, 1 if many else 4)
+    steps = _some(range(200), seed, many)
     faults = [[(0.1, "crash", one, 0.0), (0.1, "crash", two, float(step))] for step in steps]
     return swept("a second death", (quartet(seed, faults=some) for some in faults))
 
@@ -1080,7 +1086,7 @@ def partitions(seed: int, many: bool) -> list[str]:
     `Unfenced`), end themselves.  Bundles 0, 1, 2 and 3 each have a clone on bsprun's side.
     """
     wrong: list[str] = []
-    for case in range(30 if many else 8):
+    for case in range(15 if many else 8):
         for kind in (Simulation, Unfenced):
             rng = random.Random(f"partition {seed} {case}")
             schedule = quartet(seed * 100 + case, 100, step=0.05, harmless=kind is Simulation)

@@ -159,6 +159,7 @@ def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: 
         said, _ = job.communicate(timeout=100)
         assert job.returncode == 0, errors(tmp_path)
         assert sorted(said.splitlines()) == text(30)
+    assert " in 60 s" not in errors(tmp_path)  # its death was seen
 
 
 def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:

@@ -1,0 +1,50 @@
+"""How long bsprun waits for the elements that its launcher starts.
+
+A rank that dies in MPI's start leaves the others waiting in there, and nobody is told.  From outside it is seen:
+there are fewer ranks on this machine than each of them has been told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import psutil
+
+_START = 60.0  # seconds for all elements to appear
+_DIED = 2.0  # seconds for the others once one has died before it appeared
+
+
+class Start:
+    """The ranks on this machine, until all elements have appeared."""
+
+    def __init__(self, launcher: int) -> None:
+        self._launcher = launcher
+        self._began = self._changed = time.monotonic()
+        self._here: set[int] = set()  # processes of ranks
+        self._count = 0  # so many there must be, at least
+
+    @property
+    def seconds(self) -> float:
+        """Since the launcher was started."""
+        return time.monotonic() - self._began
+
+    def is_over(self) -> bool:
+        """Whether it is time to do without those that have not appeared."""
+        ranks = _ranks(self._launcher)
+        if ranks.keys() != self._here:
+            self._here, self._changed = set(ranks), time.monotonic()
+        self._count = max(self._count, *ranks.values(), 0)
+        has_lost_one = len(ranks) < self._count
+        return self.seconds > _START or (has_lost_one and time.monotonic() > self._changed + _DIED)
+
+
+def _ranks(launcher: int) -> dict[int, int]:
+    """Its ranks on this machine: process, and how many of them there are, as Open MPI has told it."""
+    found = {}
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(launcher).children():
+            with contextlib.suppress(psutil.Error):
+                if count := child.environ().get("OMPI_COMM_WORLD_LOCAL_SIZE"):
+                    found[child.pid] = int(count)
+    return found
