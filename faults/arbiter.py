@@ -96,7 +96,7 @@ class Arbiter:
         """What an element says of itself; also a sign of life."""
         self._now = now
         element = report.element
-        self.reach.hear(report)
+        self.reach.hear(report, self.over)
         if element in self.dead or self.over:
             return []
         self._heard[element] = now

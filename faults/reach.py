@@ -14,9 +14,11 @@ class Reach:
         self._begun: dict[int, dict[int, int]] = {}  # by bundle and element: rounds begun
         self._sent: dict[int, int] = {}  # bytes, by element
 
-    def hear(self, report: Report) -> None:
-        """Who is held at a head has not begun the round behind it."""
+    def hear(self, report: Report, over: bool = False) -> None:
+        """Who is held at a head has not begun the round behind it; nobody begins one when all is over."""
         self._sent[report.element] = max(report.sent, self._sent.get(report.element, 0))
+        if over:  # who is held no longer goes
+            return
         for said in report.clones:
             self._begun.setdefault(said.bundle, {})[report.element] = said.head + (said.held != said.head)
 

@@ -34,7 +34,8 @@ def healed(job: Job, known: int, element: int, worker: bool) -> bool:
     if "resumed" in kinds:
         return "started" in kinds
     if worker:
-        return any(event["kind"] == "relaunched" and event["element"] == element for event in told)
+        back = [e["kind"] for e in told if e["kind"] in ("relaunched", "caught_up") and e["element"] == element]
+        return "relaunched" in back and back[-1] == "caught_up"
     for event in told:
         if event["kind"] == "promoted" and event.get("instead_of") == element:
             return any(e["kind"] == "restored" and e["element"] == event["element"] for e in told)
@@ -68,6 +69,7 @@ def test_training_goes_on_under_a_kill_loop(tmp_path: Path) -> None:
         assert seen["relaunched"] == len(struck) - agents, job.story()
         assert seen["refreshed"] == seen["resumed"], job.story()
         assert not seen["lost"], job.story()
+        assert job.events("ended")[0]["rounds_lost"] == 0, job.story()
         job.until(lambda: not job.left(), "the end of all processes", scenarios.GONE)
     finally:
         if "BSP_MEASURED" in os.environ:

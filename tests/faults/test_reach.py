@@ -26,6 +26,13 @@ def test_who_is_held_at_the_head_has_lost_nothing() -> None:
     assert reach.lost(20, {0, 1}) == 0
 
 
+def test_who_is_let_go_when_all_is_over_begins_no_round() -> None:
+    reach = Reach()
+    reach.hear(said(0, 0, 20, held=20, sent=100))
+    reach.hear(said(0, 0, 20, sent=200), over=True)
+    assert (reach.lost(20, {0}), reach.sent) == (0, 200)
+
+
 def test_what_a_dead_clone_was_ahead_of_its_sibling_is_not_computed_again_by_all() -> None:
     reach = Reach()
     reach.hear(said(0, 0, 25))
