@@ -205,10 +205,11 @@ def struck(quiet: Run) -> Iterator[Row]:
     yield ("SIGSTOP of an agent: longest stall beyond a round; rounds lost; fenced after (hang limit 1 s)", "",
            "100 ms; 0", f"{beyond * 1e3:.0f} ms; {lost}; {fenced:.2f} s", beyond <= 0.1 and lost == 0)  # fmt: skip
 
-    beyond, done = fault("kill:element=1,superstep=20", quiet)
-    assert done.count("refreshed") == 1
-    yield ("planned refresh, the pool is empty: pause; rounds lost", "", "6 s; 0", f"{beyond:.2f} s; {done.lost()}",
-           beyond < 6 and done.lost() == 0)  # fmt: skip
+    runs = [fault("kill:element=1,superstep=20", quiet) for _ in range(3)]
+    assert all(done.count("refreshed") == 1 for _, done in runs)
+    beyond, lost = max(stall for stall, _ in runs), sum(done.lost() for _, done in runs)
+    yield ("planned refresh, the pool is empty: longest pause of three; rounds lost", "", "6 s; 0",
+           f"{beyond:.2f} s; {lost}", beyond < 6 and lost == 0)  # fmt: skip
 
 
 def rows() -> Iterator[Row]:
