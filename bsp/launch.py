@@ -7,6 +7,7 @@ an orderly end and does not talk about it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import json
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -244,12 +246,25 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-    for process in family:
+    kill(family)
+
+
+def kill(family: Sequence[Any]) -> None:
+    """End processes, and wait until they are over; who is a zombie is: a container's first process may collect none."""
+    import psutil
+
+    def runs(process: Any) -> bool:
         try:
-            process.kill()
+            return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(family, timeout=_GRACE)
+            return False
+
+    for process in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    until = time.monotonic() + _GRACE
+    while any(map(runs, family)) and time.monotonic() < until:
+        time.sleep(0.005)
 
 
 def die_with_parent() -> None:

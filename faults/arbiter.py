@@ -8,7 +8,7 @@ N8      The end comes in two steps: here, when one clone of every bundle has end
         had time to compare; then, when all text is out, for everybody.
 N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
 N12     An exception is the program's when all live clones raise it alike; of three, one may be outvoted.
-N13     A hold: each bundle names its next head, the largest is everybody's.
+N13     A hold: each clone names its next head, the largest is everybody's; who names none in a second is left out.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ from bsp.faults.spoken import Spoken
 from bsp.faults.votes import Jury
 
 _KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
+_NAMING = 1.0  # seconds for a clone to come to a head at which it can be held
 _JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
 
 
@@ -87,6 +88,7 @@ class Arbiter:
         self._times: dict[int, float] = {}  # the latest of them, by superstep
         self._callers: dict[Token, tuple[int, int]] = {}
         self._ended_at: float | None = None
+        self._hold_at = 0.0
         self._beat_at = 0.0
         self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) whose failure has been dealt with
 
@@ -226,6 +228,7 @@ class Arbiter:
         """Stop everybody at a head, with a checkpoint of it (N13)."""
         self._now = now
         if self.orders.hold is None and not self.over:
+            self._hold_at = now
             self._set(hold=Hold(self.view.number, None))
             self._orders_changed()
             self._order()
@@ -500,12 +503,14 @@ class Arbiter:
         return any(progress.ended is not None for report in self.reports.values() for progress in report.clones)
 
     def _named(self, bundle: int) -> int | None:
-        """The head that a bundle can be held at: that of the live clone which is furthest back, when all are known."""
+        """The head that a bundle can be held at: first the furthest, so that no round is lost; who takes long is not
+        waited for.  Then that of the live clone which is furthest back, when all are known.
+        """
         said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
         heads = [p.held for p in said if p is not None and p.held is not None]
         if self.orders.hold is not None and self.orders.hold.target is not None:
             return min(heads) if len(heads) == len(said) and heads else self.orders.hold.target
-        return max(heads) if heads else None
+        return max(heads) if heads and (len(heads) == len(said) or self._now > self._hold_at + _NAMING) else None
 
     def _arrange_checkpoint(self) -> None:
         """The newest head that some clone of every bundle has kept: one of them writes each part."""

@@ -48,7 +48,7 @@ from bsp.faults.messages import (
 )
 from bsp.faults.start import Start
 from bsp.faults.wire import SECRET, Closed, Wire
-from bsp.launch import _GRACE, cores, die_with_parent
+from bsp.launch import _GRACE, cores, die_with_parent, kill
 
 _DISCARD = 9  # the port of whoever is not there
 _RETRY = 60.0  # seconds until a refresh is tried again whose checkpoint could not be written
@@ -589,7 +589,4 @@ def _end(child: subprocess.Popen[bytes], patience: float) -> None:
     if child.poll() is None:
         child.kill()
         child.wait()
-    for process in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    psutil.wait_procs(family, timeout=_GRACE)
+    kill(family)

@@ -870,15 +870,28 @@ def test_a_newcomer_is_not_asked_whether_it_raises() -> None:
 
 
 def test_a_hold_stops_at_the_largest_head_that_is_named() -> None:
-    """N13: each element names its next head, bsprun answers the largest."""
+    """N13: each clone names its next head, bsprun answers the largest: nobody has begun a round behind it."""
     court = Court()
     effects = court.arbiter.hold(0.0)
     assert given(effects, Order)[-1].orders.hold == Hold(1, None)
+    for element, head in ((0, 6), (1, 8), (2, 6)):
+        court.say(element, element % 2, held=head)
+        assert court.orders.hold == Hold(1, None)
+    effects = court.say(3, 1, held=9)
+    assert court.orders.hold == Hold(1, 9)
+    assert noted(effects, "held", head=9)
+
+
+def test_who_comes_to_no_head_in_a_second_is_not_waited_for() -> None:
+    """N13: while it computes, its siblings' state is written."""
+    court = Court()
+    court.arbiter.hold(0.0)
     court.say(0, 0, held=6)
+    court.say(1, 1, held=8)
+    court.later(0.9, 0, 1, 2, 3)
     assert court.orders.hold == Hold(1, None)
-    effects = court.say(1, 1, held=8)
+    court.later(0.2, 0, 1, 2, 3)
     assert court.orders.hold == Hold(1, 8)
-    assert noted(effects, "held", head=8)
     court.say(3, 1, held=9)
     assert court.orders.hold == Hold(1, 8)
 

@@ -14,6 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bsp import launch
+
 pytestmark = pytest.mark.jobs
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
@@ -198,3 +200,15 @@ def test_the_job_dies_with_one_killed_element(start: Start, rank: int, place: st
     victim.kill()
     assert job.status() == 137
     assert job.err.read_text().splitlines()[-1] == "bsprun: error: the job was ended by SIGKILL"
+
+
+@pytest.mark.timeout(20)
+def test_who_has_ended_and_is_not_collected_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process of a container may collect nobody: every end of a job would take seconds more."""
+    monkeypatch.setattr(launch, "_GRACE", 1e9)
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+    process = psutil.Process(child.pid)
+    launch.kill([process])
+    assert process.status() == psutil.STATUS_ZOMBIE
+    assert child.wait() == -signal.SIGKILL
+    launch.kill([process])  # nor is it, when it is gone
