@@ -36,10 +36,8 @@ def healed(job: Job, known: int, element: int, worker: bool) -> bool:
     if worker:
         back = [e["kind"] for e in told if e["kind"] in ("relaunched", "caught_up") and e["element"] == element]
         return "relaunched" in back and back[-1] == "caught_up"
-    for event in told:
-        if event["kind"] == "promoted" and event.get("instead_of") == element:
-            return any(e["kind"] == "restored" and e["element"] == event["element"] for e in told)
-    return any(event["kind"] == "died" and event["element"] == element for event in told) and "degraded" not in kinds
+    heirs = [event["element"] for event in told if event["kind"] == "promoted" and event.get("instead_of") == element]
+    return any(event["kind"] == "restored" and event["element"] in heirs for event in told)
 
 
 def test_training_goes_on_under_a_kill_loop(tmp_path: Path) -> None:
