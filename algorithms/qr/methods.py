@@ -95,7 +95,9 @@ def gram_factor(rows: Rows, dtype: DType) -> Any:
     Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
     a tree: the cheapest.
     """
-    return _cholesky(_summed(rows, passes.gram(rows, dtype)))
+    with np.errstate(all="ignore"):  # what is no number has no factor
+        squared = passes.gram(rows, dtype)
+    return _cholesky(_summed(rows, squared))
 
 
 def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
@@ -113,7 +115,11 @@ def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
 
 
 def _summed(rows: Rows, squared: Any) -> Any:
-    """A Hermitian matrix summed over processes: its upper triangle travels."""
+    """A Hermitian matrix summed over processes: its upper triangle travels.  What has overflowed is no number: two
+    processes' infinities, of which BLAS decides the signs, need not have a sum.
+    """
+    if not is_abstract(squared):
+        squared[~np.isfinite(squared)] = np.nan
     here = world()
     if here.nprocs == 1 or rows.layout.replicated:
         return squared
