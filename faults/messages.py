@@ -246,7 +246,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """All are to stop at one head (rule N13); `target` is known when each bundle has named its next."""
+    """All are to stop at one head (rule N13); `target` is known when all have named their next."""
 
     number: int
     target: int | None
