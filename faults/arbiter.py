@@ -13,6 +13,7 @@ N13     A hold: each clone names its next head, the largest is everybody's; who 
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ class Arbiter:
         self._orders_sent = 0
         self._effects: list[Any] = []
         self._now = 0.0
-        self._ticked: float | None = None
+        self._ticked = -math.inf  # silence counts from the first on: before it, the last to appear is waited for
         self._heard: dict[int, float] = {}
         self._fenced: set[int] = set()
         self._jury = Jury()
@@ -141,7 +142,7 @@ class Arbiter:
     def tick(self, now: float) -> list[Any]:
         """Time has passed; whatever was there to be read has been read."""
         self._now = now
-        jumped = self._ticked is not None and now - self._ticked > min(_JUMP, self.limits.hang_limit / 2)
+        jumped = now - self._ticked > min(_JUMP, self.limits.hang_limit / 2)
         self._ticked = now
         if self.over:
             if now >= self._beat_at:

@@ -13,6 +13,7 @@ import psutil
 
 _START = 60.0  # seconds for all elements to appear
 _DIED = 2.0  # seconds for the others once one has died before it appeared
+_LOOK = 0.5  # seconds between looks at all processes of this machine, which takes milliseconds
 
 
 class Start:
@@ -23,6 +24,7 @@ class Start:
         self._began = self._changed = time.monotonic()
         self._here: set[int] = set()  # processes of ranks
         self._count = 0  # so many there must be, at least
+        self._look_at = 0.0
 
     @property
     def seconds(self) -> float:
@@ -31,12 +33,16 @@ class Start:
 
     def is_over(self) -> bool:
         """Whether it is time to do without those that have not appeared."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + _LOOK
         ranks = _ranks(self._launcher)
         if ranks.keys() != self._here:
-            self._here, self._changed = set(ranks), time.monotonic()
+            self._here, self._changed = set(ranks), now
         self._count = max(self._count, *ranks.values(), 0)
         has_lost_one = len(ranks) < self._count
-        return self.seconds > _START or (has_lost_one and time.monotonic() > self._changed + _DIED)
+        return self.seconds > _START or (has_lost_one and now > self._changed + _DIED)
 
 
 def _ranks(launcher: int) -> dict[int, int]:

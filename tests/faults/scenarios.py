@@ -165,7 +165,7 @@ class Job:
             with contextlib.suppress(psutil.Error):
                 if process.pid == self.bsprun.pid or self.token not in process.cmdline():
                     continue
-                if process.status() != psutil.STATUS_ZOMBIE:
+                if _runs(process):
                     found.append(f"{process.pid} {process.status()} {' '.join(process.cmdline())[:40]}")
         return found
 
@@ -196,6 +196,13 @@ class Job:
             with contextlib.suppress(psutil.Error):
                 if self.token in process.cmdline():
                     process.kill()
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class References:
@@ -755,7 +762,7 @@ def _bsprun_silent(job: Job, rng: random.Random) -> None:
     job.bsprun.send_signal(signal.SIGSTOP)
     try:
         deadline = time.monotonic() + 5.0 + GONE
-        while any(a.is_running() and a.status() != psutil.STATUS_ZOMBIE for a in agents.values()):
+        while any(map(_runs, agents.values())):
             assert time.monotonic() < deadline, f"elements go on without bsprun\n{job.story()}"
             time.sleep(0.05)
     finally:

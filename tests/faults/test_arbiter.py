@@ -331,6 +331,15 @@ def test_after_a_stop_of_bsprun_itself_nobody_is_fenced_at_once() -> None:
     assert given(court.later(0.4, 1, 2, 3, 4, 5), Fence) == [Fence(0, "silent for 2 s")]
 
 
+def test_elements_that_had_to_wait_for_the_last_to_appear_have_not_been_silent() -> None:
+    """N3: all begin when the last is there, at which moment what they have said meanwhile may not be read."""
+    court = Court()
+    court.now = 60.0
+    court.arbiter.appeared(court.now, 5)
+    assert not given(court.later(1.8, 1, 2, 3, 4, 5), Fence)
+    assert given(court.later(0.4, 1, 2, 3, 4, 5), Fence) == [Fence(0, "silent for 2 s")]
+
+
 def test_an_element_that_never_appeared_is_not_silent() -> None:
     """The launcher waits for those."""
     arbiter = Arbiter(PAIRS, 0, LIMITS)
