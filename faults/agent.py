@@ -25,7 +25,7 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from bsp.faults import forks
+from bsp.faults import forks, idle
 from bsp.faults.checkpoint import Part, name_at, write_part
 from bsp.faults.forks import Fork, Forked, Over, Signal
 from bsp.faults.injection import Fault, parse
@@ -64,7 +64,6 @@ from bsp.launch import die_with_parent
 _SLICE = 0.0002  # seconds between looks at MPI while a message is half way
 _WAITING = 0.02  # and while a worker waits: for a ring that was lost
 _SPIN = 0.0005  # to look at MPI before sleeping, where every element has a core
-_LOOK = 4  # times a hang limit that workers are looked at
 
 
 class _Worker:
@@ -75,8 +74,7 @@ class _Worker:
         self.life = life
         self.wire = wire
         self.pid = 0
-        self.cpu = -1
-        self.changed = 0.0
+        self.watch = idle.Watch()
 
 
 class Agent:
@@ -150,8 +148,8 @@ class Agent:
                 self._perform(self._member.tick(now))
             pending = self._flush()
             if now >= self._look_at:
-                self._look_at = now + self._limits.hang_limit / _LOOK
-                self._look_at_workers(now)
+                self._look_at = now + self._limits.hang_limit / idle.LOOKS
+                self._look_at_workers()
 
     def _spin(self) -> None:
         """Its worker waits, so this core is free: look at MPI without the way through the system's sleep."""
@@ -253,7 +251,6 @@ class Agent:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
                 end.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
         worker = _Worker(effect.bundle, effect.life, Wire(mine))
-        worker.changed = time.monotonic()
         self._workers[effect.life] = worker
         self._selector.register(worker.wire, selectors.EVENT_READ, worker)
         self._forks.send(Fork(effect.bundle, effect.life, self.element, effect.bundle not in self._began))
@@ -269,7 +266,7 @@ class Agent:
     def _to_worker(self, bundle: int, message: Any) -> None:
         for worker in self._workers.values():
             if worker.bundle == bundle:
-                worker.changed = time.monotonic()
+                worker.watch.give()
                 try:
                     worker.wire.post(message)
                 except Closed:
@@ -287,23 +284,12 @@ class Agent:
                     self._forget(worker)
         return waiting
 
-    def _look_at_workers(self, now: float) -> None:
+    def _look_at_workers(self) -> None:
         """Whether each one computes, waits for us, or does neither."""
         for worker in list(self._workers.values()):
-            if not worker.pid:
-                continue
-            try:
-                with open(f"/proc/{worker.pid}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            state, cpu = fields[0], int(fields[11]) + int(fields[12])
-            if cpu != worker.cpu:
-                worker.cpu, worker.changed = cpu, now
-            elif now - worker.changed > self._limits.hang_limit:
-                worker.changed = now
-                stuck = Stuck(worker.bundle, worker.life, state in (b"T", b"t"))
-                self._perform(self._member.receive(now, stuck))
+            if worker.pid and (how := worker.watch.look(worker.pid)):
+                stuck = Stuck(worker.bundle, worker.life, how == "stopped")
+                self._perform(self._member.receive(time.monotonic(), stuck))
 
     # ----------------------------------------------------------------------------- effects
 

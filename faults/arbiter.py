@@ -148,8 +148,10 @@ class Arbiter:
             if now >= self._beat_at:
                 self._order()
             return self._flush()
-        if jumped:
+        if jumped:  # whatever is waited for is waited for anew
             self._heard = dict.fromkeys(self._heard, now)
+            self._hold_at = now
+            self._ended_at = now if self._ended_at is not None else None
         self._listen()
         self._look_for_end()
         if now >= self._beat_at:
@@ -511,7 +513,7 @@ class Arbiter:
         heads = [p.held for p in said if p is not None and p.held is not None]
         if self.orders.hold is not None and self.orders.hold.target is not None:
             return min(heads) if len(heads) == len(said) and heads else self.orders.hold.target
-        return max(heads) if heads and (len(heads) == len(said) or self._now > self._hold_at + _NAMING) else None
+        return max(heads) if heads and (len(heads) == len(said) or self._ticked > self._hold_at + _NAMING) else None
 
     def _arrange_checkpoint(self) -> None:
         """The newest head that some clone of every bundle has kept: one of them writes each part."""
@@ -593,5 +595,5 @@ class Arbiter:
             digests.append(next(digest for _, digest in ended if digest[:END_COMPARED] == counts[0][0]))
         if self._ended_at is None:
             self._ended_at = self._now
-        if complete or self._now >= self._ended_at + self.limits.linger:
+        if complete or self._ticked >= self._ended_at + self.limits.linger:
             self._effects.append(Finished(tuple(digests)))

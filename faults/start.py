@@ -12,8 +12,8 @@ import time
 import psutil
 
 _START = 60.0  # seconds for all elements to appear
-_DIED = 2.0  # seconds for the others once one has died before it appeared
 _LOOK = 0.5  # seconds between looks at all processes of this machine, which takes milliseconds
+_DIED = 4  # looks in a row that show one too few: it has died before it appeared (looks, as in idle.py)
 
 
 class Start:
@@ -21,10 +21,11 @@ class Start:
 
     def __init__(self, launcher: int) -> None:
         self._launcher = launcher
-        self._began = self._changed = time.monotonic()
+        self._began = time.monotonic()
         self._here: set[int] = set()  # processes of ranks
         self._count = 0  # so many there must be, at least
         self._look_at = 0.0
+        self._same = 0  # looks in a row that have shown nothing new
 
     @property
     def seconds(self) -> float:
@@ -38,11 +39,11 @@ class Start:
             return False
         self._look_at = now + _LOOK
         ranks = _ranks(self._launcher)
-        if ranks.keys() != self._here:
-            self._here, self._changed = set(ranks), now
+        self._same = self._same + 1 if ranks.keys() == self._here else 0
+        self._here = set(ranks)
         self._count = max(self._count, *ranks.values(), 0)
         has_lost_one = len(ranks) < self._count
-        return self.seconds > _START or (has_lost_one and now > self._changed + _DIED)
+        return self.seconds > _START or (has_lost_one and self._same >= _DIED)
 
 
 def _ranks(launcher: int) -> dict[int, int]:

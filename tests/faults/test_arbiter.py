@@ -63,6 +63,7 @@ class Court:
         self.now = 0.0
         for element in range(len(rows) + standbys):
             self.arbiter.appeared(0.0, element)
+        self.arbiter.tick(0.0)
         self.elements = list(range(len(rows) + standbys))
         self.said: dict[tuple[int, int], dict[str, Any]] = {}
 
@@ -333,11 +334,12 @@ def test_after_a_stop_of_bsprun_itself_nobody_is_fenced_at_once() -> None:
 
 def test_elements_that_had_to_wait_for_the_last_to_appear_have_not_been_silent() -> None:
     """N3: all begin when the last is there, at which moment what they have said meanwhile may not be read."""
-    court = Court()
-    court.now = 60.0
-    court.arbiter.appeared(court.now, 5)
-    assert not given(court.later(1.8, 1, 2, 3, 4, 5), Fence)
-    assert given(court.later(0.4, 1, 2, 3, 4, 5), Fence) == [Fence(0, "silent for 2 s")]
+    arbiter = Arbiter(PAIRS, 0, LIMITS)
+    for element in range(4):
+        arbiter.appeared(20.0 * element, element)
+    assert not given(arbiter.tick(60.0), Fence) + given(arbiter.tick(60.9), Fence)
+    assert not given(arbiter.tick(61.8), Fence) + given(arbiter.tick(61.8), Lost)
+    assert given(arbiter.tick(62.1), Lost)
 
 
 def test_an_element_that_never_appeared_is_not_silent() -> None:
@@ -434,6 +436,17 @@ def test_the_end_comes_when_one_clone_of_each_bundle_has_ended_and_its_siblings_
     assert not given(court.say(1, 1, ended=b"b"), Finished)
     assert not given(court.later(0.4, *range(6)), Finished)
     assert given(court.later(0.2, *range(6)), Finished)[0] == Finished((b"a", b"b"))
+
+
+def test_siblings_have_their_time_also_when_bsprun_stood_still_meanwhile() -> None:
+    """N8, N3: what they have said may not be read yet."""
+    court = Court()
+    court.say(0, 0, ended=b"a")
+    court.say(1, 1, ended=b"b")
+    court.now += 60.0
+    assert not given(court.say(0, 0), Finished)
+    assert not given(court.later(0.4, *range(6)), Finished)
+    assert given(court.later(0.3, *range(6)), Finished)[0] == Finished((b"a", b"b"))
 
 
 def test_the_end_comes_at_once_when_all_live_clones_have_ended() -> None:
@@ -899,10 +912,25 @@ def test_who_comes_to_no_head_in_a_second_is_not_waited_for() -> None:
     court.say(1, 1, held=8)
     court.later(0.9, 0, 1, 2, 3)
     assert court.orders.hold == Hold(1, None)
-    court.later(0.2, 0, 1, 2, 3)
+    court.later(0.3, 0, 1, 2, 3)
     assert court.orders.hold == Hold(1, 8)
     court.say(3, 1, held=9)
     assert court.orders.hold == Hold(1, 8)
+
+
+def test_what_bsprun_stood_still_for_is_no_part_of_that_second() -> None:
+    """N13, N3: they may have named theirs meanwhile."""
+    court = Court()
+    court.arbiter.hold(0.0)
+    court.say(0, 0, held=6)
+    court.now += 60.0
+    court.say(1, 1, held=8)
+    assert court.orders.hold == Hold(1, None)
+    court.later(0.2, 0, 1)
+    assert court.orders.hold == Hold(1, None)
+    court.say(2, 0, held=6)
+    court.say(3, 1, held=9)
+    assert court.orders.hold == Hold(1, 9)
 
 
 def test_nobody_is_held_for_a_bundle_that_has_ended() -> None:

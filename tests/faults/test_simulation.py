@@ -459,7 +459,7 @@ class Drowsy(Arbiter):
     """N3 without it, in bsprun."""
 
     def tick(self, now: float) -> list[Any]:
-        self._ticked = None
+        self._ticked = now
         return super().tick(now)
 
 
