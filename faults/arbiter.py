@@ -4,6 +4,7 @@ bsprun is a single point anyway (so is the MPI launcher), outside the data path;
 election and no quorum: it numbers the views, and what it says is its state, repeated (rule N14).
 
 N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
+N3      What bsprun stood still for counts as nobody's silence, nor against any other limit: see `tick`.
 N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
         had time to compare; then, when all text is out, for everybody.
 N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
