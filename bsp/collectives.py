@@ -107,9 +107,11 @@ def scatter(
         if values is None or len(values) != steps.n:
             count = "none" if values is None else len(values)
             raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
-        bundle = {(rank - source) % steps.n: pack(values[rank], proc, text) for rank in range(steps.n)}
-        words = sum(map(words_of, bundle.values()))
-        plan = _planned(proc, choose(proc, "scatter", words, algorithm, text), None)
+        packed = [pack(value, proc, text) for value in values]
+        plan = _planned(proc, choose(proc, "scatter", sum(map(words_of, packed)), algorithm, text), None)
+        if plan.algorithm != "one-phase":
+            packed = list(map(own_copy, packed))
+        bundle = {(rank - source) % steps.n: packed[rank] for rank in range(steps.n)}
     position = (steps.me - source) % steps.n
     taken, total = 0, 1
     while taken < total:
@@ -134,7 +136,7 @@ def scatter(
         taken += 1
     if not steps.takes_part:
         return None
-    return unpack(own_copy(bundle[position]))
+    return unpack(bundle[position])
 
 
 # -------------------------------------------------------------------- from all to one
@@ -154,7 +156,7 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
         return [unpack(part) for part in steps.of_all(arrived)] if steps.me == target else None
     arity = arity_of(chosen)
     position = (steps.me - target) % steps.n
-    bundle = {steps.me: packed}
+    bundle = {steps.me: own_copy(packed)}
     for level in range(levels_of(proc.nprocs, arity)):
         stride = arity**level
         if steps.takes_part and position % stride == 0 and position % (stride * arity):
@@ -164,7 +166,6 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
             bundle |= unpack(part)
     if steps.me != target:
         return None
-    bundle[steps.me] = own_copy(packed)
     return [unpack(part) for part in steps.of_all(bundle)]
 
 
@@ -327,7 +328,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
             steps.post(range(steps.n), packed)
         arrived = steps.step()
         return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
-    held = {steps.me: packed}
+    held = {steps.me: own_copy(packed)}
     for j in range(steps_up):
         if steps.takes_part and 1 << j < steps.n:
             wanted = {rank: held[rank] for rank in [(steps.me + i) % steps.n for i in range(1 << j)] if rank in held}
@@ -336,7 +337,6 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
             held |= unpack(part)
     if not steps.takes_part:
         return None
-    held[steps.me] = own_copy(packed)
     return [unpack(part) for part in steps.of_all(held)]
 
 
@@ -359,7 +359,7 @@ def _all_to_all(
             steps.post([rank], part)
         arrived = steps.step()
         return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
-    held: list[tuple[int, int, Packed]] = [(steps.me, rank, part) for rank, part in enumerate(packed)]
+    held: list[tuple[int, int, Packed]] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
     for j in range(hops):
         if steps.takes_part and 1 << j < steps.n:
             moving = [item for item in held if (item[1] - item[0]) % steps.n >> j & 1]
@@ -370,7 +370,6 @@ def _all_to_all(
     if not steps.takes_part:
         return None
     by_rank = {source: part for source, _, part in held}
-    by_rank[steps.me] = own_copy(by_rank[steps.me])
     return [unpack(part) for part in steps.of_all(by_rank)]
 
 

@@ -136,6 +136,11 @@ def root_rank(steps: Steps, root: int) -> int:
 
 
 def pack(value: Any, proc: Process, text: str) -> Packed:
+    """Return a value as it travels: a pickle, or an array, which may be the caller's own memory.
+
+    The first superstep applies the puts that were pending, which may write over that memory (B1): what is needed
+    after it must be an `own_copy`.  Raises CannotSend if the value cannot be pickled.
+    """
     if is_array(value):
         if is_abstract(value):
             return as_array(value)
@@ -155,7 +160,7 @@ def words_of(packed: Packed) -> int:
 
 
 def own_copy(packed: Packed) -> Packed:
-    """A value that went no way at all, as one that did: sharing no memory with what was given."""
+    """Return a value that shares no memory with what the caller gave."""
     return packed if isinstance(packed, bytes) else packed.copy()
 
 

@@ -365,3 +365,81 @@ def test_a_caught_transfer_mismatch_leaves_the_job_failed(run: Any) -> None:
 
     with pytest.raises(bsp.TransferMismatch):
         run(main, nprocs=3)
+
+
+ALL_ALGORITHMS = [
+    *[("broadcast", name) for name in [*ROOTED, "two-phase"]],
+    *[("gather", name) for name in ROOTED],
+    *[("scatter", name) for name in ROOTED],
+    *[("reduce", name) for name in [*ROOTED, "two-phase"]],
+    *[("allreduce", name) for name in [*ROOTED, "two-phase"]],
+    *[("scan", name) for name in [None, "one-phase", "two-phase"]],
+    *[("exscan", name) for name in [None, "one-phase", "two-phase"]],
+    *[("allgather", name) for name in [None, "one-phase", "doubling"]],
+    *[("alltoall", name) for name in [None, "one-phase", "logarithmic"]],
+    *[("total_exchange", name) for name in [None, "one-phase", "logarithmic"]],
+    ("transfer", None),
+]
+
+
+def call(proc: bsp.Process, name: str, algorithm: str | None, memory: np.ndarray) -> Any:
+    """The collective `name` on the rows of `memory`, one row for each process."""
+    mine = memory[proc.pid]
+    if name == "transfer":
+        return proc.transfer(mine, to=(proc.pid + 1) % proc.nprocs, expect=True)
+    if name in ("alltoall", "scatter"):
+        return getattr(proc, name)(list(memory), algorithm=algorithm)
+    return getattr(proc, name)(memory if name == "total_exchange" else mine, algorithm=algorithm)
+
+
+def flattened(result: Any) -> Any:
+    """The numbers of a collective's result as nested lists."""
+    if isinstance(result, (list, tuple)):
+        return [flattened(item) for item in result]
+    return result.tolist() if isinstance(result, np.ndarray) else result
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 5, 12])
+@pytest.mark.parametrize(("name", "algorithm"), ALL_ALGORITHMS)
+def test_a_collective_takes_its_argument_as_it_stood_at_the_call(
+    run: Any, nprocs: int, name: str, algorithm: str | None
+) -> None:
+    """B1: puts that were pending take effect at its first superstep; after the call the argument is the caller's."""
+
+    def main(proc: bsp.Process) -> Any:
+        p = proc.nprocs
+        x = proc.coarray((p, 3))
+        x.local[:] = np.arange(p * 3).reshape(p, 3) + 1000 * proc.pid
+        proc.sync()
+        kept = x.local.copy()
+        expected = flattened(call(proc, name, algorithm, kept))
+        for dest in range(p):
+            x.put(dest, -1.0 - proc.pid)
+        got = call(proc, name, algorithm, x.local)
+        assert (x.local == -float(p)).all()
+        x.local[:] = np.nan  # a result that shares memory with its argument would show it
+        kept[:] = np.nan
+        assert flattened(got) == expected
+        return expected
+
+    run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [28, 64])
+def test_collectives_of_a_wide_world_take_their_arguments_as_they_stood_at_the_call(run: Any, nprocs: int) -> None:
+    """The algorithms that are chosen for many processes take several supersteps."""
+
+    def main(proc: bsp.Process) -> None:
+        p = proc.nprocs
+        x = proc.coarray(1)
+        x.local[:] = proc.pid
+        proc.sync()
+        for collective in (proc.allgather, proc.gather, lambda mine: proc.alltoall([mine] * p)):
+            x.local[:] = proc.pid
+            x.put((proc.pid + 1) % p, -1.0)
+            seen = collective(x.local)
+            if seen is not None:
+                assert [int(part[0]) for part in seen] == list(range(p))
+            assert x.local[0] == -1.0
+
+    run(main, nprocs=nprocs)
