@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bsp import header as h
-from bsp.delivery import Range, Ranges, address_range, alone, read, reply_bytes, write, written_range
+from bsp.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
-from bsp.packet import DIRECT_BYTES, Arrival, Packet, decode
-from bsp.payload import received
+from bsp.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode
+from bsp.payload import items_in, received
 from bsp.transport import Blocks
 
 if TYPE_CHECKING:
@@ -158,8 +158,9 @@ class Boundary:
         for effect in self._here:
             if isinstance(effect, Put) and effect.borrowed and written.meet(address_range(effect.values)):
                 effect.values = effect.values.copy()
-            elif isinstance(effect, Send) and effect.array is not None:  # noqa: SIM102
-                if effect.borrowed and written.meet(address_range(effect.array)):
+            elif isinstance(effect, Send) and effect.array is not None:
+                lent = effect.borrowed and not effect.shared
+                if lent and written.meet(address_range(effect.array)):
                     effect.array = effect.array.copy()
         for packet in self._packets.values():
             for k, block in enumerate(packet.blocks):
@@ -173,12 +174,13 @@ class Boundary:
         answers: list[Answer] = []
         replies: dict[int, list[np.ndarray]] = {}
         for get, coarray in reads:
-            values = read(get, coarray)
+            values, lent = read(get, coarray)
+            if lent and (get.deliver is not None or written.meet(address_range(values))):
+                values = values.copy()
             if get.deliver is not None:
-                answers.append((get, values.copy()))
+                answers.append((get, values))
             else:
-                at_risk = written.meet(address_range(values))
-                replies.setdefault(self._element.owner[get.source], []).append(values.copy() if at_risk else values)
+                replies.setdefault(self._element.owner[get.source], []).append(values)
         return answers, replies
 
     def _exchange_blocks(self, free: dict[int, Coarray]) -> set[int]:
@@ -187,6 +189,7 @@ class Boundary:
         `free` are the puts whose memory no other put of this superstep touches, and their coarrays.
         """
         direct: set[int] = set()
+        pickles: list[Pickle] = []
         into: Blocks = {}
         for k, arrival in self._arrivals.items():
             for target in arrival.awaited:
@@ -199,11 +202,16 @@ class Boundary:
                     else:
                         target.values = np.empty(prod(region.shape), coarray.local.dtype)
                         block = _bytes(target.values)
+                elif isinstance(target, Pickle):
+                    pickles.append(target)
+                    block = target.block
                 else:
                     block = _bytes(target)
                 into.setdefault(k, []).append(block)
         out = {k: [_bytes(block) for block in packet.blocks] for k, packet in self._packets.items() if packet.blocks}
         self._transport.blocks(out, into, self._element.superstep)
+        for pickle in pickles:
+            pickle.send.pickled = pickle.block.tobytes()
         return direct
 
     def _exchange_replies(self, replies: dict[int, list[np.ndarray]]) -> list[Answer]:
@@ -219,17 +227,18 @@ class Boundary:
         answers: list[Answer] = []
         into: Blocks = {}
         for k, gets in self._asked.items():
-            dtypes = [self._element.dtype(get) for get in gets]
-            sizes = [reply_bytes(get, dtype.itemsize) for get, dtype in zip(gets, dtypes, strict=True)]
-            joined_in = np.empty(sum(size for size in sizes if size < DIRECT_BYTES), np.uint8)
+            wanted = [(get, self._element.dtype(get), asked_items(get)) for get in gets]
+            small = sum(dtype.itemsize * count for _, dtype, count in wanted if dtype.itemsize * count < DIRECT_BYTES)
+            joined_in = np.empty(small, np.uint8)
             into[k] = [joined_in]
             offset = 0
-            for get, dtype, size in zip(gets, dtypes, sizes, strict=True):
+            for get, dtype, count in wanted:
+                size = dtype.itemsize * count
                 if size < DIRECT_BYTES:
-                    answers.append((get, joined_in[offset : offset + size].view(dtype)))
+                    answers.append((get, items_in(joined_in[offset : offset + size], dtype, count)))
                     offset += size
                 else:
-                    whole = np.empty(size // dtype.itemsize, dtype)
+                    whole = np.empty(count, dtype)
                     into[k].append(_bytes(whole))
                     answers.append((get, whole))
         self._transport.blocks(out, into, self._element.superstep)
@@ -237,5 +246,9 @@ class Boundary:
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    """A contiguous array as its bytes."""
+    """Return the memory of a contiguous array as bytes: what MPI sends, or receives into.
+
+    Of any other array this would be a copy, which nobody would ever read.
+    """
+    assert array.flags.c_contiguous
     return array.reshape(-1).view(np.uint8)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +25,10 @@ Range = tuple[int, int]  # addresses, the second exclusive
 
 
 def address_range(array: np.ndarray) -> Range:
-    """Where a contiguous array lies."""
+    """Return the addresses of a contiguous array."""
     if is_abstract(array):
         return 0, 0
+    assert array.flags.c_contiguous
     start = array.__array_interface__["data"][0]
     return start, start + array.nbytes
 
@@ -74,14 +76,19 @@ def alone(ranges: list[Range]) -> list[bool]:
     return free
 
 
-def read(get: Get, coarray: Coarray) -> np.ndarray:
-    """The values a get asks for, flat; a view where the region is contiguous."""
+def read(get: Get, coarray: Coarray) -> tuple[np.ndarray, bool]:
+    """Return the values a get asks for, flat and contiguous, and whether they are the coarray's own memory.
+
+    A contiguous region is returned as a view, for the caller to copy where it must.  Anything else is a copy:
+    its memory is no single range of addresses, and only a range can be sent or compared with what puts write.
+    """
     if get.positions is not None:
-        return as_array(coarray._flat[get.positions])
+        return as_array(coarray._flat[get.positions]), False
     assert get.region is not None
     if get.region.index is None:
-        return as_array(coarray._flat[get.region.start : get.region.stop])
-    return as_array(coarray.local[get.region.index]).reshape(-1)
+        return as_array(coarray._flat[get.region.start : get.region.stop]), True
+    selected = as_array(coarray.local[get.region.index])
+    return selected.copy().reshape(-1), False
 
 
 def write(effect: Put | PutEach, coarray: Coarray) -> None:
@@ -111,9 +118,9 @@ def write(effect: Put | PutEach, coarray: Coarray) -> None:
         KNOWN[effect.op].accumulate_at(coarray.local, region.index, values.reshape(region.shape), repeats)
 
 
-def reply_bytes(get: Get, itemsize: int) -> int:
-    """The size of the answer, known to both sides."""
+def asked_items(get: Get) -> int:
+    """Return how many items a get asks for; both sides know it."""
     if get.positions is not None:
-        return int(get.positions.size) * itemsize
+        return int(get.positions.size)
     assert get.region is not None
-    return int(np.prod(get.region.shape, dtype=np.int64)) * itemsize
+    return prod(get.region.shape)

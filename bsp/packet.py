@@ -13,18 +13,19 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bsp.effects import Effect, Get, Put, PutEach, Send
+from bsp.payload import items_in
 from bsp.region import Region
 from bsp.source import Line
 
 DIRECT_BYTES = 1 << 15
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, whoever else refers to them
-_PUT, _EACH, _GET, _SEND = range(4)
+_PUT, _EACH, _GET, _SEND, _PICKLE = range(5)
 
 
 @dataclass(slots=True)
@@ -58,10 +59,15 @@ class Packet:
                 (_GET, effect.source, effect.dest, effect.context, effect.coarray, pickle.dumps(where, 5),
                  tuple(effect.line))
             )  # fmt: skip
-        elif effect.array is None:
-            self.records.append((_SEND, effect.source, dests, effect.context, effect.tag, effect.pickled))
+        elif effect.pickled is not None:
+            # marshal writes no bytes object over 2 GiB, and would copy one of any size
+            pickled = np.frombuffer(effect.pickled, np.uint8)
+            self.records.append(
+                (_PICKLE, effect.source, dests, effect.context, effect.tag, pickled.size, self._data(pickled))
+            )
         else:
             array = effect.array
+            assert array is not None
             self.lends = self.lends or (effect.borrowed and not effect.shared)
             self.records.append(
                 (_SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
@@ -69,10 +75,13 @@ class Packet:
             )  # fmt: skip
 
     def _data(self, values: np.ndarray) -> bytes | None:
-        """The values to stand inside the record, or None: a block follows."""
+        """Return the values to stand inside the record, or None: then they follow as a block.
+
+        A block is one range of memory: a strided piece of an array is copied here, whoever sends it.
+        """
         if values.nbytes < DIRECT_BYTES:
             return values.tobytes()
-        self.blocks.append(values)
+        self.blocks.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
         return None
 
     def encode(self) -> bytes:
@@ -87,12 +96,19 @@ class Packet:
         return sum(block.nbytes for block in self.blocks)
 
 
+class Pickle(NamedTuple):
+    """A large pickle on its way: the message it belongs to, and the memory it is received into."""
+
+    send: Send
+    block: np.ndarray
+
+
 @dataclass(slots=True)
 class Arrival:
     """A decoded packet."""
 
     effects: list[Effect]
-    awaited: list[np.ndarray | Put]  # what each block is received into, in the sender's order; a Put decides later
+    awaited: list[np.ndarray | Put | Pickle]  # what each block is received into, in the sender's order
     texts: list[tuple[int, bytes]]
 
 
@@ -107,12 +123,12 @@ def decode(
     landing : (source, dests, context) the memory that a receiver has for the next array of a message, or None.
     """
     records, texts = marshal.loads(data)
-    awaited: list[np.ndarray | Put] = []
+    awaited: list[np.ndarray | Put | Pickle] = []
     effects: list[Effect] = []
 
     def values(inline: bytes | None, dtype: np.dtype[Any], count: int) -> np.ndarray:
         if inline is not None:
-            return np.frombuffer(inline, dtype)
+            return items_in(inline, dtype, count)
         block = np.empty(count, dtype)
         awaited.append(block)
         return block
@@ -122,7 +138,8 @@ def decode(
         if kind == _PUT:
             _, source, dest, context, coarray, shape, start, stop, index, op, line, inline = record
             region = Region(shape, start, stop, None if index is None else pickle.loads(index))
-            known = _AWAITED if inline is None else np.frombuffer(inline, dtype_of(dest, context, coarray))
+            dtype = dtype_of(dest, context, coarray)
+            known = _AWAITED if inline is None else items_in(inline, dtype, prod(shape))
             put = Put(source, dest, context, coarray, region, known, op, Line(line))
             if inline is None:
                 awaited.append(put)
@@ -141,9 +158,12 @@ def decode(
             else:
                 get.positions = place
             effects.append(get)
-        elif record[5] is not None:
-            _, source, dests, context, tag, pickled = record
-            effects.append(Send(source, dests, context, tag, None, pickled))
+        elif kind == _PICKLE:
+            _, source, dests, context, tag, size, inline = record
+            send = Send(source, dests, context, tag, None, inline)
+            if inline is None:
+                awaited.append(Pickle(send, np.empty(size, np.uint8)))
+            effects.append(send)
         else:
             _, source, dests, context, tag, _, described, shape, inline = record
             place, dtype = landing(source, dests, context), _dtype_in(described)

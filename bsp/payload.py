@@ -32,6 +32,11 @@ def as_array(value: Any) -> np.ndarray:
     return value if is_abstract(value) else np.asarray(value)
 
 
+def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.ndarray:
+    """Return `count` items of `dtype` that stand in `data`, without a copy; items may have no bytes at all."""
+    return np.frombuffer(data, dtype, count) if dtype.itemsize and count else np.empty(count, dtype)
+
+
 _SINGLE = {dtype.num: dtype for dtype in map(np.dtype, "?bhilqBHILQefdgFDG")}
 _canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 

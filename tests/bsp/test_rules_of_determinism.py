@@ -234,3 +234,53 @@ def test_d9_results_of_collectives_share_no_memory_with_anything(run: Any, nproc
         assert (value == 1).all()
 
     run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [2, 3, 5])
+def test_strided_gets_of_every_size_read_what_stood_there_before_the_puts(run: Any, nprocs: int) -> None:
+    """D1 for regions whose memory is no single range, of more and of less than stands inside a packet."""
+    places = [(slice(None), 0), (slice(None, None, -1), 1), slice(0, None, 1000), slice(None, None, -1), (..., [6, 1])]
+
+    def main(proc: bsp.Process) -> None:
+        right = (proc.pid + 1) % proc.nprocs
+        x = proc.coarray((9001, 8))
+        before = np.arange(9001.0 * 8).reshape(9001, 8)
+        x.local[:] = before + right * proc.pid
+        proc.sync()
+        pending = [x.get(right, at=place) for place in places]
+        for dest in range(proc.nprocs):
+            x.put(dest, -1.0)
+        proc.sync()
+        theirs = before + (right + 1) % proc.nprocs * right
+        for got, place in zip(pending, places, strict=True):
+            assert np.array_equal(got.value, theirs[place])
+            assert got.value.flags.c_contiguous and got.value.flags.writeable and got.value.flags.aligned
+        assert (x.local == -1.0).all()
+
+    run(main, nprocs=nprocs)
+
+
+def test_items_without_bytes_and_large_pickles_travel_like_any_other(run: Any) -> None:
+    """Results do not depend on the number of elements: dtypes of itemsize 0, and pickles beyond a packet's size."""
+
+    def main(proc: bsp.Process) -> Any:
+        right = (proc.pid + 1) % proc.nprocs
+        nothing = np.zeros(5, dtype=[])
+        x = proc.coarray(5, dtype=[])
+        proc.sync()
+        x.put(right, nothing)
+        pending = x.get(right, at=slice(0, 5, 2))
+        proc.send(right, nothing)
+        large = {"pid": proc.pid, "text": "x" * 100_000, "items": list(range(50_000))}
+        proc.send(right, large, tag="large")
+        proc.send(right, "small")
+        proc.sync()
+        assert pending.value.shape == (3,) and pending.value.dtype == nothing.dtype
+        empty, received, small = proc.inbox
+        assert empty.payload.shape == (5,) and empty.payload.dtype == nothing.dtype
+        left = (proc.pid - 1) % proc.nprocs
+        assert (received.source, received.tag, received.payload) == (left, "large", large | {"pid": left})
+        assert small.payload == "small"
+        return [part["pid"] for part in proc.allgather(large)]
+
+    assert run(main, nprocs=4) == [[0, 1, 2, 3]] * 4
