@@ -27,6 +27,7 @@ from bsp.errors import (
     ShapeError,
     UnknownOperation,
 )
+from bsp.handles import IN_PLACE, NotAValue
 from bsp.operations import KNOWN, operation
 from bsp.partition import by_process
 from bsp.payload import is_abstract
@@ -39,9 +40,10 @@ if TYPE_CHECKING:
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process gives them
 _UNKNOWN = -1
 _PAGE = 4096  # bytes
+_SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
 
 
-class Pending:
+class Pending(NotAValue):
     """What a `get` will have read: `.value` after the boundary that follows it.
 
     The value holds the contents as they stood when every process reached that boundary, before any
@@ -58,6 +60,22 @@ class Pending:
         self._value = value
         self._ready = True
 
+    def _advice(self, what: str) -> str:
+        if what in IN_PLACE:
+            op = next((name for name, sign in _SIGNS.items() if sign == what[:-1]), None)
+            instead = f"x.put(pid, values, at=index, op={op!r})" if op else "its .value after a boundary, and a put"
+            return f"x[pid, index] {what} values would read and write in one superstep: use {instead} ({here()})"
+        when = "" if self._ready else " after the next boundary"
+        return f"{what} needs a value, and x[pid] gives a Pending: use its .value{when} ({here()})"
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(self._advice("=="))
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return f"<Pending: {self._value!r}>" if self._ready else "<Pending: .value is there after the next boundary>"
+
     @property
     def ready(self) -> bool:
         """Whether the boundary after the get has passed."""
@@ -71,14 +89,11 @@ class Pending:
         return self._value
 
 
-class Coarray:
-    """One array on each process.  Made by `proc.coarray` or `proc.register`, never directly.
-
-    `local` is this process's own array: read and write it freely between boundaries.
-    """
+class Coarray(NotAValue):
+    """One array on each process.  Made by `proc.coarray` or `proc.register`, never directly."""
 
     def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
-        self.local = local
+        self._local = local
         self._dtype = local.dtype
         self._flat = local.reshape(-1)
         self.raw = self._flat.view(np.uint8)
@@ -107,9 +122,30 @@ class Coarray:
     # ------------------------------------------------------------------ what a user calls
 
     @property
+    def local(self) -> np.ndarray:
+        """This process's own array: read and write it freely between boundaries.
+
+        `x.local = values` copies into it, as `x.local[...] = values` does, but the shapes must be equal.
+        Raises ShapeError, CastError.
+        """
+        return self._local
+
+    @local.setter
+    def local(self, values: ArrayLike) -> None:
+        if values is self._local:  # the second half of `x.local += 1`
+            return
+        array = self._cast(values, "assignment")
+        if array.shape != self.shape:
+            raise ShapeError(
+                f"x.local = values of shape {array.shape} into {self._name} of shape {self.shape}: the shapes must be "
+                f"equal; x.local[...] = values broadcasts{self._place(here())}"
+            )
+        self._local[...] = array
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """The element type, the same on every process."""
-        return self.local.dtype
+        return self._dtype
 
     @property
     def shape(self) -> Shape:
@@ -272,8 +308,14 @@ class Coarray:
             self._released = True
             self._context.releases.append(self._index)
 
+    def _advice(self, what: str) -> str:
+        return (
+            f"{what} needs a value, and {self._name} is a coarray, memory on every process: use its .local for this "
+            f"process's array, x[pid] to get another's ({here()})"
+        )
+
     def __repr__(self) -> str:
-        return f"<coarray {self._name} on process {self._task.pid}: local {self.local.shape} {self.local.dtype}>"
+        return f"<coarray {self._name} on process {self._task.pid}: local {self.local.shape} {self._dtype}>"
 
     def _learn(self, shapes: list[Shape]) -> None:
         """The shapes on all processes, by pid: called at the boundary after the registration."""
@@ -320,10 +362,8 @@ class Coarray:
     ) -> list[PutEach]:  # fmt: skip
         effects = []
         for pid, chosen in parts:
-            where = self._flat_positions(pid, [part[chosen] for part in positions], PutOutOfRange, "put_each", line)
-            what = values[chosen].astype(self.local.dtype, copy=False)
-            if isinstance(chosen, slice):  # views of the caller's arrays: indexing has copied nothing
-                where, what = where.copy(), what.copy()
+            where = self._flat_positions(pid, positions, chosen, PutOutOfRange, "put_each", line)
+            what = values[chosen].astype(self._dtype, copy=_is_view(chosen))
             effects.append(PutEach(self._task.pid, pid, self._context.id, self._index, where, what, op, line, scalars))
         return effects
 
@@ -347,7 +387,7 @@ class Coarray:
         return [
             Get(
                 self._task.pid, pid, self._context.id, self._index, None,
-                self._flat_positions(pid, [part[chosen] for part in positions], GetOutOfRange, "get_each", line),
+                self._flat_positions(pid, positions, chosen, GetOutOfRange, "get_each", line),
                 place(chosen), line,
             )
             for pid, chosen in parts
@@ -357,8 +397,8 @@ class Coarray:
         """Where values of this coarray can be received."""
         abstract = self._task.element.abstract
         if abstract is None:
-            return np.empty(size, self.local.dtype)
-        room: np.ndarray = abstract.memory(size, self.local.dtype)
+            return np.empty(size, self._dtype)
+        room: np.ndarray = abstract.memory(size, self._dtype)
         return room
 
     def _close_batch(self) -> None:
@@ -377,7 +417,7 @@ class Coarray:
                 self._batch = None
             dests, positions, values = zip(*items, strict=True)
             with np.errstate(all="ignore"):  # a number too large for a float32 becomes inf, as in an assignment
-                array = np.array(values, self.local.dtype)
+                array = np.array(values, self._dtype)
             parts = self._split_by_process(np.array(dests), "put", line)
             return self._puts_each(parts, (np.array(positions),), array, None, line, scalars=True)
 
@@ -427,18 +467,18 @@ class Coarray:
             raise UnknownOperation(
                 f"{call} takes an op known by name on every process, not {op!r}{self._place(here())}"
             )
-        sample = np.empty(0, self.local.dtype)
+        sample = np.empty(0, self._dtype)
         try:
             result = known.ufunc(sample, sample)
         except TypeError:
             result = None
-        if result is None or self._dtype.kind in "SUV" or not np.can_cast(result.dtype, self.local.dtype, "same_kind"):
-            raise UnknownOperation(f"{call} with op {known.name!r} on {self.local.dtype} values{self._place(here())}")
+        if result is None or self._dtype.kind in "SUV" or not np.can_cast(result.dtype, self._dtype, "same_kind"):
+            raise UnknownOperation(f"{call} with op {known.name!r} on {self._dtype} values{self._place(here())}")
         return known.name
 
     def _cast(self, values: ArrayLike, call: str) -> np.ndarray:
         """`values` as an array that casts 'same_kind'; Python numbers cast if they fit, as NumPy's do."""
-        dtype = self.local.dtype
+        dtype = self._dtype
         if self._task.element.abstract is not None:
             values = self._task.element.abstract.joined(values)
         if is_abstract(values) and np.can_cast(values.dtype, dtype, "same_kind"):  # type: ignore[union-attr]
@@ -491,10 +531,12 @@ class Coarray:
         return parts
 
     def _flat_positions(
-        self, pid: int, parts: list[np.ndarray], error: type[LocalMistake], call: str, line: Line
-    ) -> np.ndarray:
-        """Flat C positions on process `pid`, in the smallest of int32 and int64 that holds them."""
+        self, pid: int, positions: tuple[np.ndarray, ...], chosen: np.ndarray | slice, error: type[LocalMistake],
+        call: str, line: Line,
+    ) -> np.ndarray:  # fmt: skip
+        """The chosen positions as flat C positions on process `pid`: a copy, in int32 where that holds them."""
         shape = self._shape_of(pid)
+        parts = [part[chosen] for part in positions]
         limits = shape if len(parts) == len(shape) else (prod(shape),)
         fixed: list[np.ndarray] = []
         for part, limit in zip(parts, limits, strict=True):
@@ -507,7 +549,8 @@ class Coarray:
                 )
             fixed.append(np.where(part < 0, part + limit, part) if low < 0 else part)
         flat = fixed[0] if len(fixed) == 1 else np.ravel_multi_index(tuple(fixed), limits)
-        return flat.astype(np.int32 if prod(shape) <= np.iinfo(np.int32).max else np.int64, copy=False)
+        narrow = np.int32 if prod(shape) <= np.iinfo(np.int32).max else np.int64
+        return flat.astype(narrow, copy=_is_view(chosen))
 
     def _own_index(self, at: Any, call: str) -> Any:
         """`at` with its arrays copied, so that the caller may reuse them; a wrong kind is told now."""
@@ -524,7 +567,7 @@ class Coarray:
         try:
             return resolve(at, shape)
         except OutOfRange as wrong:
-            amount = f" of {values.size} {self.local.dtype}" if values is not None else ""
+            amount = f" of {values.size} {self._dtype}" if values is not None else ""
             extent = f"length {shape[0]}" if len(shape) == 1 else f"shape {shape}"
             raise error(
                 f"{call}{amount} at {_describe(at)} {wrong} of {self._name} ({extent}) on process {pid}"
@@ -554,6 +597,11 @@ def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
 
 def _copy(array: np.ndarray) -> np.ndarray:
     return array.copy() if is_abstract(array) else np.array(array, order="C")
+
+
+def _is_view(chosen: np.ndarray | slice) -> bool:
+    """Whether `array[chosen]` is still the caller's memory, which the caller may change before the boundary."""
+    return isinstance(chosen, slice)
 
 
 def _flat(array: np.ndarray, shape: Shape) -> np.ndarray:

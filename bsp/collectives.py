@@ -107,11 +107,11 @@ def scatter(
         if values is None or len(values) != steps.n:
             count = "none" if values is None else len(values)
             raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
-        packed = [pack(value, proc, text) for value in values]
-        plan = _planned(proc, choose(proc, "scatter", sum(map(words_of, packed)), algorithm, text), None)
+        parts = [pack(value, proc, text) for value in values]
+        plan = _planned(proc, choose(proc, "scatter", sum(map(words_of, parts)), algorithm, text), None)
         if plan.algorithm != "one-phase":
-            packed = list(map(own_copy, packed))
-        bundle = {(rank - source) % steps.n: packed[rank] for rank in range(steps.n)}
+            parts = list(map(own_copy, parts))
+        bundle = {(rank - source) % steps.n: parts[rank] for rank in range(steps.n)}
     position = (steps.me - source) % steps.n
     taken, total = 0, 1
     while taken < total:

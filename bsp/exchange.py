@@ -14,7 +14,7 @@ how many there are and how large, and they arrive whole and unchanged under ever
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +22,10 @@ from mpi4py import MPI
 
 from bsp.choice import Choice
 from bsp.cost.model import Machine
+from bsp.errors import UnknownAlgorithm
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
+Schedule = Callable[[MPI.Comm, Blocks, Blocks, tuple[int, int]], None]
 
 _TAG = 7
 _LARGEST = 1 << 30  # bytes in one MPI message: counts stay below 2^31
@@ -82,13 +84,19 @@ def size_matrix(comm: MPI.Comm, sizes: Sequence[int]) -> np.ndarray:
 
 
 def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tuple[int, int]) -> None:
-    """Moves every block in `out` into its place in `into` of the other element; ends when all is done here."""
-    if schedule == "bruck":
-        _bruck(comm, out, into)
-    elif schedule == "two-phase":
-        _two_phase(comm, out, into, seed)
-    else:
-        _latin(comm, out, into)
+    """Move every block in `out` into its place in `into` of the other element; return when all is done here.
+
+    seed : (job seed, superstep), for the schedules that draw.
+    Raises UnknownAlgorithm for an unknown schedule.
+    """
+    checked(schedule)(comm, out, into, seed)
+
+
+def checked(schedule: str) -> Schedule:
+    """Return the schedule of this name, or raise UnknownAlgorithm."""
+    if schedule not in _SCHEDULES:
+        raise UnknownAlgorithm(f"exchange schedule {schedule!r} is none of {', '.join(_SCHEDULES)}")
+    return _SCHEDULES[schedule]
 
 
 def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
@@ -100,7 +108,7 @@ def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
                 yield block[start : start + _LARGEST]
 
 
-def _latin(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
+def _latin(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     for shift in range(1, elements):
         dest, source = (me + shift) % elements, (me - shift) % elements
@@ -116,7 +124,7 @@ def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[n
         MPI.Request.Waitall(requests)
 
 
-def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks) -> None:
+def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     held = [(me, dest, k, block.tobytes()) for dest in sorted(out) for k, block in enumerate(out[dest])]
     status = MPI.Status()
@@ -212,3 +220,6 @@ def _whole(parts: Iterator[np.ndarray]) -> np.ndarray:
     """The bytes of some parts in one array; those of a single part where they are."""
     found = list(parts)
     return found[0] if len(found) == 1 else np.concatenate(found)
+
+
+_SCHEDULES: dict[str, Schedule] = {"latin": _latin, "bruck": _bruck, "two-phase": _two_phase}

@@ -16,7 +16,7 @@ from mpi4py import MPI
 
 from bsp.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
-from bsp.exchange import Blocks, Traffic, choose_large, choose_small, exchange
+from bsp.exchange import Blocks, Traffic, checked, choose_large, choose_small, exchange
 from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
@@ -31,6 +31,8 @@ class MpiTransport:
         self.comm = comm.Dup()
         self.index = comm.rank
         self.elements = comm.size
+        if schedule != "auto":
+            checked(schedule)
         self._schedule = schedule
         self._seed = seed
         self._machine = machine

@@ -40,6 +40,12 @@ class Operation:
             return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
         return self.scalar(a, b)
 
+    def alone(self, value: Any) -> Any:
+        """Return a single value as the reduction of several like it would: of the same type, truth as truth."""
+        if self.name.startswith("logical_"):
+            return self(value, value)  # the same truth, as several would give it
+        return type(self.scalar(value, value))(value) if type(value) is bool else value
+
     def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
         """target[where] = target[where] op values, each repeated position counting."""
         assert self.ufunc is not None
@@ -58,7 +64,7 @@ class Operation:
         if isinstance(value, np.ndarray):
             return np.full(value.shape, self.identity, value.dtype)
         if isinstance(value, (np.generic, int, float, complex)):
-            return type(value)(self.identity)
+            return type(self.alone(value))(self.identity)
         return None
 
 
@@ -111,7 +117,7 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
 
 def combine(values: Sequence[Any], op: Operation) -> Any:
     """All values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
-    level = list(values)
+    level = list(values) if len(values) > 1 else [op.alone(values[0])]
     while len(level) > 1:
         paired = [op(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
         level = paired + level[len(paired) * 2 :]

@@ -9,9 +9,11 @@ element crosses to it once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 
 from bsp.cost.model import WORD, Machine
+from bsp.errors import UnknownAlgorithm
 
 ARITIES = (2, 4, 8, 16)
 _BUNDLE = 8  # copies inside an element that pickling and unpickling a bundle of messages takes as long as
@@ -34,6 +36,8 @@ class _Prices:
         inside = machine.inside
         self.P = p if inside is None else max(1, min(p, machine.p))
         self.v = ceil(p / self.P)  # processes of an element
+        self.chunk = words / p
+        self.hops = levels_of(p, 2)
         self.turns = 0.0 if inside is None else inside.L * self.v
         self.combining = machine.r / machine.rates["elementwise"] if machine.rates else 1.0
 
@@ -102,51 +106,75 @@ class _Prices:
 
 
 def prices(machine: Machine, p: int, collective: str, words: float, chunked: bool) -> dict[str, float]:
-    """Flop-times of the algorithms of a collective on values of `words` words; two-phase where they can be cut."""
-    at = _Prices(machine, p, words)
-    chunk = words / p
-    hops = levels_of(p, 2)
-    found: dict[str, float]
-    if collective == "broadcast":
-        found = {
-            "one-phase": at.one_to_all() + at.steps(1),
-            "two-phase": at.out(at.away, chunk) + at.copies(at.v, chunk) + at.each_to_all(chunk) + at.steps(2),
-        } | {f"tree-{k}": at.tree(k, False) for k in ARITIES}  # fmt: skip
-    elif collective == "reduce":
-        found = {
-            "one-phase": at.all_to_one(words) + at.combine(p - 1, words) + at.steps(1),
-            "two-phase": at.all_to_all(chunk) + at.combine(at.v * (p - 1), chunk) + at.all_to_one(chunk) + at.steps(2),
-        } | {f"tree-{k}": at.tree(k, True) for k in ARITIES}  # fmt: skip
-    elif collective == "allreduce":
-        found = {
-            "one-phase": at.each_to_all(words) + at.combine(at.v * (p - 1), words) + at.steps(1),
-            "two-phase": at.all_to_all(chunk) + at.combine(at.v * (p - 1), chunk) + at.each_to_all(chunk) + at.steps(2),
-        } | {f"tree-{k}": at.tree(k, True) + at.tree(k, False) for k in ARITIES}  # fmt: skip
-    elif collective == "scan":
-        found = {
-            "one-phase": at.each_to_all(words) + at.combine(at.v * p / 2, words) + at.steps(1),
-            # every process makes the prefixes of all of its chunk, each in the tree of D3
-            "two-phase": 2 * at.all_to_all(chunk) + at.combine(at.v * p * hops, chunk) + at.steps(2),
-        }  # fmt: skip
-    elif collective == "gather":
-        found = {"one-phase": at.all_to_one(words) + at.steps(1)}
-        found |= {f"tree-{k}": _gather_tree(at, k) for k in ARITIES}
-    elif collective == "scatter":  # `words` are those of all values together
-        found = {"one-phase": at.all_to_one(chunk) + at.steps(1)}
-        found |= {f"tree-{k}": _scatter_tree(at, k, chunk) for k in ARITIES}
-    elif collective == "allgather":
-        found = {
-            "one-phase": at.each_to_all(words) + at.steps(1),
-            "doubling": at.bundles(at.v * hops, at.v * p) + at.steps(hops),
-        }  # fmt: skip
-    else:
-        found = {
-            "one-phase": at.all_to_all(words) + at.steps(1),
-            "logarithmic": at.bundles(at.v * hops, at.v * hops * p / 2) + at.steps(hops),
-        }  # fmt: skip
+    """Return the price of each algorithm of a collective in flop-times, for values of `words` words.
+
+    chunked : whether the values can be cut, which the two-phase algorithms need.
+    Raises UnknownAlgorithm for a collective that has no prices.
+    """
+    if collective not in _PRICES:
+        raise UnknownAlgorithm(
+            f"collective {collective!r} has no prices; cost/collective_prices.py has those of {', '.join(_PRICES)}"
+        )
+    found = _PRICES[collective](_Prices(machine, p, words))
     if not chunked:
         found.pop("two-phase", None)
     return found
+
+
+def _broadcast(at: _Prices) -> dict[str, float]:
+    return {
+        "one-phase": at.one_to_all() + at.steps(1),
+        "two-phase": at.out(at.away, at.chunk) + at.copies(at.v, at.chunk) + at.each_to_all(at.chunk) + at.steps(2),
+    } | {f"tree-{k}": at.tree(k, False) for k in ARITIES}
+
+
+def _reduce(at: _Prices) -> dict[str, float]:
+    combined = at.all_to_all(at.chunk) + at.combine(at.v * (at.p - 1), at.chunk)
+    return {
+        "one-phase": at.all_to_one(at.n) + at.combine(at.p - 1, at.n) + at.steps(1),
+        "two-phase": combined + at.all_to_one(at.chunk) + at.steps(2),
+    } | {f"tree-{k}": at.tree(k, True) for k in ARITIES}
+
+
+def _allreduce(at: _Prices) -> dict[str, float]:
+    combined = at.all_to_all(at.chunk) + at.combine(at.v * (at.p - 1), at.chunk)
+    return {
+        "one-phase": at.each_to_all(at.n) + at.combine(at.v * (at.p - 1), at.n) + at.steps(1),
+        "two-phase": combined + at.each_to_all(at.chunk) + at.steps(2),
+    } | {f"tree-{k}": at.tree(k, True) + at.tree(k, False) for k in ARITIES}
+
+
+def _scan(at: _Prices) -> dict[str, float]:
+    # in two phases every process makes the prefixes of all of its chunk, each in the tree of D3
+    prefixes = at.combine(at.v * at.p * at.hops, at.chunk)
+    return {
+        "one-phase": at.each_to_all(at.n) + at.combine(at.v * at.p / 2, at.n) + at.steps(1),
+        "two-phase": 2 * at.all_to_all(at.chunk) + prefixes + at.steps(2),
+    }
+
+
+def _gather(at: _Prices) -> dict[str, float]:
+    return {"one-phase": at.all_to_one(at.n) + at.steps(1)} | {f"tree-{k}": _gather_tree(at, k) for k in ARITIES}
+
+
+def _scatter(at: _Prices) -> dict[str, float]:
+    """`words` are those of all values together."""
+    found = {"one-phase": at.all_to_one(at.chunk) + at.steps(1)}
+    return found | {f"tree-{k}": _scatter_tree(at, k, at.chunk) for k in ARITIES}
+
+
+def _allgather(at: _Prices) -> dict[str, float]:
+    return {
+        "one-phase": at.each_to_all(at.n) + at.steps(1),
+        "doubling": at.bundles(at.v * at.hops, at.v * at.p) + at.steps(at.hops),
+    }
+
+
+def _alltoall(at: _Prices) -> dict[str, float]:
+    return {
+        "one-phase": at.all_to_all(at.n) + at.steps(1),
+        "logarithmic": at.bundles(at.v * at.hops, at.v * at.hops * at.p / 2) + at.steps(at.hops),
+    }
 
 
 def _gather_tree(at: _Prices, arity: int) -> float:
@@ -160,3 +188,9 @@ def _scatter_tree(at: _Prices, arity: int, chunk: float) -> float:
     levels = levels_of(at.p, arity)
     moved = at.out(1, chunk * at.p) + at.copies(_BUNDLE * (levels * (arity - 1) + at.v - 1) + at.p, 0)
     return moved + at.out(levels * (arity - 1), 0) + at.steps(levels)
+
+
+_PRICES: dict[str, Callable[[_Prices], dict[str, float]]] = {
+    "broadcast": _broadcast, "reduce": _reduce, "allreduce": _allreduce, "scan": _scan, "gather": _gather,
+    "scatter": _scatter, "allgather": _allgather, "alltoall": _alltoall,
+}  # fmt: skip

@@ -443,3 +443,33 @@ def test_collectives_of_a_wide_world_take_their_arguments_as_they_stood_at_the_c
             assert x.local[0] == -1.0
 
     run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 8])
+@pytest.mark.parametrize("algorithm", [None, "tree-2"])
+def test_the_type_of_a_reduction_does_not_depend_on_how_many_processes_there_are(
+    run: Any, nprocs: int, algorithm: str | None
+) -> None:
+    """A single value is reduced too: a sum of truths is a count, a conjunction of numbers a truth."""
+
+    def main(proc: bsp.Process) -> None:
+        p, me = proc.nprocs, proc.pid
+        for value, op, expected in [
+            (True, "add", p), (True, "multiply", 1), (True, "max", True), (True, "and", True),
+            (3, "logical_and", True), (0, "logical_or", False), (3, "add", 3 * p), (-0.0, "add", -0.0),
+            (np.bool_(True), "add", np.bool_(True)), (np.int64(3), "logical_and", np.int64(1)),
+        ]:  # fmt: skip
+            got = proc.allreduce(value, op, algorithm=algorithm)
+            assert (type(got), repr(got)) == (type(expected), repr(expected))
+        assert proc.allreduce(np.array([3, 0]), "logical_or", algorithm=algorithm).tolist() == [1, 0]
+        assert [repr(proc.scan(True)), repr(proc.exscan(True))] == [repr(me + 1), repr(me)]
+        assert repr(proc.exscan(2, "logical_or")) == repr(me > 0)
+
+    run(main, nprocs=nprocs)
+
+
+def test_a_collective_without_prices_is_an_error() -> None:
+    with pytest.raises(
+        bsp.UnknownAlgorithm, match=r"collective 'rotate' has no prices; .* broadcast, reduce, allreduce"
+    ):
+        prices(Machine(), 4, "rotate", 1, False)

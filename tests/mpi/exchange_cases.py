@@ -7,6 +7,7 @@ from mpi4py import MPI
 
 from bsp import exchange
 from bsp.cost.model import Machine
+from bsp.errors import UnknownAlgorithm
 
 comm = MPI.COMM_WORLD
 me, elements = comm.rank, comm.size
@@ -54,6 +55,13 @@ for largest in (1 << 30, 1000):  # the second splits every block into messages o
         for kind in KINDS:
             for seed in range(3):
                 move(case, kind, seed)
+
+try:
+    exchange.exchange(comm, {}, {}, "diagonal", (0, 0))
+except UnknownAlgorithm as unknown:
+    assert "schedule 'diagonal' is none of latin, bruck, two-phase" in str(unknown)
+else:
+    raise AssertionError("an unknown schedule ran")
 
 # the choice is the same on every rank, and by predicted cost
 machine = Machine(o=1e4, g=1.0)

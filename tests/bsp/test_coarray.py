@@ -1,0 +1,119 @@
+"""Coarrays and what a get returns: memory that is one, and handles that are no values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+
+
+def test_an_assignment_to_local_copies_into_the_registered_memory(run: Any) -> None:
+    """There is one memory: what others put and get is what `local` shows, whatever was assigned to it."""
+
+    def main(proc: bsp.Process) -> Any:
+        right = (proc.pid + 1) % proc.nprocs
+        x = proc.coarray(6, int)
+        memory = x.local
+        x.local = np.arange(6) * 10
+        x.local += proc.pid
+        x.local = x.local[::-1]
+        assert x.local is memory
+        proc.sync()
+        x.put(right, -7, at=0)
+        strided = x.get(right, at=slice(0, None, 2))
+        proc.sync()
+        assert strided.value.tolist() == [50 + right, 30 + right, 10 + right]
+        return x.local.tolist()
+
+    assert run(main, nprocs=3) == [[-7, *(v + pid for v in (40, 30, 20, 10, 0))] for pid in range(3)]
+
+
+def test_an_assignment_to_local_of_another_shape_or_kind_is_refused(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray((2, 3), int)
+        with pytest.raises(
+            bsp.ShapeError, match=r"values of shape \(3,\) into 'x' of shape \(2, 3\): the shapes must be"
+        ):
+            x.local = np.arange(3)
+        with pytest.raises(bsp.ShapeError, match=r"x.local\[...\] = values broadcasts"):
+            x.local = 5
+        with pytest.raises(bsp.CastError, match="assignment of float64 values into int64 'x'"):
+            x.local = np.ones((2, 3))
+        assert not x.local.any()
+
+    run(main, nprocs=1)
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64])
+@pytest.mark.parametrize("known", [True, False])
+def test_positions_and_values_are_read_at_the_call(run: Any, dtype: Any, known: bool) -> None:
+    """`put_each` and `get_each` copy everything now: for every integer type, before and after the shapes are known."""
+
+    def main(proc: bsp.Process) -> None:
+        right = (proc.pid + 1) % proc.nprocs
+        x = proc.coarray(5)
+        x.local[:] = np.arange(5.0) + 10 * proc.pid
+        if known:
+            proc.sync()
+        dests, positions, values = np.full(2, right), np.array([1, 3], dtype), np.array([7.0, 8.0])
+        got = x.get_each(dests, positions)
+        x.put_each(dests, positions, values)
+        dests[:] = proc.pid
+        positions[:] = 0
+        values[:] = -1.0
+        proc.sync()
+        assert got.value.tolist() == [1.0 + 10 * right, 3.0 + 10 * right]
+        assert x.local.tolist() == [10.0 * proc.pid, 7.0, 2.0 + 10 * proc.pid, 8.0, 4.0 + 10 * proc.pid]
+
+    run(main, nprocs=3)
+
+
+MISTAKES = {
+    "x[0] += 1": r"x\[pid, index\] \+= values .* use x.put\(pid, values, at=index, op='add'\)",
+    "x[0, 1] |= 2": r"use x.put\(pid, values, at=index, op='or'\)",
+    "x[0, 1] /= 2": "use its .value after a boundary, and a put",
+    "float(x[0])": r"float\(\) needs a value, and x\[pid\] gives a Pending: use its .value after the next boundary",
+    "int(x[0])": r"int\(\) needs a value, and x\[pid\] gives a Pending",
+    "np.asarray(x[0])": r"np.asarray\(\) needs a value, and x\[pid\] gives a Pending",
+    "np.ones(3) * x[0]": r"np.asarray\(\) needs a value, and x\[pid\] gives a Pending",
+    "1 - x[0]": "- needs a value",
+    "x[0] == 3": "== needs a value",
+    "x[0] if x[0] else 0": "a condition needs a value",
+    "x[0][1]": "not subscriptable",
+    "list(x[0])": "a loop needs a value",
+    "np.asarray(x)": r"np.asarray\(\) needs a value, and 'x' is a coarray, .* use its .local",
+    "np.sum(x)": r"'x' is a coarray, .* use its .local",
+    "x + 1": r"\+ needs a value, and 'x' is a coarray",
+    "list(x)": "a loop needs a value, and 'x' is a coarray",
+    "3 in x": "in needs a value, and 'x' is a coarray",
+    "len(x)": r"len\(\) needs a value, and 'x' is a coarray",
+    "float(x)": r"float\(\) needs a value, and 'x' is a coarray",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_handle_that_is_used_as_a_value_says_what_to_write(run: Any, mistake: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(3)
+        proc.sync()
+        with pytest.raises(TypeError, match=MISTAKES[mistake]):
+            exec(mistake, {"x": x, "np": np})
+        proc.sync()
+        assert x.local.tolist() == [0.0, 0.0, 0.0]
+
+    run(main, nprocs=1)
+
+
+def test_a_pending_shows_whether_its_value_is_there(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(2)
+        got = x[proc.pid]
+        assert repr(got) == "<Pending: .value is there after the next boundary>"
+        assert len({got, x[proc.pid]}) == 2
+        proc.sync()
+        assert repr(got) == "<Pending: array([0., 0.])>"
+
+    run(main, nprocs=2)
