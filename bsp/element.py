@@ -8,6 +8,7 @@ raise the same exception everywhere.  Nothing else synchronises them: the exchan
 
 from __future__ import annotations
 
+import contextvars
 import os
 import pickle
 import random
@@ -27,7 +28,8 @@ from bsp.boundary import Boundary
 from bsp.cost.model import DEFAULT, Machine
 from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
-from bsp.generators import global_bits, set_global_bits
+from bsp.generators import lent
+from bsp.imports import Imports
 from bsp.payload import received
 from bsp.registration import Entry, agree
 from bsp.source import NOWHERE, Line, is_ours
@@ -115,19 +117,20 @@ class Element:
 
     def run(self) -> Verdict:
         """All processes of this element, start to end; how the job ended, the same on every element."""
-        kept = sys.modules["__main__"], sys.stdout, sys.stdin, global_bits()
+        kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
         if self.recorder is not None:
             self.recorder.begin()
-        try:
-            if len(self.tasks) == 1:
-                self._run_alone(self.tasks[0])
-            else:
-                self._run_in_turns()
-            return self._conclude()
-        finally:
-            self.turn = None
-            sys.modules["__main__"], sys.stdout, sys.stdin = kept[:3]
-            set_global_bits(kept[3])
+        with lent():
+            try:
+                if len(self.tasks) == 1:
+                    self._run_alone(self.tasks[0])
+                else:
+                    with Imports(lambda: self.turn).noticed():
+                        self._run_in_turns()
+                return self._conclude()
+            finally:
+                self.turn = None
+                sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv = kept
 
     def _run_alone(self, task: Task) -> None:
         """A lone process needs no greenlet: its boundaries are calls."""
@@ -143,6 +146,7 @@ class Element:
         self.hub = greenlet.getcurrent()
         for task in self.tasks:
             task.greenlet = greenlet.greenlet(task.run)
+            task.greenlet.gr_context = contextvars.copy_context()  # as a process alone on its element has it
         running = list(self.tasks)
         while running:
             if order is not None and self.checker is not None and self.checker.shuffles:

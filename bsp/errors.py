@@ -64,7 +64,7 @@ class UnknownAlgorithm(LocalMistake, ValueError):
 
 
 class BoundaryInImport(LocalMistake, RuntimeError):
-    """A boundary reached while a module is imported: modules are shared between processes."""
+    """A boundary, or `bsp.process()`, in a module while it is imported: modules are shared between processes."""
 
 
 class WrongThread(LocalMistake, RuntimeError):

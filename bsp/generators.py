@@ -1,13 +1,17 @@
-"""Random numbers that belong to a process (D4): `proc.rng`, and NumPy's global generator.
+"""Random numbers that belong to a process (D4): `proc.rng`, and the global generators of NumPy and of `random`.
 
-NumPy keeps one global RandomState.  Each process brings its own MT19937 and it is put in place when
-the process takes its turn.  Putting one in place makes RandomState forget the second half of a
-normal pair; a process that has drawn is asked for it, so its stream is the one NumPy alone gives.
+NumPy keeps one global RandomState, and `random` one instance behind its functions.  Each process has states of its
+own for both, which are put in place when the process takes its turn.  A process seldom draws from them, so a turn
+looks at one word and copies only what has changed: through NumPy's documented address of a generator's state, and
+through the memory of `random`'s instance where that has been found to be laid out as CPython lays it out.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import random
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,13 +23,20 @@ global_bits: Any = np.random.get_bit_generator  # type: ignore[attr-defined]
 _KEY_WORDS = 624  # MT19937: 624 words of 32 bits, then the position in them
 
 
-class GlobalStream:
-    """The NumPy global generator of one process, in place only during its turns."""
+class NumPyStream:
+    """The NumPy global generator of one process, in place only during its turns.
 
-    __slots__ = ("_gauss", "_key", "_position", "_seen", "_whole", "bits")
+    Putting a generator in place makes RandomState forget the second half of a normal pair.  It is asked for it when
+    the process has drawn, has set the state, or holds such a half, so its stream is the one NumPy alone gives.
+    """
+
+    __slots__ = ("_gauss", "_key", "_position", "_seen", "_whole", "bits", "current")
+
+    state_was_set = False  # by `np.random.set_state`, in the turn under way
 
     def __init__(self, seed: int, pid: int) -> None:
         self.bits = np.random.MT19937(np.random.SeedSequence([seed, pid, 1]))
+        self.current: Any = self.bits  # or what the process has given to np.random.set_bit_generator
         address = self.bits.ctypes.state_address
         self._whole = (ctypes.c_char * (4 * _KEY_WORDS + 4)).from_address(address)
         self._key = ctypes.c_uint32.from_address(address)
@@ -39,27 +50,161 @@ class GlobalStream:
 
     def enter(self) -> None:
         """Becomes what `np.random.normal()` and its kin draw from."""
-        set_global_bits(self.bits)
+        set_global_bits(self.current)
         if self._gauss is not None:
             state: Any = np.random.get_state(legacy=False)
             state["has_gauss"], state["gauss"] = 1, self._gauss
-            np.random.set_state(state)
+            _set_state(state)
 
     def leave(self) -> None:
-        """Keeps the pending half of a normal pair, if the process has drawn since it entered."""
-        if self._gauss is not None or self._mark() != self._seen:
+        """Keep what the process has changed since it entered."""
+        current = global_bits()
+        if (
+            self._gauss is not None
+            or NumPyStream.state_was_set
+            or current is not self.bits
+            or self._mark() != self._seen
+        ):
             state: Any = np.random.get_state(legacy=False)
             self._gauss = state["gauss"] if state["has_gauss"] else None
             self._seen = self._mark()
+            self.current = current
+            NumPyStream.state_was_set = False
 
-    def state(self) -> tuple[bytes, float | None]:
+    def state(self) -> tuple[Any, ...]:
         """Where the stream stands; only while it is not in place."""
-        return self._whole.raw, self._gauss
+        return self._whole.raw, self._gauss, None if self.current is self.bits else self.current
 
-    def restore(self, state: tuple[bytes, float | None]) -> None:
+    def restore(self, state: tuple[Any, ...]) -> None:
         """Go on from there; only while it is not in place."""
-        self._whole.raw, self._gauss = state
+        self._whole.raw, self._gauss, current = state
+        self.current = self.bits if current is None else current
         self._seen = self._mark()
+
+
+_set_state: Callable[..., None] = np.random.set_state
+
+
+@contextlib.contextmanager
+def watching_set_state() -> Iterator[None]:
+    """Notice `np.random.set_state` inside the block: it may leave a half normal pair without changing the key."""
+
+    def set_state(state: Any) -> None:
+        _set_state(state)
+        NumPyStream.state_was_set = True
+
+    set_state.__doc__ = _set_state.__doc__
+    kept: Any = np.random.set_state
+    np.random.set_state = set_state
+    try:
+        yield
+    finally:
+        np.random.set_state = kept
+
+
+# ------------------------------------------------------------------------------- the module random
+
+_instance: Any = random._inst  # behind random.random() and its kin
+_BASE: type = random.Random.__mro__[1]  # _random.Random, which holds the state
+_STATE_BYTES = 4 * (1 + _KEY_WORDS)  # CPython: an index, then the words of the key
+
+
+def _memory_of(instance: random.Random) -> memoryview | None:
+    """The bytes of an instance's state, or None where CPython's layout is not found."""
+    if _BASE.__basicsize__ < object.__basicsize__ + _STATE_BYTES:
+        return None
+    memory = memoryview((ctypes.c_char * _STATE_BYTES).from_address(id(instance) + object.__basicsize__)).cast("B")
+    words = memory.cast("I")
+    _, state, _ = instance.getstate()
+    return memory if (*words[1:], words[0]) == state else None
+
+
+_memory = _memory_of(_instance)
+_words = None if _memory is None else _memory.cast("I")
+
+
+class PythonStream:
+    """The state of the module `random` of one process, in place only during its turns."""
+
+    __slots__ = ("_first", "_gauss", "_index", "_kept", "_slow")
+
+    def __init__(self, seed: int, pid: int) -> None:
+        words = np.random.SeedSequence([seed, pid, 2]).generate_state(4)
+        own = random.Random(int.from_bytes(words.tobytes(), "little"))
+        memory = _memory_of(own)
+        self._slow = own.getstate() if memory is None else None
+        self._kept = memoryview(bytearray(b"" if memory is None else memory))
+        self._gauss: float | None = None
+        self._index = self._first = -1
+
+    def enter(self) -> None:
+        """Becomes what `random.random()` and its kin draw from."""
+        if _memory is None or _words is None:
+            assert self._slow is not None
+            _instance.setstate(self._slow)
+            return
+        _memory[:] = self._kept
+        _instance.gauss_next = self._gauss
+        self._index, self._first = _words[0], _words[1]
+
+    def leave(self) -> None:
+        """Keep what the process has drawn since it entered."""
+        if _memory is None or _words is None:
+            self._slow = _instance.getstate()
+            return
+        self._gauss = _instance.gauss_next
+        if _words[0] != self._index or _words[1] != self._first:
+            self._kept[:] = _memory
+
+    def state(self) -> tuple[Any, ...]:
+        """Where the stream stands; only while it is not in place."""
+        return bytes(self._kept), self._gauss, self._slow
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go on from there; only while it is not in place."""
+        self._kept[:], self._gauss, self._slow = state
+
+
+class GlobalStreams:
+    """The global generators of one process: NumPy's, and that of the module `random`."""
+
+    __slots__ = ("numpy", "python")
+
+    def __init__(self, seed: int, pid: int) -> None:
+        self.numpy = NumPyStream(seed, pid)
+        self.python = PythonStream(seed, pid)
+
+    def enter(self) -> None:
+        """Put both in place."""
+        self.numpy.enter()
+        self.python.enter()
+
+    def leave(self) -> None:
+        """Keep both as the process leaves them."""
+        self.numpy.leave()
+        self.python.leave()
+
+    def state(self) -> tuple[Any, ...]:
+        """Where they stand; only while they are not in place."""
+        return self.numpy.state(), self.python.state()
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Go on from there; only while they are not in place."""
+        self.numpy.restore(state[0])
+        self.python.restore(state[1])
+
+
+@contextlib.contextmanager
+def lent() -> Iterator[None]:
+    """Give the global generators back as they were after a block that has put those of processes in place."""
+    kept = global_bits(), np.random.get_state(legacy=False), random.getstate()
+    with watching_set_state():
+        try:
+            yield
+        finally:
+            set_global_bits(kept[0])
+            _set_state(kept[1])
+            random.setstate(kept[2])
 
 
 def generator(seed: int, pid: int) -> np.random.Generator:

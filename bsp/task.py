@@ -1,8 +1,7 @@
 """One BSP process inside its interpreter: what it waits in, what it owns, how it takes its turn.
 
-Many processes share an interpreter and run in turn, each until its next boundary.  `__main__`,
-`sys.stdout`, `sys.stdin` and NumPy's global generator are a process's own and change hands with the
-turn; everything else of the interpreter (modules, environment, working directory) is shared.
+Many processes share an interpreter and run in turn, each until its next boundary.  What of the interpreter
+belongs to the process whose turn it is stands in `belongings`.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from bsp.belongings import Belongings
 from bsp.effects import Outbox
 from bsp.errors import BoundaryInImport, BspError, EffectsLost, WrongThread
-from bsp.generators import GlobalStream
+from bsp.generators import GlobalStreams
 from bsp.header import digest
 from bsp.source import Line, here, importing, user_line
 
@@ -77,7 +77,6 @@ class Task:
         self.pid = pid
         self.nprocs = element.nprocs
         self.body: Callable[[], Any] = lambda: None
-        self.main = main
         self.call = END
         self.state = RUNNING
         self.greenlet: greenlet.greenlet | None = None
@@ -96,15 +95,13 @@ class Task:
         self.libraries: dict[str, Any] = {}  # what libraries keep for a process, by their names
         self.place: Place | None = None  # the head of a round it stands at
         self.sets_min_time = True  # what the last `sync` said
-        self.stream = GlobalStream(seed, pid)
         self.text: io.BytesIO | None = None
-        self.stdout: TextIO = sys.stdout
-        self.stdin: TextIO | None = sys.stdin
-        if pid != 0:
-            self.stdin = _NO_INPUT
+        stdout: TextIO = sys.stdout
         if pid != 0 or element.checking or element.recovery is not None:
             self.text = _Text()
-            self.stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
+            stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
+        self.streams = GlobalStreams(seed, pid)
+        self.own = Belongings(main, self.streams, stdout, sys.stdin if pid == 0 else _NO_INPUT)
 
     # ------------------------------------------------------------------- turns
 
@@ -113,17 +110,16 @@ class Task:
         self.element.turn = self
         if self.element.abstract is not None:
             self.element.abstract.enter(self.pid)
-        if self.main is not None:
-            sys.modules["__main__"] = self.main
-        sys.stdout = self.stdout
-        sys.stdin = self.stdin
-        self.stream.enter()
+        self.own.enter()
 
     def leave(self) -> None:
         """Keep what the process has changed of the interpreter for its next turn."""
-        self.stream.leave()
-        self.stdout = sys.stdout
-        self.stdin = sys.stdin
+        self.own.leave()
+
+    @property
+    def main(self) -> ModuleType | None:
+        """Its `__main__`, where it has one of its own."""
+        return self.own.main
 
     @contextlib.contextmanager
     def as_main(self) -> Iterator[None]:
@@ -174,12 +170,7 @@ class Task:
     def boundary(self, call: Call) -> int:
         """Wait until every process stands at this boundary; returns the largest hint.  Rule B1."""
         if _importing_now:
-            module = importing(sys._getframe(1), Task.run.__code__)
-            if module is not None:
-                raise BoundaryInImport(
-                    f"{call.text} at {here()} while module '{module}' is imported (process {self.pid}): modules are "
-                    "shared between processes, so a boundary there would leave it half made; call it from the script"
-                )
+            refuse_in_import(call.text, sys._getframe(1), self.pid)
         element = self.element
         if element.turn is not self:
             element.refuse(self, call.text)
@@ -259,6 +250,18 @@ class _Text(io.BytesIO):
 
 
 _NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0
+
+
+def refuse_in_import(call: str, frame: FrameType, pid: int) -> None:
+    """Raise BoundaryInImport if `frame` runs while a module is imported."""
+    if not _importing_now:
+        return
+    module = importing(frame, Task.run.__code__)
+    if module is not None:
+        raise BoundaryInImport(
+            f"{call} at {here()} while module '{module}' is imported (process {pid}): modules are shared between the "
+            "processes of an element, and the first would do it for all; call it from the script, or in a function"
+        )
 
 
 def status_of(left: SystemExit) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import random
 import sys
 import traceback
 from collections.abc import Iterator
@@ -14,12 +15,12 @@ import numpy as np
 from bsp.element import Element
 from bsp.errors import EffectsLost, NotRegistered
 from bsp.handle import Process
-from bsp.task import Task
+from bsp.task import Task, refuse_in_import
 
 _elements: list[Element] = []
-# Where NumPy's global generator stood when this package was imported: a program that has seeded it
+# Where the global generators stood when this package was imported: a program that has seeded one
 # since, before it asked who it is, has said which numbers it wants.
-_untouched = np.random.get_state()[1:3]  # type: ignore[index]
+_untouched = np.random.get_state()[1:3], random.getstate()  # type: ignore[index]
 
 
 def handle(task: Task) -> Process:
@@ -40,10 +41,15 @@ def hosting(element: Element) -> Iterator[None]:
 
 
 def process() -> Process:
-    """The process that calls: under `bsprun` one of p, anywhere else the only one of a world of one."""
+    """Return the process that calls: under `bsprun` one of p, anywhere else the only one of a world of one.
+
+    Raises BoundaryInImport in a module while it is imported: the module is one for all processes of an element.
+    """
+    turn = _elements[-1].turn if _elements else None
+    refuse_in_import("bsp.process()", sys._getframe(1), turn.pid if turn is not None else 0)
     if not _elements:
         _elements.append(_world_of_one())
-    turn = _elements[-1].turn
+        turn = _elements[-1].turn
     if turn is None:
         raise NotRegistered("bsp.process() after the end of the run: there is no process any more")
     return handle(turn)
@@ -56,8 +62,10 @@ def _world_of_one() -> Element:
     (task,) = element.tasks
     element.turn = task
     key, position = np.random.get_state()[1:3]  # type: ignore[index]
-    if position == _untouched[1] and np.array_equal(key, _untouched[0]):
-        task.stream.enter()
+    if position == _untouched[0][1] and np.array_equal(key, _untouched[0][0]):
+        task.streams.numpy.enter()
+    if random.getstate() == _untouched[1]:
+        task.streams.python.enter()
     atexit.register(_end_of_one, task)
     return element
 

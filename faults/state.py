@@ -41,7 +41,7 @@ def nothing_queued(task: Task) -> bool:
 def capture(task: Task, place: Place) -> bytes:
     """The state of a process that stands at a head; CannotMove names what of its State cannot be pickled."""
     if task.greenlet is None:  # a lone process: its generator is in place
-        task.stream.leave()
+        task.streams.leave()
     named = _naming(task)
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
     memory = [
@@ -50,7 +50,7 @@ def capture(task: Task, place: Place) -> bytes:
         for context in task.contexts.values()
     ]  # fmt: skip
     values = None if place.state is None else vars(place.state)
-    streams = task.stream.state(), None if rng is None else standing(rng)
+    streams = task.streams.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
     with task.as_main():
@@ -158,9 +158,9 @@ def _restore(task: Task, place: Place, memory: bytes, rest: bytes) -> None:
     if place.state is not None:
         place.state.__dict__.clear()
         place.state.__dict__.update(values or {})
-    task.stream.restore(streams[0])
+    task.streams.restore(streams[0])
     if task.element.turn is task and task.greenlet is None:
-        task.stream.enter()
+        task.streams.enter()
     if streams[1] is not None:
         put(handle(task).rng, streams[1])
     if task.text is not None:

@@ -15,7 +15,7 @@ from bsp.build import build, difference
 from bsp.delivery import Ranges, alone
 from bsp.effects import Put, PutEach, Send
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
-from bsp.generators import GlobalStream, generator
+from bsp.generators import NumPyStream, generator
 from bsp.header import Header, pack_quiet, set_body, set_inline, unpack
 from bsp.packet import DIRECT_BYTES, Packet, decode
 from bsp.partition import by_process
@@ -200,7 +200,7 @@ def test_streams_are_the_generators_numpy_documents() -> None:
     assert generator(3, 2).random() == np.random.Generator(np.random.PCG64(np.random.SeedSequence([3, 2]))).random()
     kept = np.random.get_bit_generator()  # type: ignore[attr-defined]
     try:
-        a, b = GlobalStream(0, 0), GlobalStream(0, 1)
+        a, b = NumPyStream(0, 0), NumPyStream(0, 1)
         drawn: list[float] = []
         for k in range(400):  # past the 624 words of a key, with pairs of normals cut in the middle
             a.enter()

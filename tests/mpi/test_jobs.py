@@ -346,10 +346,11 @@ def test_a_program_that_cannot_run_says_why_once(write: Write, elements: int, so
 
 @ELEMENTS
 def test_a_boundary_inside_an_import_is_refused(write: Write, elements: int) -> None:
-    write("import bsp\nbsp.process().sync()\n", "meets.py")
-    ended = job(write("import meets\n"), elements=elements)
+    write("proc.sync()\n", "meets.py")
+    script = write("import builtins\nimport bsp\nbuiltins.proc = bsp.process()\nimport meets\n")
+    ended = job(script, elements=elements)
     assert ended.status == 1
-    assert "BoundaryInImport: sync at meets.py:2 while module 'meets' is imported (process 0)" in ended.err
+    assert "BoundaryInImport: sync at meets.py:1 while module 'meets' is imported (process 0)" in ended.err
 
 
 # --------------------------------------------------------------- mistakes with memory
@@ -1213,13 +1214,21 @@ DEPENDENT = {
     "shared module state": "import board\nboard.of.append(proc.pid)\nvalue = len(board.of)\nproc.send(0, value)\n",
     "text": "import board\nboard.of.append(proc.pid)\nprint(len(board.of))\n",
     "memory": "import board\nx = proc.coarray(1)\nboard.of.append(proc.pid)\nx.local[0] = len(board.of)\n",
+    "working directory": "import os\nproc.send(0, len(os.getcwd()))\nos.makedirs('in', exist_ok=True)\nos.chdir('in')\n",
+    "warning filters": (
+        "import warnings\nproc.send(0, len(warnings.filters))\nwarnings.simplefilter('ignore', UserWarning, proc.pid)\n"
+    ),
+    "a cache": "import board\nproc.send(0, board.cached())\n",
     "environment": "import os\nproc.send(0, os.environ.get('LAST', ''))\nos.environ['LAST'] = str(proc.pid)\n",
 }
 
 
 @pytest.mark.parametrize(("what", "elements"), [*((what, 1) for what in DEPENDENT), ("shared module state", 2)])
 def test_check_reports_dependence_on_the_order_of_turns(write: Write, what: str, elements: int) -> None:
-    write("of = []\n", "board.py")
+    write(
+        "import functools\nof = []\n@functools.cache\ndef cached():\n    import bsp\n    return bsp.process().pid\n",
+        "board.py",
+    )
     script = write("import bsp\nproc = bsp.process()\n" + DEPENDENT[what] + "proc.sync()  # <- sync\n")
     plain = job(script, p=6, elements=elements)
     assert (plain.status, plain.err) == (0, "")
