@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         CastError,
         CollectiveMistake,
         EffectsLost,
+        Forked,
         GetOutOfRange,
         LaunchError,
         LocalMistake,
@@ -65,7 +66,7 @@ _HOMES = {
     "cost.predict": ("Prediction", "predict"),
     "errors": (
         "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
-        "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
+        "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
         "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
         "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
         "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
@@ -80,7 +81,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "Coarray", "CollectiveMistake",
-    "EffectsLost", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message",
+    "EffectsLost", "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message",
     "NoInput", "NoRoom", "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending",
     "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch",
     "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError", "TransferMismatch",

@@ -8,18 +8,20 @@ raise the same exception everywhere.  Nothing else synchronises them: the exchan
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import io
 import os
 import pickle
 import random
 import sys
 import traceback
+import weakref
 from _thread import get_ident
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -30,11 +32,12 @@ from bsp.effects import Effect, Get, Put, PutEach, Send
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.generators import lent
 from bsp.imports import Imports
+from bsp.layout import Layout
 from bsp.payload import received
 from bsp.registration import Entry, agree
-from bsp.source import NOWHERE, Line, is_ours
+from bsp.source import NOWHERE, Line, is_ours, traceback_of
 from bsp.staging import Staging
-from bsp.task import END, RAISED, WAITING, Task, status_of
+from bsp.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
 from bsp.transport import Solo, Transport
 from bsp.verdict import Report, Verdict, judge
 
@@ -46,23 +49,22 @@ if TYPE_CHECKING:
     from bsp.cost.abstraction import Abstraction
     from bsp.cost.progress import Progress
     from bsp.cost.recorder import Recorder
+    from bsp.lifeline import Lifeline
     from bsp.recovery import Recovery
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Blocks of consecutive pids on each element, as even as can be."""
+_alive: weakref.WeakSet[Element] = weakref.WeakSet()
 
-    nprocs: int
-    elements: int
 
-    def pids(self, element: int) -> range:
-        """The processes of an element."""
-        return range(self.nprocs * element // self.elements, self.nprocs * (element + 1) // self.elements)
+def _in_child() -> None:
+    """After os.fork, in the child: it is no element, and what it prints is nobody's turn's."""
+    for element in _alive:
+        element.thread = IN_CHILD
+        if element.turn is not None and element.turn.text is not None:
+            sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
 
-    def owners(self) -> list[int]:
-        """The element of each process."""
-        return [element for element in range(self.elements) for _ in self.pids(element)]
+
+os.register_at_fork(after_in_child=_in_child)
 
 
 class Element:
@@ -77,7 +79,10 @@ class Element:
         machine: Machine = DEFAULT,
         recorder: Recorder | None = None,
         recovery: Recovery | None = None,
+        lifeline: Lifeline | None = None,
+        console: BinaryIO | None = None,
     ) -> None:
+        """`console` is where element 0 writes the text of all; None: the caller's sys.stdout."""
         self.nprocs = nprocs
         self.machine = machine
         self.recorder = recorder
@@ -94,7 +99,8 @@ class Element:
         self.superstep = 0
         self.hint = 0
         self.turn: Task | None = None
-        self.thread = get_ident()
+        self.thread: int | None = get_ident()
+        _alive.add(self)
         self.hub: greenlet.greenlet | None = None
         self.tasks: list[Task] = []
         self.failure: Exception | None = None
@@ -102,7 +108,8 @@ class Element:
         self.staging = Staging()
         self.shared: dict[Any, Any] = {}  # what processes here have in common: libraries' results that nobody changes
         self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
-        self._console = sys.stdout
+        self.lifeline = lifeline
+        self._console: Any = sys.stdout if console is None else console
         if checker is not None:
             checker.attach(self)
 
@@ -135,6 +142,8 @@ class Element:
     def _run_alone(self, task: Task) -> None:
         """A lone process needs no greenlet: its boundaries are calls."""
         task.enter()
+        if self.lifeline is not None:
+            self.lifeline.turn(task.pid, self.superstep)
         task.run()
         if self.failure is None:
             self.meet()
@@ -155,6 +164,8 @@ class Element:
                 assert task.greenlet is not None
                 began = perf_counter()
                 task.enter()
+                if self.lifeline is not None:
+                    self.lifeline.turn(task.pid, self.superstep)
                 task.greenlet.switch()
                 task.leave()
                 if self.recorder is not None:
@@ -195,6 +206,8 @@ class Element:
         except BaseException:
             if self.transport.elements > 1:
                 traceback.print_exc()
+                if self.lifeline is not None:
+                    self.lifeline.broke()
                 self.transport.abort()
             raise
 
@@ -273,6 +286,8 @@ class Element:
             self.verdict = Verdict(True, None, 0)
             return
         self.superstep += 1
+        if self.lifeline is not None and self.hub is None:
+            self.lifeline.turn(self.tasks[0].pid, self.superstep)
         if self.recorder is not None:
             self.recorder.ended(self.tasks, self.transport)
         if self.progress is not None:
@@ -408,13 +423,19 @@ class Element:
         if self.recovery is not None and not self.checking:
             self.recovery.lines(text)
             return
-        self._console.flush()
-        raw = getattr(self._console, "buffer", None)
+        with contextlib.suppress(AttributeError, ValueError):  # process 0 may have deleted or closed its own
+            self.tasks[0].own.stdout.flush()  # type: ignore[union-attr]
+        console = self._console
+        if console.closed:  # in the interpreter of a caller whose sys.stdout process 0 has closed
+            console = sys.__stdout__
+        if console is None or console.closed:
+            return
+        raw = console if isinstance(console, io.BufferedIOBase) else getattr(console, "buffer", None)
         if raw is not None:
             raw.write(text)
         else:
-            self._console.write(text.decode("utf-8", "replace"))
-        self._console.flush()
+            console.write(text.decode("utf-8", "replace"))
+        console.flush()
 
     # ------------------------------------------------------------------------ mistakes
 
@@ -463,7 +484,7 @@ class Element:
                           traceback=text, status=status_of(error))  # fmt: skip
         shown = traceback.format_exception_only(error)[-1].strip()
         return Report(
-            task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, _traceback(error),
+            task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
             error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
         )  # fmt: skip
 
@@ -477,16 +498,6 @@ def _raised_at(error: BaseException) -> Line:
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [frame for frame in frames if not is_ours(frame[0])]
     return Line(users[-1]) if users else NOWHERE
-
-
-def _traceback(error: BaseException) -> str:
-    """The traceback without this package's own frames: the message says what they would."""
-    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
-    text = told
-    while told is not None:
-        told.stack = traceback.StackSummary.from_list([f for f in told.stack if not is_ours(f.filename)])
-        told = told.__cause__ or told.__context__
-    return "".join(text.format()) if text is not None else ""
 
 
 def _pickled(error: BaseException) -> bytes:

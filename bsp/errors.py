@@ -71,6 +71,10 @@ class WrongThread(LocalMistake, RuntimeError):
     """A boundary called by a thread that the process has started."""
 
 
+class Forked(LocalMistake, RuntimeError):
+    """A boundary called in a child of a process, made by `os.fork`: the child is none of the job's processes."""
+
+
 class EffectsLost(LocalMistake, RuntimeError):
     """Puts, gets or sends issued after the last boundary: nothing would ever deliver them."""
 

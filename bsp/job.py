@@ -6,6 +6,7 @@ prints for all and writes the job's exit status where bsprun looks for it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import json
@@ -16,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -27,9 +28,11 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.progress import Progress
 from bsp.cost.recorder import Recorder
 from bsp.cost.trace import record, write
-from bsp.element import Element, Layout
+from bsp.element import Element
 from bsp.errors import NoRoom
 from bsp.handle import Process
+from bsp.layout import Layout
+from bsp.lifeline import Lifeline, threads_waited_for
 from bsp.task import Task
 from bsp.transport import Solo, Transport
 from bsp.verdict import Verdict
@@ -78,8 +81,8 @@ def load(program: list[str]) -> Script:
     return Script(code, path)
 
 
-def run_element(settings: dict[str, Any], program: list[str]) -> None:
-    """The element's life."""
+def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
+    """The element's life; `lifeline` is its connection to bsprun, where it has one."""
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     profile = settings.get("machine")
@@ -97,17 +100,30 @@ def run_element(settings: dict[str, Any], program: list[str]) -> None:
     if transport.elements > 1:
         rehearse(transport)
     try:
-        status, said = _run(settings, program, transport, machine)
+        verdict, said = _run(settings, program, transport, machine, lifeline)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()
+        if lifeline is not None:
+            lifeline.broke()
         if under_mpi:
             MPI.COMM_WORLD.Abort(1)
         raise
-    sys.stdout.flush()
-    if transport.index == 0 and not _tell(settings.get("status"), status, said):
+    _flush()
+    if lifeline is not None:
+        ending: dict[str, Any] = {"threads": threads_waited_for()}
+        if transport.index == 0:
+            ending |= {"status": verdict.status, "said": said, "failed": verdict.failure is not None}
+        lifeline.farewell(**ending)
+    elif transport.index == 0 and not _tell(settings.get("status"), verdict.status, said):
         sys.stderr.write(said)
-        sys.exit(status)
+        sys.exit(verdict.status)
+
+
+def _flush() -> None:
+    """Standard output, unless the program has closed or deleted it."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        sys.stdout.flush()
 
 
 def rehearse(transport: Transport) -> None:
@@ -144,8 +160,10 @@ def _tell(path: str | None, status: int, said: str) -> bool:
     return True
 
 
-def _run(settings: dict[str, Any], program: list[str], transport: Transport, machine: Machine) -> tuple[int, str]:
-    """The program on this element; the job's exit status and what to say about it on stderr."""
+def _run(
+    settings: dict[str, Any], program: list[str], transport: Transport, machine: Machine, lifeline: Lifeline | None
+) -> tuple[Verdict, str]:
+    """The program on this element; how the job has ended, and what to say about it on stderr."""
     checker = Checker.of(settings, transport)
     if program[0] == "--function":
         from bsp.runner import serve
@@ -153,26 +171,29 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport, mac
         status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, machine, checker)
         if checker is not None and not status:
             checker.keep(transport)
-        return status, ""
+        return Verdict(True, None, status), ""
     try:
         script = load(program)
     except (OSError, SyntaxError, ValueError, ImportError) as error:
-        return 1, "".join(traceback.format_exception_only(error))
+        return Verdict(True, None, 1), "".join(traceback.format_exception_only(error))
     if settings.get("predict") is not None:
-        return _predict(settings, program, script, machine)
-    if transport.index == 0 and settings.get("stdin") is not None:
-        _read_from(*settings["stdin"])
+        status, said = _predict(settings, program, script, machine)
+        return Verdict(True, None, status), said
+    if lifeline is not None:
+        lifeline.watch()
     if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(line_buffering=True)  # pid 0's text appears at once
+        sys.stdout.reconfigure(line_buffering=True)  # process 0's text appears at once
+    console: BinaryIO = os.fdopen(os.dup(1), "wb")  # the others' text has a way of its own
     stderr = sys.stderr
     if checker is not None and checker.silent:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
+        console = open(os.devnull, "wb")  # noqa: SIM115
     nprocs, seed = settings["nprocs"], settings["seed"]
     recorder = None
     if settings.get("trace") is not None:
         layout = Layout(nprocs, transport.elements)
         recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
-    element = Element(nprocs, transport, seed, checker, machine, recorder)
+    element = Element(nprocs, transport, seed, checker, machine, recorder, lifeline=lifeline, console=console)
     if settings.get("progress") and transport.index == 0:
         element.progress = Progress()
     element.host(executing(script.code), script.main_module)
@@ -186,7 +207,7 @@ def _run(settings: dict[str, Any], program: list[str], transport: Transport, mac
         found = record(recorder, transport, program, seed, notes)
         if found is not None:
             write(found, settings["trace"])
-    return verdict.status, explanation(verdict)
+    return verdict, explanation(verdict)
 
 
 def _predict(settings: dict[str, Any], program: list[str], script: Script, machine: Machine) -> tuple[int, str]:
@@ -226,16 +247,6 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     asks = verdict.failure is None or "IndexError" in what
     hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""
     return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
-
-
-def _read_from(path: str, offset: int) -> None:
-    """Make bsprun's own standard input this element's: MPI's launchers do not pass on where it ends."""
-    descriptor = os.open(path, os.O_RDONLY)
-    if offset:
-        os.lseek(descriptor, offset, os.SEEK_SET)
-    os.dup2(descriptor, 0)
-    os.close(descriptor)
-    sys.stdin = open(0, closefd=False)  # noqa: SIM115
 
 
 def executing(code: CodeType) -> Callable[[Any], Any]:

@@ -1,8 +1,8 @@
 """Start the elements of a job, watch over them, and leave none behind.
 
 One element runs as it is, without MPI.  More run under `mpiexec`; which one, and with which settings,
-is decided here.  A job's exit status comes from element 0 through a file, so that MPI's launcher sees
-an orderly end and does not talk about it.
+is decided here.  A job's exit status comes from element 0 (see `lifeline`), so that MPI's launcher sees an orderly
+end and does not talk about it; what it says otherwise is shown only where we cannot say more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import json
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bsp.errors import LaunchError
+from bsp.layout import Layout
+from bsp.lifeline import Desk
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 SCHEDULES = ("auto", "latin", "bruck", "two-phase")  # how blocks travel between elements: see bsp.exchange
@@ -154,7 +155,6 @@ def start(job: Launch) -> int:
 def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outcome:
     """Run a job once; `hash_seed` in place of the job's own."""
     with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
-        report = os.path.join(folder, "status")
         environment = os.environ | job.environment()
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
@@ -162,46 +162,100 @@ def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outc
             # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
             # launcher of that pid would find them in its way and not start
             environment.setdefault("PRTE_MCA_prte_tmpdir_base", folder)
-        passed = _stdin_to_open() if job.elements > 1 and job.local else None
-        closed = passed is not None or job.predict is not None  # a prediction has no input
-        if job.local:
-            settings["keeper"] = os.getpid()
-        command = job.command(status=report, stdin=passed, **settings)
-        code = _watch(command, environment, subprocess.DEVNULL if closed else None)
-        if os.path.exists(report):
-            with open(report) as file:
-                told = json.load(file)
-            return Outcome(int(told["status"]), told["said"])
+            return _here(job, folder, environment, settings)
+        return _elsewhere(job, folder, environment, settings)
+
+
+def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
+    """A job whose elements are all on this machine, and connected to us."""
+    given = not os.isatty(0) if _is_open(0) else False  # a terminal answers only to the process group in front
+    single = job.elements == 1 and not job.mpi
+    launcher = os.path.join(folder, "launcher")
+    desk = Desk(folder, (0, 1, 2) if given else (1, 2))
+    try:
+        command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL if job.predict is not None or not given else None}
+        if not single:
+            streams |= {"stdout": open(launcher, "wb"), "stderr": subprocess.STDOUT}  # noqa: SIM115
+            streams["stdin"] = subprocess.DEVNULL if given or job.predict is not None else None
+        code = _watch(command, environment, streams, desk)
+        desk.drain(_GRACE)
+    finally:
+        desk.close()
+    ending = desk.ending
+    if ending.status is not None:
+        return Outcome(ending.status, ending.said)
+    if code < 0 and (-code in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) or not single):
+        return _signalled(-code)
+    if ending.lost:
+        return Outcome(_status_of(code), f"bsprun: error: {_obituary(job, desk, ending.lost[0], code)}\n")
+    told = ""
+    if not single:
+        with open(launcher, errors="replace") as file:
+            told = file.read()
+    return Outcome(_status_of(code), f"{told}bsprun: error: the job did not start (status {_status_of(code)})\n")
+
+
+def _elsewhere(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
+    """A job on other machines, which tells how it ended by a file."""
+    report = os.path.join(folder, "status")
+    code = _watch(job.command(status=report, **settings), environment, {})
+    if os.path.exists(report):
+        with open(report) as file:
+            told = json.load(file)
+        return Outcome(int(told["status"]), told["said"])
     if code == 0:
         return Outcome(1, "bsprun: error: the job ended without saying how; an element left by os._exit?\n")
+    if code < 0 or code - 128 in set(signal.Signals):
+        return _signalled(-code if code < 0 else code - 128)
+    return Outcome(code, f"bsprun: error: an element died (status {code})\n")
+
+
+def _signalled(number: int) -> Outcome:
+    """The job was ended by a signal: by one to bsprun, which has said so, or to MPI's launcher."""
+    asked = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return Outcome(128 + number, "" if asked else f"bsprun: error: the job was ended by {_name_of(number)}\n")
+
+
+def _status_of(code: int) -> int:
+    """The job's exit status when it ended with `code` and nobody said how: never 0."""
+    return 128 - code if code < 0 else code or 1
+
+
+def _name_of(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _obituary(job: Launch, desk: Desk, element: int, code: int) -> str:
+    """Which element died first, of what, and what it was doing."""
+    pids = Layout(job.nprocs, job.elements).pids(element)
+    whose = f"process {pids[0]}" if len(pids) == 1 else f"processes {pids[0]}-{pids[-1]}"
+    pid, superstep, moment = desk.last_moments(element)
     number = -code if code < 0 else code - 128
-    if number in set(signal.Signals):
-        name = signal.Signals(number).name
-        said = "" if name in ("SIGINT", "SIGTERM", "SIGHUP") else f"bsprun: error: the job was ended by {name}\n"
-        return Outcome(128 + number, said)
-    return Outcome(code, f"bsprun: error: an element died without a Python error (status {code})\n")
+    if moment.startswith("by "):
+        how = f"ended {moment}"
+    elif number in set(signal.Signals):
+        how = f"was killed by {_name_of(number)}" + (" (out of memory?)" if number == signal.SIGKILL else "")
+        how += f" {moment}" if moment else ""
+    else:
+        how = f"ended with status {code} {moment}".rstrip()
+    turn = f", in the turn of process {pid}, superstep {superstep}" if pid >= 0 else ", before its first process ran"
+    return f"element {element} ({whose}) {how}{turn}"
 
 
-def _stdin_to_open() -> tuple[str, int] | None:
-    """Where element 0 can open our standard input, and from which byte on; None for a terminal or a socket.
-
-    A terminal is left to MPI's launcher: it answers only to the process group in the foreground.
-    """
-    path = f"/proc/{os.getpid()}/fd/0"
+def _is_open(descriptor: int) -> bool:
     try:
-        mode = os.fstat(0).st_mode
-        if stat.S_ISFIFO(mode) or (stat.S_ISCHR(mode) and not os.isatty(0)):  # a pipe, or /dev/null
-            return path, 0
-        if stat.S_ISREG(mode):
-            return path, os.lseek(0, 0, os.SEEK_CUR)
+        os.fstat(descriptor)
     except OSError:
-        pass
-    return None
+        return False
+    return True
 
 
-def _watch(command: Sequence[str], environment: dict[str, str], stdin: int | None = None) -> int:
+def _watch(
+    command: Sequence[str], environment: dict[str, str], streams: dict[str, Any], desk: Desk | None = None
+) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
-    child = subprocess.Popen(command, env=environment, stdin=stdin, preexec_fn=die_with_parent)
+    child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, **streams)
     received: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
@@ -214,7 +268,7 @@ def _watch(command: Sequence[str], environment: dict[str, str], stdin: int | Non
     watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if main else []
     kept = {number: signal.signal(number, forward) for number in watched}
     try:
-        code = child.wait()
+        code = child.wait() if desk is None else _attend(child, desk)
     except _Ended:
         for number in watched:
             signal.signal(number, signal.SIG_IGN)
@@ -225,6 +279,27 @@ def _watch(command: Sequence[str], environment: dict[str, str], stdin: int | Non
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
+    return code
+
+
+def _attend(child: subprocess.Popen[bytes], desk: Desk) -> int:
+    """Wait for the end of a job, whose elements may be kept from ending by threads of the program."""
+    ending, noted = desk.ending, False
+    code = desk.wait(child, None)
+    while code is None:
+        code = desk.wait(child, _GRACE)
+        if code is None and ending.failed:  # nothing that still runs may keep that from being told
+            _end(child)
+            code = child.wait()
+        elif code is None and not noted:
+            for element, threads in sorted(ending.waits.items()):
+                if threads:
+                    noted = True
+                    print(
+                        f"bsprun: note: the program has ended; element {element} waits for "
+                        f"{'its thread' if len(threads) == 1 else f'{len(threads)} threads,'} {', '.join(threads[:3])}",
+                        file=sys.stderr, flush=True,
+                    )  # fmt: skip
     return code
 
 

@@ -16,18 +16,26 @@ from mpi4py import MPI
 
 from bsp.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
+from bsp.errors import LocalMistake
 from bsp.exchange import Blocks, Traffic, checked, choose_large, choose_small, exchange
 from bsp.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
+from bsp.source import here
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
 _PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, one way
 
 
+def _refused() -> None:
+    """In the place of MPI.Finalize while elements are ranks: the others would wait for this one for ever."""
+    raise LocalMistake(f"MPI.Finalize() at {here()}: MPI is bsprun's while the job runs, which ends it with the job")
+
+
 class MpiTransport:
     """This rank among the ranks of a communicator."""
 
     def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0, machine: Machine = DEFAULT) -> None:
+        MPI.Finalize = _refused
         self.comm = comm.Dup()
         self.index = comm.rank
         self.elements = comm.size

@@ -10,7 +10,10 @@ import linecache
 import opcode
 import os
 import re
+import site
 import sys
+import traceback
+from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
@@ -55,6 +58,30 @@ def left_in_order(frame: FrameType) -> bool:
     return 0 <= frame.f_lasti < len(code) and opcode.opname[code[frame.f_lasti]] == "POP_TOP"
 
 
+_library = tuple(
+    os.path.join(folder, "")
+    for folder in {os.path.dirname(os.__file__), *map(os.path.realpath, site.getsitepackages())}
+)
+
+
+def is_program(filename: str) -> bool:
+    """Whether a code object's file is neither this package's, nor Python's, nor an installed library's."""
+    return not is_ours(filename) and not filename.startswith((*_library, "<frozen "))
+
+
+def program_line(frames: Iterable[tuple[str, int]]) -> Line:
+    """The innermost line of the program itself among these, innermost first; else the innermost of anybody's."""
+    found = [Line(frame) for frame in frames]
+    return next((line for line in found if is_program(line[0])), found[0] if found else NOWHERE)
+
+
+def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
+    """File and line of a frame and of those that called it."""
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
 def user_line(frame: FrameType | None) -> Line:
     """The innermost line at or above `frame` that is not this package's."""
     while frame is not None:
@@ -68,6 +95,16 @@ def user_line(frame: FrameType | None) -> Line:
 def here() -> Line:
     """The user's line that made the current call."""
     return user_line(sys._getframe(1))
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback without this package's own frames: the message says what they would."""
+    told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
+    text = told
+    while told is not None:
+        told.stack = traceback.StackSummary.from_list([f for f in told.stack if not is_ours(f.filename)])
+        told = told.__cause__ or told.__context__
+    return "".join(text.format()) if text is not None else ""
 
 
 _ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coarray|register)\(")

@@ -21,9 +21,20 @@ def main() -> None:
     if keeper is not None and not _alive(keeper):
         os._exit(1)  # bsprun died before it could be said that we die with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
+    lifeline = None
+    if settings.get("lifeline") is not None:
+        from bsp.lifeline import Lifeline
+
+        lifeline = Lifeline(settings["lifeline"], _rank())
     from bsp.job import run_element
 
-    run_element(settings, sys.argv[2:])
+    run_element(settings, sys.argv[2:], lifeline)
+
+
+def _rank() -> int:
+    """The number of this element, as MPI's launcher has told it; 0 if there is no launcher."""
+    names = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+    return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 
 
 def _alive(pid: int) -> bool:

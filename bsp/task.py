@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterator
@@ -18,10 +19,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from bsp.belongings import Belongings
 from bsp.effects import Outbox
-from bsp.errors import BoundaryInImport, BspError, EffectsLost, WrongThread
+from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThread
 from bsp.generators import GlobalStreams
 from bsp.header import digest
-from bsp.source import Line, here, importing, user_line
+from bsp.source import Line, here, importing, traceback_of, user_line
 
 if TYPE_CHECKING:
     import greenlet
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from bsp.handle import Process
     from bsp.recovery import Place
 
+IN_CHILD = None  # what stands for an element's thread in a child made by os.fork
 RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
 
 # Non-empty only while some import is under way; then, and only then, frames are looked at.
@@ -134,6 +136,22 @@ class Task:
 
     def run(self) -> None:
         """The process from its first line to its last; never raises."""
+        self._run()
+        if self.element.thread is IN_CHILD:
+            self._end_of_child()
+
+    def _end_of_child(self) -> None:
+        """A child made by os.fork has come to the end of the script: it may not go on as if it were this element."""
+        error = self.raised
+        if error is not None and not isinstance(error, SystemExit):
+            print(f"bsprun: a child of process {self.pid} raised:\n{traceback_of(error)}", end="", file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError, OSError):
+                stream.flush()
+        status = 0 if error is None else status_of(error) if isinstance(error, SystemExit) else 1
+        os._exit(status)
+
+    def _run(self) -> None:
         try:
             self.result = self.body()
             self.check_nothing_lost()
@@ -175,6 +193,11 @@ class Task:
         if element.turn is not self:
             element.refuse(self, call.text)
         if get_ident() != element.thread:
+            if element.thread is IN_CHILD:
+                raise Forked(
+                    f"{call.text} at {here()} in a child that process {self.pid} has made by os.fork: only the process "
+                    f"itself ends its supersteps (superstep {element.superstep}); let the child end by os._exit"
+                )
             raise WrongThread(
                 f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "
                 f"ends its supersteps (superstep {element.superstep})"

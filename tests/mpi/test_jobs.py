@@ -1214,7 +1214,7 @@ DEPENDENT = {
     "shared module state": "import board\nboard.of.append(proc.pid)\nvalue = len(board.of)\nproc.send(0, value)\n",
     "text": "import board\nboard.of.append(proc.pid)\nprint(len(board.of))\n",
     "memory": "import board\nx = proc.coarray(1)\nboard.of.append(proc.pid)\nx.local[0] = len(board.of)\n",
-    "working directory": "import os\nproc.send(0, len(os.getcwd()))\nos.makedirs('in', exist_ok=True)\nos.chdir('in')\n",
+    "working directory": "import os\nproc.send(0, len(os.getcwd()))\nos.makedirs('d', exist_ok=True)\nos.chdir('d')\n",
     "warning filters": (
         "import warnings\nproc.send(0, len(warnings.filters))\nwarnings.simplefilter('ignore', UserWarning, proc.pid)\n"
     ),

@@ -189,7 +189,8 @@ def test_the_job_dies_with_the_killed_child_of_bsprun(start: Start, elements: in
     assert (job.child in job.elements) == (elements == 1)  # else it is mpiexec
     job.child.kill()
     assert job.status() == 137
-    assert job.err.read_text().splitlines()[-1] == "bsprun: error: the job was ended by SIGKILL"
+    whose = "element 0 (processes 0-3) was killed by SIGKILL" if elements == 1 else "the job was ended by SIGKILL"
+    assert job.err.read_text().splitlines()[-1].startswith(f"bsprun: error: {whose}")
 
 
 @EVERYWHERE
@@ -199,7 +200,8 @@ def test_the_job_dies_with_one_killed_element(start: Start, rank: int, place: st
     (victim,) = [element for element in job.elements if element.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
     victim.kill()
     assert job.status() == 137
-    assert job.err.read_text().splitlines()[-1] == "bsprun: error: the job was ended by SIGKILL"
+    whose = f"element {rank} (processes {2 * rank}-{2 * rank + 1}) was killed by SIGKILL"
+    assert job.err.read_text().splitlines()[-1].startswith(f"bsprun: error: {whose}")
 
 
 @pytest.mark.timeout(20)
