@@ -82,6 +82,7 @@ def _run_parser() -> Parser:
     add("--trace", metavar="FILE.json", help="record every superstep")
     add("--trace-format", choices=("bsp", "perfetto"), default="bsp", help="of --trace (default bsp)")
     add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
+    add("--profile", metavar="DIR", help="profile every process: DIR/process-N.pstats, DIR/merged.pstats")
     add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
     add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: a job that survives faults")
     _nonstop().add(parser, shown=False)
@@ -188,6 +189,10 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     for name in ("abstract", "sweep", "json"):
         if getattr(options, name) and not options.predict:
             parser.error(f"--{name} goes with --predict")
+    if options.profile is not None:
+        if options.predict or options.check or _nonstop().asked(options):
+            parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")
+        os.makedirs(options.profile, exist_ok=True)
     for name in ("trace", "report"):
         path = getattr(options, name)
         if path is not None:
@@ -242,6 +247,7 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         mpi_args=options.mpi_args.split(),
         machine=_profile(parser, options, elements),
         progress=options.progress and sys.stderr.isatty(),
+        profile=None if options.profile is None else os.path.abspath(options.profile),
     )
     if options.show:
         import shlex

@@ -81,8 +81,13 @@ class Element:
         recovery: Recovery | None = None,
         lifeline: Lifeline | None = None,
         console: BinaryIO | None = None,
+        profile: str | None = None,
     ) -> None:
-        """`console` is where element 0 writes the text of all; None: the caller's sys.stdout."""
+        """`console` is where element 0 writes the text of all; None: the caller's sys.stdout.
+
+        `profile` is a folder for the profiles of all processes.
+        """
+        self.profile = profile
         self.nprocs = nprocs
         self.machine = machine
         self.recorder = recorder
@@ -181,10 +186,22 @@ class Element:
             self.progress.clear()
         if self.recorder is not None:
             self.recorder.finish(self.transport.gather)
+        if self.profile is not None:
+            self._write_profiles(self.profile)
         if self.verdict.failure is not None or self.verdict.status:
             texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
             self._print([text for some in self.transport.gather(texts) for text in some])
         return self.verdict
+
+    def _write_profiles(self, folder: str) -> None:
+        from bsp.profiling import process_file, write_merged
+
+        profiles = [(task.pid, task.profile) for task in self.tasks if task.profile is not None]
+        for pid, profile in profiles:
+            profile.dump(process_file(folder, pid))
+        parts = self.transport.gather([profile.by_place for _, profile in profiles])
+        if self.index == 0:
+            write_merged(folder, [part for some in parts for part in some])
 
     # ---------------------------------------------------------- the end of a superstep
 
@@ -288,6 +305,9 @@ class Element:
         self.superstep += 1
         if self.lifeline is not None and self.hub is None:
             self.lifeline.turn(self.tasks[0].pid, self.superstep)
+        if self.profile is not None:
+            for task in self.tasks:
+                task.superstep_profiled()
         if self.recorder is not None:
             self.recorder.ended(self.tasks, self.transport)
         if self.progress is not None:

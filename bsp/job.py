@@ -121,9 +121,10 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
 
 
 def _flush() -> None:
-    """Standard output, unless the program has closed or deleted it."""
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        sys.stdout.flush()
+    """Standard output and error, unless the program has closed or deleted them."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()
 
 
 def rehearse(transport: Transport) -> None:
@@ -183,6 +184,8 @@ def _run(
         lifeline.watch()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # process 0's text appears at once
+    if transport.elements > 1:  # whole lines, where elements write to one place: print writes a line in pieces
+        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
     console: BinaryIO = os.fdopen(os.dup(1), "wb")  # the others' text has a way of its own
     stderr = sys.stderr
     if checker is not None and checker.silent:
@@ -193,7 +196,17 @@ def _run(
     if settings.get("trace") is not None:
         layout = Layout(nprocs, transport.elements)
         recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
-    element = Element(nprocs, transport, seed, checker, machine, recorder, lifeline=lifeline, console=console)
+    element = Element(
+        nprocs,
+        transport,
+        seed,
+        checker,
+        machine,
+        recorder,
+        lifeline=lifeline,
+        console=console,
+        profile=settings.get("profile"),
+    )
     if settings.get("progress") and transport.index == 0:
         element.progress = Progress()
     element.host(executing(script.code), script.main_module)

@@ -31,6 +31,7 @@ BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", 
 SCHEDULES = ("auto", "latin", "bruck", "two-phase")  # how blocks travel between elements: see bsp.exchange
 MOST_ELEMENTS_A_CORE = 64
 _GRACE = 2.0  # seconds between asking a job to end and making it
+_LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 _PR_SET_PDEATHSIG = 1
 
 
@@ -51,6 +52,7 @@ class Launch:
     trace: str | None = None  # a file for the record of the run
     predict: dict[str, Any] | None = None  # to be priced instead: on how many elements, whether abstract
     progress: bool = False  # a live line on stderr
+    profile: str | None = None  # a folder for profiles
     mpi: bool = False  # by mpiexec, however few the elements
 
     @property
@@ -61,7 +63,7 @@ class Launch:
     def command(self, **job: Any) -> list[str]:
         """The command line that runs the elements; `job` are settings of this one pass."""
         settings = {"nprocs": self.nprocs, "seed": self.seed, "schedule": self.schedule, **job}
-        for name in ("machine", "trace", "predict", "progress"):
+        for name in ("machine", "trace", "predict", "progress", "profile"):
             if getattr(self, name):
                 settings[name] = getattr(self, name)
         element = [sys.executable, "-m", "bsp.start", json.dumps(settings), *self.program]
@@ -168,17 +170,18 @@ def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outc
 
 def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
     """A job whose elements are all on this machine, and connected to us."""
-    given = not os.isatty(0) if _is_open(0) else False  # a terminal answers only to the process group in front
+    given = _is_open(0) and not os.isatty(0)  # a terminal answers only to the process group in front
     single = job.elements == 1 and not job.mpi
     launcher = os.path.join(folder, "launcher")
     desk = Desk(folder, (0, 1, 2) if given else (1, 2))
+    command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
+    no_input = job.predict is not None or (given and not single)  # element 0 is given ours
     try:
-        command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL if job.predict is not None or not given else None}
-        if not single:
-            streams |= {"stdout": open(launcher, "wb"), "stderr": subprocess.STDOUT}  # noqa: SIM115
-            streams["stdin"] = subprocess.DEVNULL if given or job.predict is not None else None
-        code = _watch(command, environment, streams, desk)
+        with open(launcher, "wb") as said:
+            code = _watch(
+                command, environment, desk, stdin=subprocess.DEVNULL if no_input else None,
+                stdout=None if single else said, stderr=None if single else subprocess.STDOUT,
+            )  # fmt: skip
         desk.drain(_GRACE)
     finally:
         desk.close()
@@ -199,7 +202,7 @@ def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[
 def _elsewhere(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
     """A job on other machines, which tells how it ended by a file."""
     report = os.path.join(folder, "status")
-    code = _watch(job.command(status=report, **settings), environment, {})
+    code = _watch(job.command(status=report, **settings), environment)
     if os.path.exists(report):
         with open(report) as file:
             told = json.load(file)
@@ -251,9 +254,7 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def _watch(
-    command: Sequence[str], environment: dict[str, str], streams: dict[str, Any], desk: Desk | None = None
-) -> int:
+def _watch(command: Sequence[str], environment: dict[str, str], desk: Desk | None = None, **streams: Any) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
     child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, **streams)
     received: list[int] = []
@@ -286,11 +287,13 @@ def _attend(child: subprocess.Popen[bytes], desk: Desk) -> int:
     """Wait for the end of a job, whose elements may be kept from ending by threads of the program."""
     ending, noted = desk.ending, False
     code = desk.wait(child, None)
+    until = time.monotonic() + _LAST_WORDS
     while code is None:
         code = desk.wait(child, _GRACE)
         if code is None and ending.failed:  # nothing that still runs may keep that from being told
-            _end(child)
-            code = child.wait()
+            if desk.all_have_left() or time.monotonic() > until:
+                _end(child)
+                code = child.wait()
         elif code is None and not noted:
             for element, threads in sorted(ending.waits.items()):
                 if threads:

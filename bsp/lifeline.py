@@ -126,6 +126,7 @@ class Desk:
     def __init__(self, folder: str, streams: tuple[int, ...]) -> None:
         """`streams` are the descriptors that elements take over: (1, 2), with 0 before them for element 0."""
         self.ending = Ending()
+        self._connected = 0
         self._folder = folder
         self._streams = streams
         self._listener = socket.socket(socket.AF_UNIX)
@@ -160,6 +161,10 @@ class Desk:
         while len(self._selector.get_map()) > 1 and (left := until - time.monotonic()) > 0:
             self._hear(left)
 
+    def all_have_left(self) -> bool:
+        """Whether every element that has connected has said farewell, or is dead."""
+        return len(self.ending.waits) + len(self.ending.lost) >= self._connected
+
     def _hear(self, seconds: float | None) -> None:
         for key, _ in self._selector.select(seconds):
             if key.data is not None:
@@ -167,6 +172,7 @@ class Desk:
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
+        self._connected += 1
         self._selector.register(connection, selectors.EVENT_READ, _Element(self, connection).read)
 
     def _met(self, element: int, connection: socket.socket) -> None:

@@ -22,6 +22,7 @@ from bsp.effects import Outbox
 from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThread
 from bsp.generators import GlobalStreams
 from bsp.header import digest
+from bsp.profilers import paused, resumed
 from bsp.source import Line, here, importing, traceback_of, user_line
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from bsp.coarray import Coarray
     from bsp.element import Element
     from bsp.handle import Process
+    from bsp.profiling import ProcessProfile
     from bsp.recovery import Place
 
 IN_CHILD = None  # what stands for an element's thread in a child made by os.fork
@@ -97,6 +99,7 @@ class Task:
         self.libraries: dict[str, Any] = {}  # what libraries keep for a process, by their names
         self.place: Place | None = None  # the head of a round it stands at
         self.sets_min_time = True  # what the last `sync` said
+        self.profile: ProcessProfile | None = None
         self.text: io.BytesIO | None = None
         stdout: TextIO = sys.stdout
         if pid != 0 or element.checking or element.recovery is not None:
@@ -137,6 +140,7 @@ class Task:
     def run(self) -> None:
         """The process from its first line to its last; never raises."""
         self._run()
+        paused()  # what it may have started
         if self.element.thread is IN_CHILD:
             self._end_of_child()
 
@@ -151,9 +155,21 @@ class Task:
         status = 0 if error is None else status_of(error) if isinstance(error, SystemExit) else 1
         os._exit(status)
 
+    def superstep_profiled(self) -> None:
+        """What this process has done since the last boundary belongs to this one."""
+        if self.profile is not None:
+            self.profile.superstep_ended(self.label or f"{self.call.text} at {self.line()}")
+            self.label = None if self.element.recorder is None else self.label
+
+    def _profiled(self) -> Any:
+        from bsp.profiling import ProcessProfile
+
+        self.profile = ProcessProfile()
+        return self.profile.run(self.body)
+
     def _run(self) -> None:
         try:
-            self.result = self.body()
+            self.result = self.body() if self.element.profile is None else self._profiled()
             self.check_nothing_lost()
             self.state, self.call = RETURNED, END
         except SystemExit as left:
@@ -209,11 +225,18 @@ class Task:
         if element.hub is None:
             element.meet()
         else:
-            element.hub.switch()
+            self._end_turn()
         self.state = RUNNING
         if element.failure is not None:
             raise element.failure_for(self)
         return element.hint
+
+    def _end_turn(self) -> None:
+        """Let the others run, until it is this process's turn again; its profiler sees none of that."""
+        profiler = paused()
+        self.element.hub.switch()  # type: ignore[union-attr]
+        if profiler is not None:
+            resumed(profiler)
 
     @property
     def running(self) -> bool:
@@ -232,7 +255,7 @@ class Task:
         if element.hub is None:
             element.gather_heads()
         else:
-            element.hub.switch()
+            self._end_turn()
         self.state, self.place = RUNNING, None
         if element.failure is not None:
             raise element.failure_for(self)

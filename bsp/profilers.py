@@ -1,0 +1,65 @@
+"""Pausing the profiler that is at work, and letting it go on.
+
+Python's profilers watch a thread, and the processes of an element take turns in one.  So a profiler is taken out
+when its process ends its turn, and put back when the process goes on.  What it knows of the calls under way it
+keeps, so waiting for the others' turns counts as time in the boundary.
+
+cProfile keeps a stack of calls.  When it is taken out it has seen two that it does not see return (`paused`, and the
+call that takes it out); so when it goes on it must see two returns of calls that it has not seen: those of `_go_on`
+and `resumed`.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+if sys.version_info >= (3, 12):
+    _TOOL = sys.monitoring.PROFILER_ID
+    _EVENTS = [e for name, e in vars(sys.monitoring.events).items() if name.isupper() and e]
+
+    def paused() -> Any:
+        """Take the profiler that is at work out; return what `resumed` needs, or None."""
+        name = sys.monitoring.get_tool(_TOOL)
+        if name is None:
+            profile = sys.getprofile()
+            sys.setprofile(None)
+            return None if profile is None else (None, 0, profile)
+        events = sys.monitoring.get_events(_TOOL)
+        sys.monitoring.set_events(_TOOL, 0)
+        callbacks = {e: sys.monitoring.register_callback(_TOOL, e, None) for e in _EVENTS}
+        sys.monitoring.free_tool_id(_TOOL)
+        return name, events, callbacks
+
+    def resumed(profiler: Any) -> None:
+        """Put back what `paused` has taken out."""
+        name, events, kept = profiler
+        if name is None:
+            sys.setprofile(kept)
+            return
+        sys.monitoring.use_tool_id(_TOOL, name)
+        for event, callback in kept.items():
+            sys.monitoring.register_callback(_TOOL, event, callback)
+        _go_on(events)
+
+    def _go_on(events: int) -> None:
+        sys.monitoring.set_events(_TOOL, events)
+
+else:
+
+    def paused() -> Any:
+        """Take the profiler that is at work out; return what `resumed` needs, or None."""
+        profile = sys.getprofile()
+        if profile is not None:
+            sys.setprofile(None)
+        return profile
+
+    def resumed(profiler: Any) -> None:
+        """Put back what `paused` has taken out."""
+        if hasattr(profiler, "enable"):
+            _go_on(profiler)
+        else:
+            sys.setprofile(profiler)
+
+    def _go_on(profiler: Any) -> None:
+        profiler.enable()
