@@ -46,6 +46,7 @@ from bsp.faults.messages import (
     Say,
     Tell,
 )
+from bsp.faults.spoken import Shown
 from bsp.faults.start import Start
 from bsp.faults.wire import SECRET, Closed, Wire
 from bsp.launch import _GRACE, cores, die_with_parent, kill
@@ -397,10 +398,9 @@ class Incarnation:
         self.job.printed += len(data)
 
     def _show_error(self, bundle: int, life: int, offset: int, data: bytes) -> None:
-        shown = self.job.errors.get(bundle, 0)
-        if offset + len(data) > shown:
-            self.job.output.complain(data[max(shown - offset, 0) :])
-            self.job.errors[bundle] = offset + len(data)
+        new = self.job.errors.setdefault(bundle, Shown()).add(offset, data)
+        if new:
+            self.job.output.complain(new)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:

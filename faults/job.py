@@ -27,6 +27,7 @@ from bsp.faults.injection import check, parse
 from bsp.faults.messages import Limits
 from bsp.faults.output import Output
 from bsp.faults.placement import elements_for, place
+from bsp.faults.spoken import Shown
 from bsp.launch import Launch
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Job:
             self.log.subscribe(self.view.event)
         self.began = time.monotonic()
         self.printed = 0
-        self.errors: dict[int, int] = {}  # bytes of standard error shown, by bundle
+        self.errors: dict[int, Shown] = {}  # of standard error, by bundle
         self.once: dict[Any, bytes] = {}
         self.incarnation = 0
         self.sent = 0  # bytes, by the agents of all incarnations

@@ -1,4 +1,8 @@
-"""Text on its way out: each byte is printed once, in order (N9), and with three clones if two have said it (N11)."""
+"""Text on its way out: each byte is printed once, in order (N9), and with three clones if two have said it (N11).
+
+Standard error is shown as it comes, each byte once: clones may be at different places, and what one of them had
+written when it was killed may come from its sibling after what a third place has shown already.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +45,30 @@ class Spoken:
     def forget(self, element: int) -> None:
         """What stood there is made anew."""
         self._beyond.pop(element, None)
+
+
+class Shown:
+    """Which bytes of one bundle's standard error have been shown, whichever clone they came from."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []  # ascending, apart
+
+    def add(self, offset: int, data: bytes) -> bytes:
+        """The part of a piece that has not been shown; from now on it has."""
+        start, stop = offset, offset + len(data)
+        new = bytearray()
+        at = start
+        for low, high in self._ranges:
+            if low >= stop:
+                break
+            if high > at:
+                new += data[at - start : max(low - start, at - start)]
+                at = max(at, high)
+        new += data[min(at, stop) - start :]
+        touching = [each for each in self._ranges if each[0] <= stop and each[1] >= start]
+        whole = min([start, *(low for low, _ in touching)]), max([stop, *(high for _, high in touching)])
+        self._ranges = sorted([*(each for each in self._ranges if each not in touching), whole])
+        return bytes(new)
 
 
 def _common(a: bytes, b: bytes) -> bytes:
