@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from bsp.errors import Undeclared
 
@@ -42,7 +43,7 @@ class Record:
     clocks: dict[int, float] = field(default_factory=dict)  # by superstep
     loops: dict[int, Head] = field(default_factory=dict)
     variables: dict[Key, dict[str, bytes]] = field(default_factory=dict)  # fingerprints by name
-    states: dict[Key, tuple[int, int, bytes]] = field(default_factory=dict)  # superstep, round, bytes
+    states: dict[Key, tuple[int, int, Any]] = field(default_factory=dict)  # superstep, round, what `capture` gives
     changed: dict[Key, list[str]] = field(default_factory=dict)  # in words: what a newcomer may be missing
     watched: dict[int, tuple[str, dict[str, tuple[str, bytes]]]] = field(default_factory=dict)  # see Checker.watch
 

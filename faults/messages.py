@@ -70,6 +70,27 @@ class Packet(NamedTuple):
         return Packet, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
 
+class Packed(NamedTuple):
+    """A state as bytes: a pickle, and beside it the arrays that it refers to by their positions, in npy format."""
+
+    pickle: Any  # bytes
+    names: tuple[str, ...]  # of the arrays
+    arrays: tuple[Any, ...]  # bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Large pieces travel beside the pickle that this one is in (`frames`)."""
+        return Packed, (_beside(self.pickle), self.names, tuple(map(_beside, self.arrays)))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all of it."""
+        return len(self.pickle) + sum(map(len, self.arrays))
+
+
+def _beside(data: Any) -> Any:
+    return PickleBuffer(data) if len(data) >= _BESIDE else data
+
+
 class Snapshot(NamedTuple):
     """The state of a bundle at the head of a round."""
 
@@ -82,14 +103,14 @@ class Snapshot(NamedTuple):
     start: int  # the first exchange of the loop
     superstep: int
     digest: bytes
-    data: Any
+    data: Any  # Packed; None if it was not taken
     said: int = 0  # bytes of text written before
     erred: int = 0  # and of standard error, in which clones may differ: `digest` does not know it
 
     @property
     def size(self) -> int:
         """Bytes of the state."""
-        return sum(len(piece) for piece in self.data or () if isinstance(piece, bytes))
+        return self.data.size if isinstance(self.data, Packed) else 0
 
 
 # ------------------------------------------------------------------------- between elements

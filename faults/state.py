@@ -2,7 +2,8 @@
 
 What a process brings along: its `bsp.State`, its coarrays, its generators, its inbox, and where its
 text stands.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and handles inside
-a State are named, not copied: the newcomer has its own.
+a State are named, not copied: the newcomer has its own.  Arrays of numbers stand beside the pickle in
+NumPy's own format, so it is small, and they can be read without it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import io
 import pickle
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -19,6 +20,8 @@ import numpy as np
 from bsp.canonical import pickled
 from bsp.coarray import Coarray
 from bsp.errors import CannotMove
+from bsp.faults import npy
+from bsp.faults.messages import Packed
 from bsp.generators import put, standing
 from bsp.handle import Process
 from bsp.recovery import Place
@@ -38,7 +41,7 @@ def nothing_queued(task: Task) -> bool:
     )
 
 
-def capture(task: Task, place: Place) -> bytes:
+def capture(task: Task, place: Place) -> Packed:
     """The state of a process that stands at a head; CannotMove names what of its State cannot be pickled."""
     if task.greenlet is None:  # a lone process: its generator is in place
         task.streams.leave()
@@ -53,9 +56,11 @@ def capture(task: Task, place: Place) -> bytes:
     streams = task.streams.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
+    beside = _Beside(task, values or {})
     with task.as_main():
         try:
-            return pickle.dumps((pickled(memory), pickled((values, rest), named)), 5)
+            parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
+            return Packed(pickle.dumps(parts, 5), *beside.found())
         except MemoryError:
             raise
         except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
@@ -102,6 +107,36 @@ def _naming(task: Task) -> Named:
     return named
 
 
+class _Beside:
+    """The arrays that a pickle refers to by their positions, each once however often it is met; for persistent_id."""
+
+    def __init__(self, task: Task, values: dict[str, Any]) -> None:
+        self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
+        for context in task.contexts.values():
+            for index, coarray in enumerate(context.coarrays):
+                if coarray is not None:
+                    self._names[id(coarray.local)] = f"coarray-{context.id}.{index}"
+        self._positions: dict[int, int | None] = {}  # None: it stays in the pickle
+        self._arrays: list[np.ndarray] = []  # as long as they are here, nothing else has their id
+        self._data: list[tuple[str, bytearray]] = []
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is not np.ndarray:
+            return None
+        if id(value) not in self._positions:
+            data, position = npy.encode(value), len(self._data)
+            self._arrays.append(value)
+            self._positions[id(value)] = None if data is None else position
+            if data is not None:
+                self._data.append((self._names.get(id(value), f"array-{position}"), data))
+        at = self._positions[id(value)]
+        return None if at is None else ("array", at, value.flags.writeable)
+
+    def found(self) -> tuple[tuple[str, ...], tuple[bytearray, ...]]:
+        """Return the names and the bytes of all of them."""
+        return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
+
+
 def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Exception) -> CannotMove:
     """The mistake in words that are the same in all clones (N12): no addresses."""
     found = _culprit({f"state.{name}": value for name, value in values.items()}, named, set())
@@ -136,14 +171,16 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
     return {f"{path}.{name}": part for name, part in attributes.items()}
 
 
-def restore(task: Task, place: Place, data: bytes) -> None:
+def restore(task: Task, place: Place, data: Packed) -> None:
     """Make a process that stands at a head what the bytes say."""
+    memory, rest = pickle.loads(data.pickle)
+    arrays = _Arrays(data.arrays)
     with task.as_main():
-        _restore(task, place, *pickle.loads(data))
+        _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
 
 
-def _restore(task: Task, place: Place, memory: bytes, rest: bytes) -> None:
-    for identity, registered, arrived, inbox, coarrays in pickle.loads(memory):
+def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
+    for identity, registered, arrived, inbox, coarrays in memory.load():
         context = task.contexts.setdefault(identity, Context(identity))
         context.registered, context.arrived, context.inbox = registered, arrived, inbox
         del context.coarrays[len(coarrays) :]
@@ -154,7 +191,7 @@ def _restore(task: Task, place: Place, memory: bytes, rest: bytes) -> None:
                 context.coarrays[index] = coarray
             else:
                 context.coarrays.append(coarray)
-    values, (task._next_context, task.loops, streams, text) = _Named(io.BytesIO(rest), task).load()
+    values, (task._next_context, task.loops, streams, text) = rest.load()
     if place.state is not None:
         place.state.__dict__.clear()
         place.state.__dict__.update(values or {})
@@ -183,16 +220,33 @@ def _coarray(
     return coarray
 
 
-class _Named(pickle.Unpickler):
-    """Finds what `capture` has named in the newcomer."""
+class _Arrays:
+    """The arrays beside a pickle, each made when it is first met."""
 
-    def __init__(self, data: io.BytesIO, task: Task) -> None:
+    def __init__(self, data: Sequence[Any]) -> None:
+        self._data = data
+        self._made: dict[int, np.ndarray] = {}
+
+    def __call__(self, position: int, writeable: bool) -> np.ndarray:
+        if position not in self._made:
+            self._made[position] = npy.decode(self._data[position])
+            self._made[position].flags.writeable = writeable
+        return self._made[position]
+
+
+class _Named(pickle.Unpickler):
+    """Finds what `capture` has named in the newcomer, and the arrays beside the pickle."""
+
+    def __init__(self, data: io.BytesIO, task: Task, arrays: _Arrays) -> None:
         super().__init__(data)
         self._task = task
+        self._arrays = arrays
 
     def persistent_load(self, pid: Any) -> Any:
-        """A coarray, its memory, or a handle of this process."""
+        """An array, a coarray, its memory, or a handle of this process."""
         kind, *where = pid
+        if kind == "array":
+            return self._arrays(*where)
         if kind == "rng":
             return handle(self._task).rng
         context = self._task.contexts[where[0]]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from xxhash import xxh3_128_digest, xxh64_digest
+from xxhash import xxh3_128, xxh3_128_digest, xxh64_digest
 
 from bsp import header as h
 from bsp import payload
@@ -39,6 +39,7 @@ from bsp.faults.messages import (
     Head,
     Note,
     Once,
+    Packed,
     Packet,
     Printed,
     Snapshot,
@@ -236,6 +237,14 @@ class AgentTransport:
 _HERE = ("tails", "slow", "exit", "flip")
 
 
+def _digest(state: Packed) -> bytes:
+    """What clones compare of a state."""
+    digest = xxh3_128(state.pickle)
+    for array in state.arrays:
+        digest.update(array)
+    return digest.digest()
+
+
 def _no_digest(data: Any) -> bytes:
     return bytes(16)
 
@@ -297,10 +306,10 @@ class WorkerRecovery:
                 break
             answer = self._tell(answer.loop, answer.round, False, False, None, True)
 
-    def _tell(self, loop: int, k: int, final: bool, entry: bool, data: Any, asks: bool) -> Snapshot | None:
+    def _tell(self, loop: int, k: int, final: bool, entry: bool, data: Packed | None, asks: bool) -> Snapshot | None:
         transport = self._transport
         assert transport.element is not None
-        digest = xxh3_128_digest(data[1]) if data is not None else b""
+        digest = _digest(data) if data is not None else b""
         if final:
             transport.final = digest
         passed = Snapshot(
@@ -343,8 +352,8 @@ class WorkerRecovery:
                 except CannotMove as wrong:
                     task.fault = wrong
 
-    def _capture(self, tasks: Sequence[Task]) -> tuple[int, bytes] | None:
-        parts = []
+    def _capture(self, tasks: Sequence[Task]) -> Packed | None:
+        parts: list[Packed] = []
         for task in tasks:
             assert task.place is not None
             try:
@@ -352,16 +361,23 @@ class WorkerRecovery:
             except CannotMove as wrong:
                 task.fault = wrong
                 return None
-        return self._said, pickle.dumps((self._said, parts), 5)
+        names = tuple(
+            f"process-{task.pid}/{name}" for task, part in zip(tasks, parts, strict=True) for name in part.names
+        )
+        light = pickle.dumps((self._said, [(part.pickle, len(part.arrays)) for part in parts]), 5)
+        return Packed(light, names, tuple(array for part in parts for array in part.arrays))
 
     def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
         """Become what a sibling was at a head."""
         transport = self._transport
         assert transport.element is not None
-        self._said, parts = pickle.loads(snapshot.data[1])
-        for task, part in zip(tasks, parts, strict=True):
+        data: Packed = snapshot.data
+        self._said, parts = pickle.loads(data.pickle)
+        at = 0
+        for task, (light, count) in zip(tasks, parts, strict=True):
             assert task.place is not None
-            restore(task, task.place, part)
+            restore(task, task.place, Packed(light, (), data.arrays[at : at + count]))
+            at += count
             task.fault = None
             task.place.round, task.place.final = snapshot.round, snapshot.final
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from bsp.faults.messages import Data, Handover, Packet, Snapshot
+from bsp.faults.messages import Data, Handover, Packed, Packet, Snapshot
 from bsp.faults.peers import Peers
 
 LARGE, SMALL = 1 << 26, 1 << 20
@@ -16,7 +16,7 @@ def packet(letter: bytes) -> Packet:
 peers = Peers((), time.monotonic())
 peers.learn([("127.0.0.1", port) for port in peers._comm.allgather(peers.port)])
 if peers.rank == 0:
-    snapshot = Snapshot(0, 5, 0, 5, False, 5, 0, 5, b"d", (0, b"S" * LARGE), 0)
+    snapshot = Snapshot(0, 5, 0, 5, False, 5, 0, 5, b"d", Packed(b"S" * LARGE, (), ()), 0)
     kept = ((4, ((1, Packet(SMALL, b"H", memoryview(b"H" * SMALL))),), b""),)
     peers.send(1, Handover(0, 1, (), snapshot, (), 5, 5, kept, ()))
     peers.send(1, Data(0, 7, 1, Packet(SMALL, b"D", memoryview(b"D" * SMALL))))

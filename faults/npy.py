@@ -1,0 +1,96 @@
+"""Arrays as bytes in NumPy's npy format, and back, without pickle.
+
+Not every array has such bytes: those of objects do not, nor those of a subclass, nor dtypes of which npy would lose
+something (metadata, alignment, types that others have registered).  Those stay in the pickle of what they are in.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+
+def encode(array: np.ndarray) -> bytearray | None:
+    """Return the array in npy format, or None if npy would not keep all of it.
+
+    Memory order is kept; an array with gaps between its items becomes C-ordered, as pickle makes it.
+    """
+    dtype = array.dtype
+    if type(array) is not np.ndarray or dtype.hasobject or not _is_plain(dtype):
+        return None
+    in_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    start = _start(dtype, array.shape, in_columns)
+    if start is None:
+        return None
+    data = bytearray(len(start) + array.nbytes)
+    data[: len(start)] = start
+    if not array.flags.forc:
+        np.frombuffer(data, dtype, offset=len(start)).reshape(array.shape)[...] = array
+    elif array.nbytes:
+        memoryview(data)[len(start) :] = _raw(array)
+    return data
+
+
+def decode(data: bytes | bytearray | memoryview) -> np.ndarray:
+    """Return a new, writable array of what `encode` has returned."""
+    source = _Reader(data)
+    header = npy.read_array_header_1_0 if npy.read_magic(source) == (1, 0) else npy.read_array_header_2_0
+    shape, in_columns, dtype = header(source, max_header_size=len(data))
+    array = np.empty(shape, dtype, order="F" if in_columns else "C")
+    if array.nbytes:
+        _raw(array)[:] = memoryview(data)[source.at :]
+    return array
+
+
+def _raw(array: np.ndarray) -> memoryview:
+    """The bytes of an array without gaps between its items, those between its fields included."""
+    return array.reshape(-1, order="C" if array.flags.c_contiguous else "F").view(np.uint8).data
+
+
+class _Reader:
+    """A file to read a header from that holds no copy of what follows it."""
+
+    def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        self._data = memoryview(data)
+        self.at = 0
+
+    def read(self, count: int = 0, /) -> bytes:
+        """Return the next bytes, so many at most."""
+        found = bytes(self._data[self.at : self.at + count])
+        self.at += len(found)
+        return found
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether nothing in the dtype compares as if it were not there."""
+    if dtype.metadata or dtype.isalignedstruct:
+        return False
+    if dtype.subdtype is not None:
+        return _is_plain(dtype.subdtype[0])
+    if dtype.fields is None:
+        return True
+    return dtype.type is np.void and all(_is_plain(field[0]) for field in dtype.fields.values())
+
+
+@lru_cache(maxsize=256)
+def _start(dtype: np.dtype[Any], shape: tuple[int, ...], in_columns: bool) -> bytes | None:
+    """Return all that comes before the items, or None if the dtype does not come back from it as it was."""
+    out = io.BytesIO()
+    try:
+        with warnings.catch_warnings(action="error"):
+            described: Any = npy.dtype_to_descr(dtype)
+        if npy.descr_to_dtype(described) != dtype:
+            return None
+        said = {"descr": described, "fortran_order": in_columns, "shape": shape}
+        try:
+            npy.write_array_header_1_0(out, said)
+        except ValueError:  # too long for it
+            npy.write_array_header_2_0(out, said)
+    except (ValueError, TypeError, Warning):
+        return None
+    return out.getvalue()
