@@ -249,14 +249,14 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         progress=options.progress and sys.stderr.isatty(),
         profile=None if options.profile is None else os.path.abspath(options.profile),
     )
+    if nonstop and (status := _nonstop().start(parser, options, job)) is not None:
+        return int(status)
     if options.show:
         import shlex
 
-        settings = " ".join(f"{name}={value}" for name, value in sorted(job.environment().items()))
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(job.environment().items()))
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
-    if nonstop and (status := _nonstop().start(parser, options, job)) is not None:
-        return int(status)
     if options.trace is None and options.report is None:
         return start(job)
     import tempfile

@@ -25,8 +25,8 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from bsp.faults import forks, idle
-from bsp.faults.checkpoint import Part, name_at, write_part
+from bsp.faults import archive, forks, idle, parts
+from bsp.faults.checkpoint import Part, name_at, opened, write_part
 from bsp.faults.forks import Fork, Forked, Over, Signal
 from bsp.faults.injection import Fault, parse
 from bsp.faults.messages import (
@@ -96,7 +96,7 @@ class Agent:
         self._workers: dict[int, _Worker] = {}
         self._began: set[int] = set()  # bundles that have had a worker here
         self._own: list[Any] = []  # messages to itself
-        self._written: queue.SimpleQueue[Wrote | NotWritten] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Wrote | NotWritten | Handover] = queue.SimpleQueue()  # by other threads
         self._look_at = 0.0
         self._spins = settings["spins"]
         self._bsprun = self._connect()
@@ -137,8 +137,8 @@ class Agent:
             for key, _ in ready:
                 self._read(key.data)
             self._from_peers()
-            while not self._written.empty():
-                done = self._written.get()
+            while not self._done.empty():
+                done = self._done.get()
                 if isinstance(done, NotWritten):
                     self._post(done)
                 else:
@@ -312,7 +312,7 @@ class Agent:
             elif kind is StopWorker:
                 self._stop_worker(effect.bundle)
             elif kind is Read:
-                self._read_part(effect)
+                threading.Thread(target=self._read_part, args=(effect,), daemon=True).start()
             elif kind is Write:
                 threading.Thread(target=self._write_part, args=(effect,), daemon=True).start()
             elif kind is Leave:
@@ -342,29 +342,39 @@ class Agent:
 
     def _write_part(self, effect: Write) -> None:
         """In a thread of its own: the agent goes on answering."""
-        import pickle
-
         folder, snapshot = self._settings["checkpoint"], effect.handover.snapshot
         assert snapshot is not None
         try:
-            printed = snapshot.data[0] if effect.bundle == 0 else 0
+            printed = snapshot.said if effect.bundle == 0 else 0
             name = name_at(snapshot.superstep)
-            part = write_part(Path(folder), name, effect.bundle, [pickle.dumps(effect.handover, 5)])
-            self._written.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
+            of = self._part_of(name, effect.bundle) | {
+                "assignment": effect.handover.since, "superstep": snapshot.superstep, "head": snapshot.head,
+            }  # fmt: skip
+            blocks = archive.blocks(parts.members(effect.handover, of))
+            part = write_part(Path(folder), name, effect.bundle, blocks)
+            self._done.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
         except Exception as wrong:  # noqa: BLE001 - bsprun must hear of it, or all would wait for this part
             said = str(wrong) if isinstance(wrong, OSError) else f"{type(wrong).__name__}: {wrong}"
-            self._written.put(NotWritten(effect.head, snapshot.superstep, said))
+            self._done.put(NotWritten(effect.head, snapshot.superstep, said))
         self._peers.ring(self.element)
 
     def _read_part(self, effect: Read) -> None:
-        import pickle
+        """In a thread, too.  Its digest comes from bsprun, which has seen the seal; nothing is unpickled before it."""
+        inside, told = self._settings["resume"]
+        part = next(Part(*fields) for fields in told if fields[0] == effect.bundle)
+        try:
+            with opened(Path(inside), part) as source:
+                found = archive.read(source)
+            state = parts.handover(found, self._part_of(Path(inside).name, effect.bundle))
+        except Exception as wrong:  # noqa: BLE001 - whatever it is, this element has no state to go on from
+            print(f"bsprun: element {self.element}: {inside}: {wrong}", file=sys.stderr, flush=True)
+            _end_by_force("no state")
+        else:
+            self._done.put(state._replace(since=effect.since))
+            self._peers.ring(self.element)
 
-        folder, parts = self._settings["resume"]
-        part = next(Part(*fields) for fields in parts if fields[0] == effect.bundle)
-        with open(os.path.join(folder, part.file), "rb") as file:
-            data = file.read()
-        state: Handover = pickle.loads(data)
-        self._perform(self._member.receive(time.monotonic(), state._replace(since=effect.since)))
+    def _part_of(self, name: str, bundle: int) -> dict[str, Any]:
+        return {"job": self._settings["job"], "checkpoint": name, "bundle": bundle}
 
     # ------------------------------------------------------------------------------ faults
 
@@ -416,6 +426,8 @@ def _end_by_force(why: str) -> Any:
 def main() -> None:
     """The agent's life."""
     settings = json.loads(sys.argv[1])
+    if SECRET not in os.environ:
+        sys.exit("bsp.faults.agent: an agent works for the bsprun that has started it; start the job with bsprun")
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

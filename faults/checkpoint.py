@@ -10,8 +10,15 @@ How it stays whole, whenever its writers are killed:
 2. A part's name holds its digest, so a late clone whose bytes differ (equal objects pickle differently after a
    move), or a second run of the job, never changes a part that a manifest names.
 3. Nothing is removed before a newer checkpoint is complete, and a manifest goes before the parts it names.
-4. What is read is verified: the manifest by its own digest, byte for byte, each part by size and digest, once by
+4. What is read is verified: the manifest by its seal, byte for byte, each part by size and digest, once by
    `latest` and again when read.  What is refused is refused by name, and the one before it is tried.
+
+How nobody without the key makes one (`key`; a part holds a pickle, and whoever chooses a pickle runs code):
+5. A manifest ends with its seal: the HMAC-SHA256, with the user's key, of all bytes before it.  They name the job, the
+   checkpoint, its superstep and head, and every part with its bundle, size and SHA-256.  So whoever changes a part,
+   or takes one of another bundle, checkpoint, run or job, has to change the manifest, and cannot seal it again.
+6. Of what has no right seal nothing is used, not even parsed.  A part's digest is taken of the bytes that are used,
+   on their way into memory: a part that is changed behind `latest` is refused as well.
 
 A folder is one job's at a time.  Checkpoints of other jobs in it are refused and never removed.
 """
@@ -20,6 +27,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
+import hmac
 import json
 import os
 import re
@@ -30,19 +39,19 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-import xxhash
-
+from bsp.faults.archive import Block
 from bsp.faults.errors import CheckpointError
+from bsp.faults.key import VARIABLE, Key
 
-FORMAT = 2
+FORMAT = 3  # 2: not sealed
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")
-_OURS = re.compile(r"part-\d+-[0-9a-f]{16}|manifest\.json|\.(part|manifest)-[0-9a-f]{16}\.partial")
+_OURS = re.compile(r"part-\d+-[0-9a-f]{16}\.npz|manifest\.json|\.(part|manifest)-[0-9a-f]{16}\.partial")
+_SEAL = re.compile(rb',\n "key": "([0-9a-f]{16})",\n "seal": "([0-9a-f]{64})"\n}\n\Z')
+_UNSEALED = re.compile(rb',\n "digest": "[0-9a-f]{32}"\n}\n\Z')  # the end of a manifest of format 2
 _CHUNK = 1 << 22
 _NOT_GIVEN = object()
-
-Block = bytes | bytearray | memoryview
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Part:
     bundle: int
     file: str
     size: int
-    digest: str  # xxh3_128
+    digest: str  # SHA-256
 
 
 @dataclass(frozen=True)
@@ -65,16 +74,77 @@ class Checkpoint:
     head: dict[str, Any]
     parts: tuple[Part, ...]  # by bundle
 
-    def read(self, bundle: int) -> bytes:
+    def read(self, bundle: int) -> bytearray:
         """A bundle's part, all blocks in one; verified as it is read."""
         if not 0 <= bundle < len(self.parts):
             raise CheckpointError(f"{self.name} has no bundle {bundle}, only 0 to {len(self.parts) - 1}")
         part = self.parts[bundle]
-        path = self.folder / self.name / part.file
-        content = path.read_bytes()
-        if wrong := _difference(part, len(content), xxhash.xxh3_128_hexdigest(content)):
-            raise CheckpointError(f"{path} {wrong}; it was undamaged when the job looked for its last checkpoint")
-        return content
+        with opened(self.folder / self.name, part) as source:
+            return source.take(part.size)
+
+
+class Source:
+    """The bytes of a file, front to back; a digest is taken of what passes."""
+
+    def __init__(self, file: FileIO, size: int) -> None:
+        self._file = file
+        self._left = size
+        self._digest = hashlib.sha256()
+
+    def take(self, count: int) -> bytearray:
+        """Return the next bytes, exactly so many; ValueError if fewer are left."""
+        if count > self._left:
+            raise ValueError(f"{count} bytes wanted, {self._left} left")
+        data = bytearray(count)
+        self._fill(memoryview(data))
+        return data
+
+    def _fill(self, view: memoryview) -> None:
+        self._left -= len(view)
+        while view:
+            count = self._file.readinto(view[:_CHUNK])
+            if not count:
+                raise ValueError("the file has become shorter")
+            self._digest.update(view[:count])
+            view = view[count:]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the whole file; what is left of it is read for that."""
+        chunk = memoryview(bytearray(min(_CHUNK, self._left)))
+        while self._left:
+            self._fill(chunk[: self._left])
+        return self._digest.hexdigest()
+
+
+@contextlib.contextmanager
+def opened(inside: Path, part: Part) -> Iterator[Source]:
+    """Open a part to be read.  What was read may be used behind the block, not in it.
+
+    Raises CheckpointError at the end of the block unless the bytes of the file, those that were read included, are
+    those that the manifest names.
+    """
+    path = inside / part.file
+    try:
+        file = path.open("rb", buffering=0)
+    except FileNotFoundError:
+        raise CheckpointError(f"{part.file} (bundle {part.bundle}) is missing") from None
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size != part.size:
+            raise CheckpointError(f"{part.file} (bundle {part.bundle}) {_of_size(size, part)}")
+        source, wrong = Source(file, size), None
+        try:
+            yield source
+        except ValueError as error:  # it is not what it should be: why, its digest says
+            wrong = error
+        try:
+            same = hmac.compare_digest(source.digest(), part.digest)
+        except ValueError:
+            same = False
+        if not same:
+            raise CheckpointError(f"{part.file} (bundle {part.bundle}) is damaged: its digest does not match")
+        if wrong is not None:
+            raise wrong
 
 
 def name_at(superstep: int) -> str:
@@ -82,16 +152,17 @@ def name_at(superstep: int) -> str:
     return f"checkpoint-{superstep:06d}"
 
 
-def write_part(folder: Path, name: str, bundle: int, blocks: Sequence[Block]) -> Part:
+def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) -> Part:
     """Write one bundle's part of checkpoint `name`, durable on return; the checkpoint is not complete yet.
 
-    Blocks are contiguous buffers of any type, written one after the other, never joined in memory.
+    Blocks are contiguous buffers of any type, written one after the other, never joined in memory.  The digest is
+    that of the blocks, not of what somebody may make of the file.
     Raises OSError with the file's name (full disk, no permission); what is there already is untouched.
     """
     _number(name)
     inside = folder / name
-    inside.mkdir(parents=True, exist_ok=True)
-    digest = xxhash.xxh3_128()
+    inside.mkdir(mode=0o755, parents=True, exist_ok=True)
+    digest = hashlib.sha256()
     size = 0
 
     def chunks() -> Iterator[Block]:
@@ -102,16 +173,16 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Sequence[Block]) ->
             yield block
 
     def named() -> Path:
-        return inside / f"part-{bundle:06d}-{digest.hexdigest()[:16]}"
+        return inside / f"part-{bundle:06d}-{digest.hexdigest()[:16]}.npz"
 
     path = _write_whole(inside, "part", chunks(), named)
     return Part(bundle, path.name, size, digest.hexdigest())
 
 
 def commit(
-    folder: Path, name: str, job: Mapping[str, Any], parts: Sequence[Part], head: Mapping[str, Any], keep: int
+    folder: Path, key: Key, name: str, job: Mapping[str, Any], parts: Sequence[Part], head: Mapping[str, Any], keep: int
 ) -> Path:
-    """Make the parts a checkpoint, remove those before the last `keep`, and return the manifest's path.
+    """Make the parts a sealed checkpoint, remove those before the last `keep`, and return the manifest's path.
 
     job : what must be equal for the checkpoint to be used: script, nprocs, arguments, ...; JSON values.
     head : what else the job must know to go on: superstep, loop, text offsets, ...; JSON values.
@@ -128,13 +199,13 @@ def commit(
     for part in parts:
         path = folder / name / part.file
         if (size := path.stat().st_size) != part.size:
-            raise CheckpointError(f"{path} {_difference(part, size)}")
+            raise CheckpointError(f"{path} {_of_size(size, part)}")
     content = {"format": FORMAT, "name": name, "job": dict(job), "head": dict(head), "parts": [*map(asdict, parts)]}
-    text = _sealed(content)
+    text = _sealed(content, key)
     inside = folder / name
     path = _write_whole(inside, "manifest", [text], lambda: inside / MANIFEST)
     _settle(folder)
-    _tidy(folder, number, json.loads(text)["job"], keep)
+    _tidy(folder, key, number, json.loads(text)["job"], keep)
     return path
 
 
@@ -146,11 +217,12 @@ def plainly(key: str, theirs: Any, ours: Any) -> str:
 
 def latest(
     folder: Path,
+    key: Key,
     job: Mapping[str, Any],
     say: Callable[[str], None],
     words: Callable[[str, Any, Any], str] = plainly,
 ) -> Checkpoint | None:
-    """The newest checkpoint that is complete, undamaged and this job's; None if all are refused.
+    """The newest checkpoint that is complete, sealed by this key, undamaged and this job's; None if all are refused.
 
     `say` hears of each one refused, by name and with the reason, in `words` where the job is another.
     Raises CheckpointError if there is no such folder, or no checkpoint in it, whole or not.
@@ -166,7 +238,7 @@ def latest(
     wanted = _as_read(job)
     for _, name in reversed(found):
         try:
-            return _verified(folder, name, wanted, words)
+            return _verified(folder, key, name, wanted, words)
         except CheckpointError as refused:
             say(f"{name} refused: {refused}")
         except OSError as error:
@@ -183,23 +255,23 @@ def discard(folder: Path, name: str) -> None:
                 _remove(folder / incomplete)
 
 
-def last_of(folder: Path, job: Mapping[str, Any]) -> str | None:
+def last_of(folder: Path, key: Key, job: Mapping[str, Any]) -> str | None:
     """The name of the newest checkpoint of this very job, by its manifest alone; None where there is none."""
     wanted = _as_read(job)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for _, name in reversed(_checkpoints(folder)):
             with contextlib.suppress(CheckpointError, OSError):
-                _same_job(_read_manifest(folder / name)["job"], wanted)
+                _same_job(_read_manifest(folder / name, key)["job"], wanted)
                 return name
     return None
 
 
-def newest_job(folder: Path) -> dict[str, Any]:
-    """What the newest manifest that can be read says of its job; empty if there is none."""
+def newest_job(folder: Path, key: Key) -> dict[str, Any]:
+    """What the newest manifest that is sealed by this key says of its job; empty if there is none."""
     with contextlib.suppress(OSError):
         for _, name in reversed(_checkpoints(folder)):
             with contextlib.suppress(CheckpointError):
-                job: dict[str, Any] = _read_manifest(folder / name)["job"]
+                job: dict[str, Any] = _read_manifest(folder / name, key)["job"]
                 return job
     return {}
 
@@ -207,33 +279,42 @@ def newest_job(folder: Path) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------ reading
 
 
-def _verified(folder: Path, name: str, wanted: dict[str, Any], words: Callable[[str, Any, Any], str]) -> Checkpoint:
+def _verified(
+    folder: Path, key: Key, name: str, wanted: dict[str, Any], words: Callable[[str, Any, Any], str]
+) -> Checkpoint:
     """One checkpoint, all of its files read; CheckpointError with the reason to refuse it."""
-    manifest = _read_manifest(folder / name)
+    manifest = _read_manifest(folder / name, key)
     _same_job(manifest["job"], wanted, words)
     parts = tuple(Part(**part) for part in manifest["parts"])
     for part in parts:
-        path = folder / name / part.file
-        try:
-            with path.open("rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
-                wrong = _difference(part, size) or _difference(part, size, _digest(file))
-        except FileNotFoundError:
-            wrong = "is missing"
-        if wrong:
-            raise CheckpointError(f"{part.file} (bundle {part.bundle}) {wrong}")
+        with opened(folder / name, part):
+            pass
     return Checkpoint(folder, name, manifest["job"], manifest["head"], parts)
 
 
-def _read_manifest(inside: Path) -> dict[str, Any]:
-    """A manifest whose bytes are those that were written, in a format this version reads."""
+def _read_manifest(inside: Path, key: Key) -> dict[str, Any]:
+    """A manifest whose bytes are those that were sealed by this key, in a format this version reads."""
     try:
         text = (inside / MANIFEST).read_bytes()
     except FileNotFoundError:
         raise CheckpointError(f"incomplete: it has no {MANIFEST}, so the job ended while it was written") from None
-    body = text[: -len(_seal(b""))]
-    if not body or text != body + _seal(body):
-        raise CheckpointError(f"{MANIFEST} is damaged or cut short: its digest does not match")
+    sealed = _SEAL.search(text)
+    if sealed is None:
+        if _UNSEALED.search(text):
+            raise CheckpointError(
+                "it is not sealed, as those of earlier versions are not, so anybody could have written it: "
+                "run the job from its beginning, with another folder for its checkpoints"
+            )
+        raise CheckpointError(f"{MANIFEST} is damaged or cut short: it does not end with a seal")
+    name, seal = sealed[1].decode(), sealed[2].decode()
+    is_right = hmac.compare_digest(key.seal(text[: sealed.start()]), seal)
+    if not is_right and name != key.name():
+        raise CheckpointError(
+            f"it was sealed by another key ({name}) than yours ({key.name()}, from {key.source}): set "
+            f"{VARIABLE} to the key of the job that wrote it, or use its key file"
+        )
+    if not is_right or name != key.name():
+        raise CheckpointError(f"{MANIFEST} is damaged: its seal does not match")
     content: dict[str, Any] = json.loads(text)
     if content["format"] != FORMAT:
         raise CheckpointError(f"it has format {content['format']}, and this version reads format {FORMAT}")
@@ -249,23 +330,8 @@ def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[
             raise CheckpointError(f"it is another job's: {words(key, theirs, ours)}")
 
 
-def _difference(part: Part, size: int, digest: str | None = None) -> str:
-    """What is wrong with a file that should be this part, or nothing."""
-    if size != part.size:
-        return f"has {size:,} bytes instead of {part.size:,}"
-    if digest is not None and digest != part.digest:
-        return "is damaged: its digest does not match"
-    return ""
-
-
-def _digest(file: FileIO) -> str:
-    """Of all that is left of a file."""
-    digest = xxhash.xxh3_128()
-    chunk = bytearray(_CHUNK)
-    view = memoryview(chunk)
-    while count := file.readinto(chunk):
-        digest.update(view[:count])
-    return digest.hexdigest()
+def _of_size(size: int, part: Part) -> str:
+    return f"has {size:,} bytes instead of {part.size:,}"
 
 
 def _as_read(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -293,7 +359,7 @@ def _write_whole(inside: Path, kind: str, blocks: Iterable[Block], named: Callab
     partial = inside / f".{kind}-{secrets.token_hex(8)}.partial"
     path = partial
     try:
-        with partial.open("xb") as file:
+        with open(partial, "xb", opener=_creating) as file:
             for block in blocks:
                 file.write(block)
             file.flush()
@@ -310,6 +376,11 @@ def _write_whole(inside: Path, kind: str, blocks: Iterable[Block], named: Callab
     return path
 
 
+def _creating(path: str, flags: int) -> int:
+    """Whatever the umask: nobody else writes into it."""
+    return os.open(path, flags, 0o644)
+
+
 def _settle(folder: Path) -> None:
     """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -323,15 +394,10 @@ def _settle(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _seal(body: bytes) -> bytes:
-    """What ends a manifest: the digest of all bytes before it."""
-    return b',\n "digest": "%s"\n}\n' % xxhash.xxh3_128_hexdigest(body).encode()
-
-
-def _sealed(content: Mapping[str, Any]) -> bytes:
-    """A manifest: JSON whose last member is the digest of the bytes before it, so that no bit of it is free."""
+def _sealed(content: Mapping[str, Any], key: Key) -> bytes:
+    """A manifest: JSON whose last members are the key's name and the seal of all bytes before them."""
     body = json.dumps(content, indent=1, allow_nan=False).encode()[: -len(b"\n}")]
-    return body + _seal(body)
+    return body + f',\n "key": "{key.name()}",\n "seal": "{key.seal(body)}"\n}}\n'.encode()
 
 
 def _number(name: str) -> int:
@@ -344,7 +410,7 @@ def _number(name: str) -> int:
 # ----------------------------------------------------------------------------------- tidying up
 
 
-def _tidy(folder: Path, committed: int, job: dict[str, Any], keep: int) -> None:
+def _tidy(folder: Path, key: Key, committed: int, job: dict[str, Any], keep: int) -> None:
     """Remove what is older than the last `keep` of this job up to the new one: checkpoints and incomplete ones.
 
     Later ones (a job that was resumed from an earlier one finds them) stay until it has written them again.
@@ -356,7 +422,7 @@ def _tidy(folder: Path, committed: int, job: dict[str, Any], keep: int) -> None:
         if number > committed:
             break
         try:
-            manifest = _read_manifest(folder / name)
+            manifest = _read_manifest(folder / name, key)
             _same_job(manifest["job"], job)
         except CheckpointError:
             if not (folder / name / MANIFEST).exists():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import hmac
-import json
 import os
 import pickle
 import queue
@@ -17,10 +16,8 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +26,9 @@ import psutil
 from bsp.errors import LaunchError
 from bsp.faults.arbiter import Arbiter
 from bsp.faults.checkpoint import Checkpoint, commit, discard, name_at
-from bsp.faults.job import LOST, PREEMPTED, Job
+from bsp.faults.command import Command
+from bsp.faults.job import LOST, PREEMPTED, Job, digest_of
+from bsp.faults.key import VARIABLE
 from bsp.faults.messages import (
     END_COMPARED,
     Commit,
@@ -49,7 +48,7 @@ from bsp.faults.messages import (
 from bsp.faults.spoken import Shown
 from bsp.faults.start import Start
 from bsp.faults.wire import SECRET, Closed, Wire
-from bsp.launch import _GRACE, cores, die_with_parent, kill
+from bsp.launch import _GRACE, die_with_parent, kill
 
 _DISCARD = 9  # the port of whoever is not there
 _RETRY = 60.0  # seconds until a refresh is tried again whose checkpoint could not be written
@@ -113,47 +112,26 @@ class Incarnation:
 
     # ------------------------------------------------------------------------------ start
 
-    def command(self) -> list[str]:
-        """mpiexec's command line."""
-        host, port = self._listener.getsockname()[:2]
-        settings = {
-            "bsprun": (host if self.launch.local else socket.gethostname(), port),
-            "bundles": self.launch.elements,
-            "nprocs": self.launch.nprocs,
-            "seed": self.launch.seed,
-            "machine": self.launch.machine,
-            "every": self.asked.limits.every,
-            "limits": asdict(self.asked.limits),
-            "inject": self.asked.inject if self.job.incarnation == 0 else None,
-            "checkpoint": self.job.checkpoints,
-            "spins": self.launch.local and self.count <= cores(),
-        }
-        if self.resume is not None:
-            parts = [tuple(asdict(part).values()) for part in self.resume.parts]
-            settings["resume"] = str(Path(self.job.checkpoints) / self.resume.name), parts
-        flags = ["--with-ft", "ulfm"]
-        if self.count > cores() and self.launch.local:
-            flags.append("--oversubscribe")
-        flags += ["--bind-to", "none"]
-        if not self.launch.local:
-            for name in sorted({SECRET, *self.launch.environment()}):
-                flags += ["-x", name]
-        if self.launch.hostfile is not None:
-            flags += ["--hostfile", self.launch.hostfile]
-        agent = [sys.executable, "-m", "bsp.faults.agent", json.dumps(settings), *self.launch.program]
-        return [self.job.mpiexec, *flags, *self.launch.mpi_args, "-n", str(self.count), *agent]
+    def command(self) -> Command:
+        """How its agents are started."""
+        job = self.job
+        return Command(
+            job.launch, job.asked, job.mpiexec, self.count, job.folder, job.checkpoints, digest_of(job.identity),
+            job.incarnation, self.resume,
+        )  # fmt: skip
 
     def run(self) -> int | None:
         """The status, or None if another incarnation is to go on from the last checkpoint."""
         if self.job.preempted and self.resume is not None:
             return self._stand()
-        environment = os.environ | self.launch.environment() | {SECRET: self._secret}
+        command = self.command()
+        environment = os.environ | command.environment(os.environ) | {SECRET: self._secret}
+        environment.pop(VARIABLE, None)  # the key is nobody else's business
         if self.launch.local:
-            base = os.path.join(self.job.folder, f"mpi-{self.job.incarnation}")
-            os.makedirs(base, exist_ok=True)
-            environment.setdefault("PRTE_MCA_prte_tmpdir_base", base)
+            os.makedirs(environment["PRTE_MCA_prte_tmpdir_base"], exist_ok=True)
+        host, port = self._listener.getsockname()[:2]
         self._child = subprocess.Popen(
-            self.command(),
+            command.words(host if self.launch.local else socket.gethostname(), port),
             env=environment,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -441,11 +419,11 @@ class Incarnation:
             "seconds": round(self._now(), 6),
             "once": [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()],
         }
-        folder, identity = Path(self.job.checkpoints), self.job.identity()
+        job = self.job
 
         def write() -> None:
             try:
-                commit(folder, name_at(superstep), identity, parts, head, self.asked.keep)
+                commit(Path(job.checkpoints), job.key, name_at(superstep), job.identity, parts, head, self.asked.keep)
                 self._settled.put((effect, ""))
             except OSError as wrong:
                 self._settled.put((effect, str(wrong)))

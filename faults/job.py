@@ -14,7 +14,7 @@ import shlex
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Any
 from bsp.errors import LaunchError
 from bsp.faults.aside import Aside
 from bsp.faults.checkpoint import Checkpoint, last_of, latest
+from bsp.faults.errors import CheckpointError
 from bsp.faults.events import EventLog
 from bsp.faults.injection import check, parse
+from bsp.faults.key import Key, NoKey, user_key
 from bsp.faults.messages import Limits
 from bsp.faults.output import Output
-from bsp.faults.placement import elements_for, place
+from bsp.faults.ownership import exposed
+from bsp.faults.placement import Placement, elements_for, place
 from bsp.faults.spoken import Shown
 from bsp.launch import Launch
 
@@ -81,27 +84,91 @@ def difference(key: str, theirs: Any, ours: Any) -> str:
     return f"it has {theirs} {what}, not {ours}; give {option} {theirs}"
 
 
+def identity(launch: Launch) -> dict[str, Any]:
+    """What must be equal for a checkpoint to be this job's."""
+    program = launch.program
+    path = program[0]
+    digest = ""
+    if path != "-m" and os.path.isfile(path):
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    machine = json.dumps(launch.machine, sort_keys=True, default=str)
+    return {
+        "program": [os.path.basename(path), *program[1:]],
+        "script": digest,
+        "nprocs": launch.nprocs,
+        "elements": launch.elements,
+        "seed": launch.seed,
+        "machine": hashlib.sha256(machine.encode()).hexdigest()[:16],
+    }
+
+
+def digest_of(job: dict[str, Any]) -> str:
+    """An identity in 64 digits."""
+    return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
+
+
+def placed(launch: Launch, asked: Resilience) -> Placement:
+    """Which element runs what; LaunchError for options that do not fit together."""
+    try:
+        rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
+        if asked.inject:
+            check(parse(asked.inject), len(rows) + asked.standbys, launch.nprocs)
+    except ValueError as wrong:
+        raise LaunchError(str(wrong)) from None
+    return rows
+
+
+def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
+    """The key of the job's checkpoints; LaunchError if the job cannot begin with their folder.
+
+    make : whether a user without a key gets one.  If not, a key that has sealed nothing takes its place.
+    """
+    option, folder = ("--resume", asked.resume) if asked.checkpoint is None else ("--checkpoint", asked.checkpoint)
+    if folder is None:
+        return Key.fresh()  # they are gone with the job
+    if os.path.isdir(folder) and (why := exposed(folder)):
+        raise LaunchError(f"{option} '{folder}': {why}")
+    try:
+        key = user_key(make=make and asked.resume is None)
+    except NoKey as wrong:
+        if asked.resume is not None:
+            raise LaunchError(f"{option} {folder}: {wrong}") from None
+        key = Key.fresh()
+    except CheckpointError as wrong:
+        raise LaunchError(f"{option} {folder}: {wrong}") from None
+    if asked.resume is None and (last := last_of(Path(folder), key, job)) is not None:
+        raise LaunchError(
+            f"--checkpoint {folder}: checkpoints of this very job are there already, the last is {last}; "
+            f"go on from it with --resume {folder}, or name another folder"
+        )
+    return key
+
+
+def last_checkpoint(
+    asked: Resilience, folder: str, key: Key, job: dict[str, Any], say: Callable[[str], None], begins: bool
+) -> Checkpoint | None:
+    """The last checkpoint that can be used; LaunchError if a job that `begins` with one finds none there."""
+    try:
+        return latest(Path(folder), key, job, lambda text: say(f"checkpoint: {text}"), difference)
+    except ValueError as wrong:
+        if begins:
+            raise LaunchError(f"--resume {asked.resume}: {wrong}") from None
+        return None
+
+
 class Job:
     """All incarnations."""
 
     def __init__(self, launch: Launch, asked: Resilience, folder: str, mpiexec: str) -> None:
         self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
-        try:
-            self.rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
-            if asked.inject:
-                check(parse(asked.inject), len(self.rows) + asked.standbys, launch.nprocs)
-        except ValueError as wrong:  # options that do not fit together
-            raise LaunchError(str(wrong)) from None
+        self.rows = placed(launch, asked)
+        self.identity = identity(launch)  # as it is now: somebody may change the script while it runs
         self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
         with _writing("--checkpoint" if asked.checkpoint else "--resume", self.checkpoints):
-            os.makedirs(self.checkpoints, exist_ok=True)
+            os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
+            self.key = key_of(asked, self.identity, make=True)
             tempfile.TemporaryFile(dir=self.checkpoints).close()
-        if asked.resume is None and (last := last_of(Path(self.checkpoints), self.identity())) is not None:
-            folder = self.checkpoints
-            raise LaunchError(
-                f"--checkpoint {folder}: checkpoints of this very job are there already, the last is {last}; "
-                f"go on from it with --resume {folder}, or name another folder"
-            )
         with _writing("--events", asked.events):
             self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: LiveView | None = None
@@ -123,34 +190,10 @@ class Job:
         self.output = Output(self.view)
         self.struck: set[str] = set()  # injected faults that have happened
 
-    def identity(self) -> dict[str, Any]:
-        """What must be equal for a checkpoint to be this job's."""
-        program = self.launch.program
-        path = program[0]
-        digest = ""
-        if path != "-m" and os.path.isfile(path):
-            with open(path, "rb") as file:
-                digest = hashlib.sha256(file.read()).hexdigest()
-        machine = json.dumps(self.launch.machine, sort_keys=True, default=str)
-        return {
-            "program": [os.path.basename(path), *program[1:]],
-            "script": digest,
-            "nprocs": self.launch.nprocs,
-            "elements": self.launch.elements,
-            "seed": self.launch.seed,
-            "machine": hashlib.sha256(machine.encode()).hexdigest()[:16],
-        }
-
     def latest(self) -> Checkpoint | None:
         """The last checkpoint that can be used."""
-        try:
-            return latest(
-                Path(self.checkpoints), self.identity(), lambda text: self.say(f"checkpoint: {text}"), difference
-            )
-        except ValueError as wrong:
-            if self.asked.resume is not None and self.incarnation == 0:
-                raise LaunchError(f"--resume {self.asked.resume}: {wrong}") from None
-            return None
+        begins = self.asked.resume is not None and self.incarnation == 0
+        return last_checkpoint(self.asked, self.checkpoints, self.key, self.identity, self.say, begins)
 
     def adopt(self, resume: Checkpoint, fresh: bool) -> None:
         """What the checkpoint knows beside the bundles' states."""

@@ -6,30 +6,31 @@ before: a planned refresh (the standbys are used up), a loss that only a checkpo
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
+import sys
 import tempfile
 from dataclasses import replace
 from typing import Any
 
 from bsp.errors import LaunchError
 from bsp.faults.checkpoint import Checkpoint
+from bsp.faults.command import Command
 from bsp.faults.incarnation import Incarnation, NotStarted
-from bsp.faults.job import Job, Resilience
+from bsp.faults.job import Job, Resilience, digest_of, identity, key_of, last_checkpoint, placed
+from bsp.faults.wire import SECRET
 from bsp.launch import Launch, find_mpiexec, is_open_mpi, no_mpi
 
+_FOLDER = "bsprun-"  # for what is gone with the job
 _TRIES = 3  # to start an incarnation
 _IDLE_RESTARTS = 3  # incarnations in a row that came no further
 
 
 def run(launch: Launch, asked: Resilience) -> int:
     """The whole job; its exit status."""
-    mpiexec = find_mpiexec()
-    if mpiexec is None:
-        raise LaunchError(no_mpi())
-    if not is_open_mpi(mpiexec):
-        raise LaunchError("--clones and checkpoints need Open MPI 5 with ULFM: pip install 'nonstop-bsp[mpi]'")
-    with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
+    mpiexec = _mpiexec()
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as folder:
         job = Job(replace(launch, mpi=True), asked, folder, mpiexec)
 
         def signalled(number: int, frame: Any) -> None:
@@ -50,12 +51,45 @@ def run(launch: Launch, asked: Resilience) -> int:
             waker.close()
 
 
+def show(launch: Launch, asked: Resilience) -> int:
+    """Print the command line of the job's first incarnation, and start, make and change nothing; the exit status."""
+
+    def say(text: str) -> None:
+        print(f"bsprun: {text}", file=sys.stderr)
+
+    folder = os.path.join(tempfile.gettempdir(), f"{_FOLDER}XXXXXXXX")
+    launch, job = replace(launch, mpi=True), identity(launch)
+    checkpoints, resume = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints"), None
+    elements, key = len(placed(launch, asked)) + asked.standbys, key_of(asked, job, make=False)
+    if asked.resume is not None:
+        resume = last_checkpoint(asked, checkpoints, key, job, say, begins=True)
+        if resume is None:
+            raise LaunchError(_none_fits(asked))
+    command = Command(launch, asked, _mpiexec(), elements, folder, checkpoints, digest_of(job), resume=resume)
+    say(f"--show: bsprun itself listens on a port instead of 0, makes {folder}, and sets {SECRET}")
+    print(command.line("127.0.0.1" if launch.local else socket.gethostname(), 0))
+    return 0
+
+
+def _mpiexec() -> str:
+    mpiexec = find_mpiexec()
+    if mpiexec is None:
+        raise LaunchError(no_mpi())
+    if not is_open_mpi(mpiexec):
+        raise LaunchError("--clones and checkpoints need Open MPI 5 with ULFM: pip install 'nonstop-bsp[mpi]'")
+    return mpiexec
+
+
+def _none_fits(asked: Resilience) -> str:
+    return f"--resume {asked.resume}: none of its checkpoints can be used (see above)"
+
+
 def _incarnations(job: Job, wake: socket.socket) -> int:
     resume: Checkpoint | None = None
     if job.asked.resume is not None:
         resume = job.latest()
         if resume is None:
-            raise LaunchError(f"--resume {job.asked.resume}: none of its checkpoints can be used (see above)")
+            raise LaunchError(_none_fits(job.asked))
         job.adopt(resume, fresh=True)
     idle, last, failed = 0, -1, 0
     while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -60,8 +61,12 @@ def resume(options: argparse.Namespace) -> None:
     if options.resume is None:
         return
     from bsp.faults.checkpoint import newest_job
+    from bsp.faults.errors import CheckpointError
+    from bsp.faults.key import user_key
 
-    job = newest_job(Path(options.resume))
+    job: dict[str, Any] = {}
+    with contextlib.suppress(CheckpointError):  # told by whoever starts the job
+        job = newest_job(Path(options.resume), user_key(make=False))
     for name in ("nprocs", "elements"):
         if getattr(options, name) is None:
             setattr(options, name, job.get(name))
@@ -122,11 +127,11 @@ def plain(options: argparse.Namespace) -> bool:
 
 
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
-    """Check them all, and run; None if auto finds that nothing of this pays: the plain engine is cheaper."""
+    """Check them all, and run or show; None if auto finds that nothing of this pays: the plain engine is cheaper."""
     from bsp.faults.injection import parse
     from bsp.faults.job import Resilience
     from bsp.faults.messages import Limits
-    from bsp.faults.nonstop import run
+    from bsp.faults.nonstop import run, show
 
     if options.resilience is not None:
         choose(parser, options, job)
@@ -193,4 +198,4 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
         options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(),
     )  # fmt: skip
-    return run(job, resilience)
+    return show(job, resilience) if options.show else run(job, resilience)

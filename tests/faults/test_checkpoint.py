@@ -9,18 +9,23 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 from bsp.errors import BspError
+from bsp.faults import archive
 from bsp.faults.checkpoint import (
     FORMAT,
     MANIFEST,
@@ -31,12 +36,16 @@ from bsp.faults.checkpoint import (
     last_of,
     latest,
     name_at,
+    newest_job,
+    opened,
     write_part,
 )
 from bsp.faults.errors import CheckpointError
+from bsp.faults.key import Key
 
 JOB = {"script": "heat.py", "nprocs": 8, "bundles": 3, "arguments": ["--size", "100"]}
 BUNDLES = 3
+KEY = Key(b"the key of these tests, 32 or more", "these tests")
 
 
 def content(superstep: int, bundle: int) -> list[bytes]:
@@ -49,13 +58,13 @@ def write(folder: Path, superstep: int, keep: int = 3, job: dict[str, Any] = JOB
     """A whole checkpoint."""
     name = name_at(superstep)
     parts = [write_part(folder, name, bundle, content(superstep, bundle)) for bundle in range(BUNDLES)]
-    return commit(folder, name, job, parts, {"superstep": superstep}, keep)
+    return commit(folder, KEY, name, job, parts, {"superstep": superstep}, keep)
 
 
 def last(folder: Path, job: dict[str, Any] = JOB) -> tuple[Checkpoint | None, list[str]]:
     """`latest`, and what it says."""
     said: list[str] = []
-    return latest(folder, job, said.append), said
+    return latest(folder, KEY, job, said.append), said
 
 
 def assert_is(checkpoint: Checkpoint | None, superstep: int) -> None:
@@ -104,14 +113,14 @@ def test_blocks_are_buffers_of_any_type_and_are_never_joined(tmp_path: Path) -> 
     blocks = [memoryview(array), b"", memoryview(b"tail"), bytearray(b"."), memoryview(np.zeros((0, 3)))]
     part = write_part(tmp_path, name_at(1), 0, blocks)
     assert part.size == array.nbytes + 5
-    commit(tmp_path, name_at(1), JOB, [part], {}, keep=1)
+    commit(tmp_path, KEY, name_at(1), JOB, [part], {}, keep=1)
     checkpoint, _ = last(tmp_path)
     assert checkpoint is not None
     assert checkpoint.read(0) == array.tobytes() + b"tail."
 
 
 def test_an_empty_part_is_a_part(tmp_path: Path) -> None:
-    commit(tmp_path, name_at(1), JOB, [write_part(tmp_path, name_at(1), 0, [])], {}, keep=1)
+    commit(tmp_path, KEY, name_at(1), JOB, [write_part(tmp_path, name_at(1), 0, [])], {}, keep=1)
     checkpoint, _ = last(tmp_path)
     assert checkpoint is not None
     assert checkpoint.read(0) == b""
@@ -130,7 +139,7 @@ def test_a_job_that_writes_a_checkpoint_again_replaces_it_at_once_or_not_at_all(
     write(tmp_path, 5)
     part = write_part(tmp_path, name_at(5), 0, [b"again"])
     assert_is(last(tmp_path)[0], 5)
-    commit(tmp_path, name_at(5), JOB, [part], {"superstep": 5}, keep=2)
+    commit(tmp_path, KEY, name_at(5), JOB, [part], {"superstep": 5}, keep=2)
     checkpoint, said = last(tmp_path)
     assert checkpoint is not None
     assert (checkpoint.read(0), said) == (b"again", [])
@@ -216,7 +225,7 @@ def test_every_single_flipped_bit_is_refused(tmp_path: Path) -> None:
     name = name_at(2)
     blocks = [[random.Random(2).randbytes(64)], content(2, 1), content(2, 2)]
     parts = [write_part(tmp_path, name, bundle, each) for bundle, each in enumerate(blocks)]
-    commit(tmp_path, name, JOB | {"who": "Łukasiewicz\u00e9"}, parts, {"superstep": 2}, keep=2)
+    commit(tmp_path, KEY, name, JOB | {"who": "Łukasiewicz\u00e9"}, parts, {"superstep": 2}, keep=2)
     tried = 0
     for path in files(tmp_path, 2):
         whole = path.read_bytes()
@@ -225,14 +234,14 @@ def test_every_single_flipped_bit_is_refused(tmp_path: Path) -> None:
             changed[offset] ^= 1 << bit
             path.write_bytes(changed)
             said: list[str] = []
-            found = latest(tmp_path, JOB | {"who": "Łukasiewicz\u00e9"}, said.append)
+            found = latest(tmp_path, KEY, JOB | {"who": "Łukasiewicz\u00e9"}, said.append)
             assert found is None, (path, offset, bit)  # and the first is another job's
             assert said[0].startswith(f"checkpoint-000002 refused: {path.name} "), (path, offset, bit, said)
             assert "is damaged" in said[0]
             tried += 1
         path.write_bytes(whole)
     assert tried > 5000
-    assert latest(tmp_path, JOB | {"who": "Łukasiewicz\u00e9"}, said.append) is not None
+    assert latest(tmp_path, KEY, JOB | {"who": "Łukasiewicz\u00e9"}, said.append) is not None
 
 
 def test_a_part_damaged_after_the_look_is_refused_when_read(tmp_path: Path) -> None:
@@ -244,7 +253,7 @@ def test_a_part_damaged_after_the_look_is_refused_when_read(tmp_path: Path) -> N
     path.write_bytes(changed)
     assert checkpoint is not None
     assert checkpoint.read(1) == b"".join(content(1, 1))
-    with pytest.raises(CheckpointError, match=f"{path.name} is damaged: its digest does not match"):
+    with pytest.raises(CheckpointError, match=rf"{path.name} \(bundle 2\) is damaged: its digest does not match"):
         checkpoint.read(2)
 
 
@@ -265,14 +274,14 @@ def test_another_jobs_checkpoint_is_refused_with_the_key_and_both_values(tmp_pat
 def test_a_newer_format_and_a_moved_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, 1)
     (tmp_path / name_at(1)).rename(tmp_path / name_at(9))
-    monkeypatch.setattr("bsp.faults.checkpoint.FORMAT", 3)
+    monkeypatch.setattr("bsp.faults.checkpoint.FORMAT", 4)
     write(tmp_path, 5)
     monkeypatch.undo()
     checkpoint, said = last(tmp_path)
     assert checkpoint is None
     assert said == [
         "checkpoint-000009 refused: its manifest.json is that of checkpoint-000001",
-        "checkpoint-000005 refused: it has format 3, and this version reads format 2",
+        "checkpoint-000005 refused: it has format 4, and this version reads format 3",
     ]
 
 
@@ -285,6 +294,188 @@ def test_a_file_that_cannot_be_read_is_refused_with_the_systems_words(tmp_path: 
     checkpoint, said = last(tmp_path)
     assert_is(checkpoint, 1)
     assert said == [f"checkpoint-000002 refused: [Errno 21] Is a directory: '{path}'"]
+
+
+# --------------------------------------------------------------------------------------- what others have made
+
+
+def rewritten(manifest: Path, change: Callable[[dict[str, Any]], None], key: Key | None = None) -> None:
+    """Change a manifest as somebody who can write into the folder would; sealed by `key`, or with its old seal."""
+    content = json.loads(manifest.read_text())
+    name, seal = content.pop("key"), content.pop("seal")
+    change(content)
+    body = json.dumps(content, indent=1).encode()[: -len(b"\n}")]
+    if key is not None:
+        name, seal = key.name(), key.seal(body)
+    manifest.write_bytes(body + f',\n "key": "{name}",\n "seal": "{seal}"\n}}\n'.encode())
+
+
+def replaced(manifest: Path, bundle: int, content: bytes) -> None:
+    """Put another part in the place of one, with the digest, size and name that it would have."""
+    part = write_part(manifest.parents[1], manifest.parent.name, bundle, [content])
+    rewritten(manifest, lambda told: told["parts"][bundle].update(asdict(part)))
+
+
+DAMAGED = "checkpoint-000002 refused: manifest.json is damaged: its seal does not match"
+
+
+def test_a_forged_part_with_a_right_digest_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    replaced(write(tmp_path, 2), 1, b"cos\nsystem\n(S'true'\ntR.")
+    checkpoint, said = last(tmp_path)
+    assert_is(checkpoint, 1)
+    assert said == [DAMAGED]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: told["head"].update(superstep=3),
+        lambda told: told["job"].update(script="other.py"),
+        lambda told: told["parts"].reverse(),
+        lambda told: told["parts"][0].update(bundle=1) or told["parts"][1].update(bundle=0),
+        lambda told: told.update(more=1),
+    ],
+)
+def test_whatever_a_manifest_says_is_sealed(change: Callable[[dict[str, Any]], None], tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    rewritten(write(tmp_path, 2), change)
+    assert_is(last(tmp_path)[0], 1)
+    assert last(tmp_path)[1] == [DAMAGED]
+
+
+def test_one_that_is_sealed_by_another_key_is_refused_with_the_names_of_both(tmp_path: Path) -> None:
+    other = Key(b"another key, of 32 bytes or more too", "")
+    write(tmp_path, 1)
+    rewritten(write(tmp_path, 2), lambda told: None, other)
+    checkpoint, said = last(tmp_path)
+    assert_is(checkpoint, 1)
+    assert said == [
+        f"checkpoint-000002 refused: it was sealed by another key ({other.name()}) than yours ({KEY.name()}, "
+        "from these tests): set BSP_CHECKPOINT_KEY to the key of the job that wrote it, or use its key file"
+    ]
+
+
+def test_a_forger_who_takes_the_name_of_the_right_key_has_not_the_key(tmp_path: Path) -> None:
+    class Posing(Key):
+        def name(self) -> str:
+            return KEY.name()
+
+    rewritten(write(tmp_path, 2), lambda told: None, Posing(b"another key, of 32 bytes or more too", ""))
+    assert last(tmp_path) == (None, [DAMAGED])
+
+
+def test_one_of_an_earlier_version_is_refused_as_not_sealed(tmp_path: Path) -> None:
+    """Format 2: the digest of the bytes before it ends the manifest; so it is, and is worth nothing."""
+    manifest = write(tmp_path, 2)
+    content = json.loads(manifest.read_text())
+    told = {"format": 2} | {key: content[key] for key in ("name", "job", "head", "parts")}
+    body = json.dumps(told, indent=1).encode()[: -len(b"\n}")]
+    manifest.write_bytes(body + b',\n "digest": "%s"\n}\n' % xxhash.xxh3_128_hexdigest(body).encode())
+    checkpoint, (said,) = last(tmp_path)
+    assert checkpoint is None
+    assert said.startswith("checkpoint-000002 refused: it is not sealed, as those of earlier versions are not")
+    assert newest_job(tmp_path, KEY) == {} and last_of(tmp_path, KEY, JOB) is None
+
+
+def test_parts_cannot_take_each_others_places(tmp_path: Path) -> None:
+    """Another bundle's, another checkpoint's, another run's; each a part that this key has sealed somewhere."""
+    here, run = tmp_path / "here", tmp_path / "run"
+    for superstep in (1, 2):
+        write(here, superstep)
+    name = name_at(2)  # the same job, another run: inputs have changed
+    commit(run, KEY, name, JOB, [write_part(run, name, b, [b"x" * 30_000]) for b in range(3)], {"superstep": 2}, 1)
+    victim = part_of(here, 2, 1)
+    whole = victim.read_bytes()
+    for other in (part_of(here, 2, 0), part_of(here, 1, 1), part_of(run, 2, 1)):
+        for size in (None, len(whole)):  # cut or filled up to the right size, too
+            content = other.read_bytes()
+            victim.write_bytes(content if size is None else content[:size].ljust(size, b"\0"))
+            checkpoint, said = last(here)
+            assert_is(checkpoint, 1)
+            assert said[0].startswith(f"{name} refused: {victim.name} (bundle 1) ")
+    victim.write_bytes(whole)
+    assert_is(last(here)[0], 2)
+
+
+def test_an_old_manifest_does_not_go_with_new_parts(tmp_path: Path) -> None:
+    old = write(tmp_path, 2).read_bytes()
+    parts = [write_part(tmp_path, name_at(2), b, [b"new"]) for b in range(BUNDLES)]
+    manifest = commit(tmp_path, KEY, name_at(2), JOB, parts, {"superstep": 2}, 2)
+    for bundle in range(BUNDLES):
+        stale = next(p for p in files(tmp_path, 2) if p.name.startswith(f"part-{bundle:06d}") and p.stat().st_size > 3)
+        stale.write_bytes(b"new")  # under the name that the old manifest has
+    manifest.write_bytes(old)
+    checkpoint, (said,) = last(tmp_path)
+    assert checkpoint is None
+    assert "(bundle 0) has 3 bytes instead of" in said
+
+
+def test_a_whole_checkpoint_does_not_pass_for_that_of_another_superstep_or_job(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    shutil.copytree(tmp_path / name_at(1), tmp_path / name_at(3))
+    elsewhere = tmp_path / "elsewhere"
+    write(elsewhere, 4, job=JOB | {"nprocs": 4})
+    shutil.copytree(elsewhere / name_at(4), tmp_path / name_at(4))
+    checkpoint, said = last(tmp_path)
+    assert_is(checkpoint, 2)
+    assert said == [
+        "checkpoint-000004 refused: it is another job's: nprocs is 4 there and 8 here",
+        "checkpoint-000003 refused: its manifest.json is that of checkpoint-000001",
+    ]
+
+
+def test_a_part_that_is_changed_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    """The digest is of the bytes that are used: there is no moment between a look and the use."""
+    part = write_part(tmp_path, name_at(1), 0, [b"a" * 10, b"b" * 10])
+    inside = tmp_path / name_at(1)
+    with opened(inside, part) as source:
+        assert bytes(source.take(10)) == b"a" * 10
+    changes = {"before": b"A" * 10 + b"b" * 10, "behind": b"a" * 10 + b"B" * 10, "shorter": b"a" * 12}
+    for name, changed in changes.items():
+        (inside / part.file).write_bytes(b"a" * 10 + b"b" * 10)
+        with (
+            pytest.raises(CheckpointError, match="is damaged: its digest does not match"),
+            opened(inside, part) as source,
+        ):
+            if name == "before":
+                (inside / part.file).write_bytes(changed)
+            source.take(10)
+            (inside / part.file).write_bytes(changed)
+
+
+def test_nobody_else_may_write_into_what_is_made_here_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write(tmp_path, 1)
+    finally:
+        os.umask(before)
+    for path in (tmp_path / name_at(1), *files(tmp_path, 1)):
+        assert not path.stat().st_mode & 0o022
+
+
+def test_memory_does_not_double(tmp_path: Path) -> None:
+    """Blocks are written as they are; a part that is looked at is never in memory, one that is read is there once."""
+    size, slack = 48 << 20, 10 << 20
+    block = bytes(size)
+    tracemalloc.start()
+    try:
+        part = write_part(tmp_path, name_at(1), 0, archive.blocks([("large", block)]))
+        written = tracemalloc.get_traced_memory()[1]
+        commit(tmp_path, KEY, name_at(1), JOB, [part], {}, keep=1)
+        tracemalloc.reset_peak()
+        assert last(tmp_path)[0] is not None
+        looked = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        with opened(tmp_path / name_at(1), part) as source:
+            found = archive.read(source)
+        read = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found == {"large": block}
+    assert written < slack and looked < slack
+    assert size <= read < size + slack
 
 
 # ------------------------------------------------------------------------------------ keep K, and stray ones
@@ -305,12 +496,12 @@ def test_what_could_not_be_completed_is_discarded_and_nothing_else(tmp_path: Pat
 
 
 def test_the_last_one_of_a_job_is_known_by_its_manifest(tmp_path: Path) -> None:
-    assert last_of(tmp_path / "nowhere", JOB) is None
+    assert last_of(tmp_path / "nowhere", KEY, JOB) is None
     write(tmp_path, 10)
     write(tmp_path, 20)
     write(tmp_path, 30, job={**JOB, "script": "another"})
     write_part(tmp_path, name_at(40), 0, content(40, 0))
-    assert last_of(tmp_path, JOB) == name_at(20)
+    assert last_of(tmp_path, KEY, JOB) == name_at(20)
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
@@ -368,16 +559,16 @@ def test_wrong_names_parts_and_levels_are_refused(tmp_path: Path) -> None:
             write_part(tmp_path, name, 0, [])
     one = write_part(tmp_path, name_at(1), 1, [b"x"])
     with pytest.raises(CheckpointError, match="needs one part for each bundle from 0 on; parts given: 1, 1"):
-        commit(tmp_path, name_at(1), JOB, [one, one], {}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [one, one], {}, keep=1)
     with pytest.raises(CheckpointError, match="parts given: none"):
-        commit(tmp_path, name_at(1), JOB, [], {}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [], {}, keep=1)
     with pytest.raises(ValueError, match="keep must be 1 or more, not 0"):
-        commit(tmp_path, name_at(1), JOB, [one], {}, keep=0)
+        commit(tmp_path, KEY, name_at(1), JOB, [one], {}, keep=0)
     zero = write_part(tmp_path, name_at(1), 0, [b"y"])
     with pytest.raises(ValueError, match="not JSON compliant"):
-        commit(tmp_path, name_at(1), JOB, [zero], {"loss": float("nan")}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [zero], {"loss": float("nan")}, keep=1)
     with pytest.raises(CheckpointError, match="has 1 bytes instead of 5"):
-        commit(tmp_path, name_at(1), JOB, [Part(0, zero.file, 5, zero.digest)], {}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [Part(0, zero.file, 5, zero.digest)], {}, keep=1)
     assert not (tmp_path / name_at(1) / MANIFEST).exists()
 
 
@@ -385,7 +576,7 @@ def test_a_part_that_is_not_there_is_an_error_of_the_file_system_with_its_name(t
     part = write_part(tmp_path, name_at(1), 0, [b"x"])
     (tmp_path / name_at(1) / part.file).unlink()
     with pytest.raises(FileNotFoundError, match=part.file):
-        commit(tmp_path, name_at(1), JOB, [part], {}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [part], {}, keep=1)
 
 
 # ------------------------------------------------------------------------------------ the file system says no
@@ -416,7 +607,7 @@ def test_a_full_disk_is_named_leaves_no_partial_file_and_the_earlier_checkpoint(
 
     parts = [write_part(tmp_path, name_at(2), bundle, content(2, bundle)) for bundle in range(BUNDLES)]
     large = {"superstep": 2, "text": "x" * 30_000}
-    error = on_a_full_disk(lambda: commit(tmp_path, name_at(2), JOB, parts, large, keep=1))
+    error = on_a_full_disk(lambda: commit(tmp_path, KEY, name_at(2), JOB, parts, large, keep=1))
     assert str(tmp_path / name_at(2)) in str(error)
     assert not any("manifest" in path.name for path in files(tmp_path, 2))
     assert_is(last(tmp_path)[0], 1)
@@ -454,7 +645,7 @@ def test_four_processes_write_the_parts_of_one_checkpoint(tmp_path: Path) -> Non
     assert written[3] == written[0]
     for superstep in range(1, 21):
         parts = [written[bundle][superstep - 1] for bundle in (2, 0, 1)]
-        commit(tmp_path, name_at(superstep), JOB, parts, {"superstep": superstep}, keep=20)
+        commit(tmp_path, KEY, name_at(superstep), JOB, parts, {"superstep": superstep}, keep=20)
         assert_is(last(tmp_path)[0], superstep)
         assert len(files(tmp_path, superstep)) == BUNDLES + 1
 
