@@ -276,6 +276,16 @@ def newest_job(folder: Path, key: Key) -> dict[str, Any]:
     return {}
 
 
+def needs_key(folder: Path) -> bool:
+    """Whether there is a checkpoint that some key may have sealed: what others are like needs none to be told."""
+    with contextlib.suppress(OSError):
+        for _, name in _checkpoints(folder):
+            with contextlib.suppress(OSError):
+                if _SEAL.search((folder / name / MANIFEST).read_bytes()):
+                    return True
+    return False
+
+
 # ------------------------------------------------------------------------------------ reading
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.errors import LaunchError
 from bsp.faults.aside import Aside
-from bsp.faults.checkpoint import Checkpoint, last_of, latest
+from bsp.faults.checkpoint import Checkpoint, last_of, latest, needs_key
 from bsp.faults.errors import CheckpointError
 from bsp.faults.events import EventLog
 from bsp.faults.injection import check, parse
@@ -49,13 +49,18 @@ class Resilience:
     vertical: int = 1
     standbys: int = 0
     limits: Limits = field(default_factory=Limits)
-    checkpoint: str | None = None
+    checkpoint: str | None = None  # of a resumed job, too
     keep: int = 2
     resume: str | None = None
     inject: str | None = None
     events: str | None = None
     progress: bool = False
     refresh: bool = True
+
+    @property
+    def option(self) -> str:
+        """The one that names the folder of checkpoints."""
+        return "--checkpoint" if self.resume is None else "--resume"
 
 
 @contextlib.contextmanager
@@ -124,7 +129,7 @@ def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
 
     make : whether a user without a key gets one.  If not, a key that has sealed nothing takes its place.
     """
-    option, folder = ("--resume", asked.resume) if asked.checkpoint is None else ("--checkpoint", asked.checkpoint)
+    option, folder = asked.option, asked.checkpoint
     if folder is None:
         return Key.fresh()  # they are gone with the job
     if os.path.isdir(folder) and (why := exposed(folder)):
@@ -132,7 +137,7 @@ def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
     try:
         key = user_key(make=make and asked.resume is None)
     except NoKey as wrong:
-        if asked.resume is not None:
+        if asked.resume is not None and needs_key(Path(folder)):
             raise LaunchError(f"{option} {folder}: {wrong}") from None
         key = Key.fresh()
     except CheckpointError as wrong:
@@ -164,8 +169,8 @@ class Job:
         self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
         self.rows = placed(launch, asked)
         self.identity = identity(launch)  # as it is now: somebody may change the script while it runs
-        self.checkpoints = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints")
-        with _writing("--checkpoint" if asked.checkpoint else "--resume", self.checkpoints):
+        self.checkpoints = asked.checkpoint or os.path.join(folder, "checkpoints")
+        with _writing(asked.option, self.checkpoints):
             os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
             self.key = key_of(asked, self.identity, make=True)
             tempfile.TemporaryFile(dir=self.checkpoints).close()

@@ -59,7 +59,7 @@ def show(launch: Launch, asked: Resilience) -> int:
 
     folder = os.path.join(tempfile.gettempdir(), f"{_FOLDER}XXXXXXXX")
     launch, job = replace(launch, mpi=True), identity(launch)
-    checkpoints, resume = asked.checkpoint or asked.resume or os.path.join(folder, "checkpoints"), None
+    checkpoints, resume = asked.checkpoint or os.path.join(folder, "checkpoints"), None
     elements, key = len(placed(launch, asked)) + asked.standbys, key_of(asked, job, make=False)
     if asked.resume is not None:
         resume = last_checkpoint(asked, checkpoints, key, job, say, begins=True)
