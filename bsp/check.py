@@ -26,7 +26,8 @@ import numpy as np
 from bsp import payload
 from bsp.delivery import address_range
 from bsp.effects import Effect, Get, Put, PutEach, Send
-from bsp.errors import BspError, Overlap, ScheduleDependence, SyncMismatch
+from bsp.errors import BspError, LaunchError, Overlap, ScheduleDependence, SyncMismatch
+from bsp.launch import is_own
 from bsp.rehearsal import Rehearsal
 from bsp.rehearsal_names import fingerprint, naming, watched
 from bsp.rehearsal_record import AGAIN, END, KEPT, RECORD, TURNS, Record, undeclared
@@ -73,6 +74,8 @@ class Checker:
         known: Record | None = None
         if asked["known"] is not None:
             if transport.index == 0:
+                if not is_own(os.path.dirname(asked["known"])):
+                    raise LaunchError(f"--check: {os.path.dirname(asked['known'])} is not the folder that bsprun made")
                 with open(asked["known"], "rb") as file:
                     known = pickle.load(file)
             known = transport.gather(known)[0]
@@ -82,7 +85,7 @@ class Checker:
         """After a pass: what all elements have recorded, for the next one."""
         if not self._merged:  # it has failed
             self._merge(transport)
-        if transport.index == 0 and self._path is not None and os.path.isdir(os.path.dirname(self._path)):
+        if transport.index == 0 and self._path is not None and is_own(os.path.dirname(self._path)):
             with open(self._path, "wb") as file:
                 pickle.dump(self.record, file)
 

@@ -31,6 +31,7 @@ from bsp.cost.trace import record, write
 from bsp.element import Element
 from bsp.errors import NoRoom
 from bsp.handle import Process
+from bsp.launch import is_own
 from bsp.layout import Layout
 from bsp.lifeline import Lifeline, threads_waited_for
 from bsp.task import Task
@@ -154,7 +155,7 @@ def rehearse(transport: Transport) -> None:
 
 def _tell(path: str | None, status: int, said: str) -> bool:
     """Leave the status, and what there is to say about it, where bsprun looks; False if that is elsewhere."""
-    if path is None or not os.path.isdir(os.path.dirname(path)):
+    if path is None or not is_own(os.path.dirname(path)):
         return False
     with open(path, "w") as file:
         json.dump({"status": status, "said": said}, file)

@@ -345,6 +345,20 @@ def kill(family: Sequence[Any]) -> None:
         time.sleep(0.005)
 
 
+def is_own(folder: str) -> bool:
+    """Whether a folder is the user's and nobody else can look into it, as those that bsprun makes are.
+
+    What bsprun leaves there for elements is unpickled.  On another machine there is no such folder, or one of
+    somebody who has seen its name on a command line.
+    """
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return stat.S_ISDIR(found.st_mode) and mine and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
 def die_with_parent() -> None:
     """In a child: be killed when the parent dies, however it dies (Linux)."""
     if sys.platform == "linux":

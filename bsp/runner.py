@@ -14,7 +14,7 @@ from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
 from bsp.element import Element
 from bsp.errors import LaunchError, ProcessFailed
-from bsp.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
+from bsp.launch import BLAS_VARIABLES, SCHEDULES, Launch, is_own, start
 from bsp.transport import Solo, Transport
 from bsp.verdict import Verdict
 from bsp.world import handle, hosting
@@ -198,6 +198,8 @@ def serve(
     """In an element of the job that `run` started: the function, and its results to where they are read."""
     import cloudpickle
 
+    if not is_own(os.path.dirname(request)):
+        raise LaunchError(f"bsp.run: {os.path.dirname(request)} is not on this machine: its elements share one")
     with open(request, "rb") as file:
         sys.path[:] = pickle.load(file)
         main, args = pickle.load(file)

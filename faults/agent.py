@@ -25,7 +25,7 @@ from typing import Any
 
 from xxhash import xxh3_128_digest
 
-from bsp.faults import archive, forks, idle, parts
+from bsp.faults import archive, forks, idle, part_file
 from bsp.faults.checkpoint import Part, name_at, opened, write_part
 from bsp.faults.forks import Fork, Forked, Over, Signal
 from bsp.faults.injection import Fault, parse
@@ -350,7 +350,7 @@ class Agent:
             of = self._part_of(name, effect.bundle) | {
                 "assignment": effect.handover.since, "superstep": snapshot.superstep, "head": snapshot.head,
             }  # fmt: skip
-            blocks = archive.blocks(parts.members(effect.handover, of))
+            blocks = archive.blocks(part_file.members(effect.handover, of))
             part = write_part(Path(folder), name, effect.bundle, blocks)
             self._done.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
         except Exception as wrong:  # noqa: BLE001 - bsprun must hear of it, or all would wait for this part
@@ -365,7 +365,7 @@ class Agent:
         try:
             with opened(Path(inside), part) as source:
                 found = archive.read(source)
-            state = parts.handover(found, self._part_of(Path(inside).name, effect.bundle))
+            state = part_file.handover(found, self._part_of(Path(inside).name, effect.bundle))
         except Exception as wrong:  # noqa: BLE001 - whatever it is, this element has no state to go on from
             print(f"bsprun: element {self.element}: {inside}: {wrong}", file=sys.stderr, flush=True)
             _end_by_force("no state")

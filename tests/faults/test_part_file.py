@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bsp.faults import archive, frames, parts
+from bsp.faults import archive, frames, part_file
 from bsp.faults.errors import CheckpointError
 from bsp.faults.messages import Handover, Packed, Packet, Snapshot
 from bsp.faults.npy import encode
@@ -48,12 +48,12 @@ FORMS: dict[str, Handover] = {
 
 
 def found(handover: Handover, of: dict[str, Any] = OF) -> dict[str, bytearray]:
-    return {name: bytearray(data) for name, data in parts.members(handover, of)}
+    return {name: bytearray(data) for name, data in part_file.members(handover, of)}
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_is_read_is_what_was_written(form: str) -> None:
-    assert parts.handover(found(FORMS[form]), OF) == FORMS[form]
+    assert part_file.handover(found(FORMS[form]), OF) == FORMS[form]
 
 
 def test_the_pickle_is_small_whatever_the_arrays_and_messages_are() -> None:
@@ -65,7 +65,7 @@ def test_the_pickle_is_small_whatever_the_arrays_and_messages_are() -> None:
 
 def test_arrays_are_read_by_their_names_without_pickle(tmp_path: Path) -> None:
     path = tmp_path / "part.npz"
-    path.write_bytes(b"".join(archive.blocks(parts.members(HANDOVER, OF))))
+    path.write_bytes(b"".join(archive.blocks(part_file.members(HANDOVER, OF))))
     with np.load(path, allow_pickle=False) as read:
         np.testing.assert_array_equal(read["process-2/beta"], LARGE_ARRAY)
         np.testing.assert_array_equal(read["process-2/gamma"], SMALL_ARRAY)
@@ -77,7 +77,7 @@ def test_arrays_are_read_by_their_names_without_pickle(tmp_path: Path) -> None:
 def test_members_are_the_very_bytes_of_the_state() -> None:
     assert HANDOVER.snapshot is not None
     state: Packed = HANDOVER.snapshot.data
-    assert any(data is state.arrays[0] for _, data in parts.members(HANDOVER, OF))
+    assert any(data is state.arrays[0] for _, data in part_file.members(HANDOVER, OF))
 
 
 @pytest.mark.parametrize(("key", "value"), [("job", "cd" * 32), ("checkpoint", "checkpoint-000121"), ("bundle", 2)])
@@ -86,7 +86,7 @@ def test_a_part_of_something_else_is_refused_by_name_before_its_pickle_is_read(k
     members["handover.pickle"] = bytearray(b"no pickle at all")
     asked = {name: OF[name] for name in ("job", "checkpoint", "bundle")}
     with pytest.raises(CheckpointError) as refused:
-        parts.handover(members, asked)
+        part_file.handover(members, asked)
     assert str(refused.value) == f"it is the part of another checkpoint: {key} {value!r}, not {OF[key]!r}"
 
 
