@@ -32,7 +32,7 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
     add("--standby", type=int, metavar="S", help="elements that wait to take a place (default 0)")
     add("--tail-limit", type=float, metavar="T", help="a clone above T times MinTime is a tail (default 5)")
     add("--hang-limit", type=float, metavar="SECONDS", help="of silence, before an element is ended (default 10)")
-    add("--checkpoint", metavar="DIR", help="write the state of rounds there; SIGTERM: write one and end (status 75)")
+    add("--checkpoint", metavar="DIR", help="write the state of rounds there, sealed; SIGTERM: write one and end (75)")
     add("--every", type=int, metavar="N", help=f"rounds between checkpoints (default {EVERY})")
     add("--keep", type=int, metavar="K", help="checkpoints to keep (default 2)")
     add("--resume", metavar="DIR", help="go on from the last checkpoint there")
