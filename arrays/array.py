@@ -1,8 +1,8 @@
 """The array people hold: a node of the expression so far, with NumPy's operators and methods.
 
 Every process holds one and runs the same lines.  Arithmetic is lazy; `compute`, `persist` and everything that needs
-values are collectives.  `repr` is local.  Assignment gives this array another node: there are no views, what was made
-from the array before keeps its values.
+values are collectives.  `repr` is local.  Assignment gives this array another node, and its views too (`views`); what
+was computed from the array before keeps its values.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.planning.layout import Layout, Shape
 from bsp.arrays.planning.plan import Cost, Plan
+from bsp.arrays.views import Link, link_of, settled, store
 from bsp.arrays.world import world
 
 GATHER_LIMIT = 1 << 30  # bytes that __array__ and tolist bring to every process without being asked twice
@@ -29,11 +30,16 @@ class Array:
     """A distributed array, or an expression that will be one.
 
     shape, dtype, ndim, size, T: as NumPy's.  `layout`: where its blocks are.  Made by the functions of `bsp.arrays`.
+
+    Slices, transposes, reshapes and the like are views where NumPy's are, if every array that is no view itself is in
+    C order: what is written through one array shows in all that share its elements.  `copy()` shares nothing, nor does
+    what is pickled.
     """
 
-    __slots__ = ("__weakref__", "_node")
+    __slots__ = ("__weakref__", "_link", "_node")
     __array_priority__ = 900.0
-    _node: Node
+    _link: Link  # to the arrays that share elements with this one; not set if there are none
+    _node: Node  # what it holds; another one is given by `views.store`
 
     # --------------------------------------------------------------------------- what it is
 
@@ -101,8 +107,12 @@ class Array:
         return whole(self._node)
 
     def persist(self) -> Array:
-        """Computed now, and left where its blocks are; returns itself.  What it was made from is released."""
+        """Computed now, and left where its blocks are; returns itself.  What it was made from is released.
+
+        A view still belongs to its base: what is written through it shows there.
+        """
         world().evaluate([self._node], False)
+        settled(self)
         return self
 
     def plan(self) -> Plan:
@@ -158,8 +168,16 @@ class Array:
         return self._gathered("tolist").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The whole array, read-only as compute() gives it: what is written to it would not show here.
+
+        np.array makes a copy that can be written to.
+        """
         found = self._gathered("np.asarray")
-        return np.array(found, dtype=dtype, copy=True if copy is None else copy)
+        if copy:
+            return np.array(found, dtype=dtype)
+        converted: np.ndarray = np.asarray(found, dtype=dtype)
+        converted.flags.writeable = False
+        return converted
 
     def _gathered(self, what: str) -> Any:
         if self.nbytes > GATHER_LIMIT:
@@ -372,6 +390,8 @@ def compute(*arrays: Array) -> tuple[Any, ...]:
 def persist(*arrays: Array) -> tuple[Array, ...]:
     """Several arrays computed by one plan, and left where their blocks are."""
     world().evaluate([array._node for array in arrays], False)
+    for array in arrays:
+        settled(array)
     return arrays
 
 
@@ -453,6 +473,8 @@ def _in_place(forward: Callable[..., Any], name: str) -> Callable[[Array, Any], 
         if found is NotImplemented:
             return NotImplemented
         node, dtype = found._node, self.dtype
+        if not self.ndim and link_of(self) is None:
+            return found  # of a number: the name gets another one, as in NumPy
         if not np.can_cast(node.kind.dtype, dtype, "same_kind"):
             raise TypeError(
                 f"Cannot cast {name} output from {node.kind.dtype!r} to {dtype!r} with casting rule 'same_kind'"
@@ -462,7 +484,7 @@ def _in_place(forward: Callable[..., Any], name: str) -> Callable[[Array, Any], 
                 f"non-broadcastable output operand with shape {self.shape} doesn't match the broadcast shape "
                 f"{node.kind.shape}"
             )
-        self._node = build.cast(node, dtype)
+        store(self, build.cast(node, dtype))
         return self
 
     return method

@@ -11,6 +11,7 @@ from bsp.arrays import namespace
 from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.views import view
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -32,7 +33,7 @@ for _name in (
 
 def _reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
     """reshape, of a shape or of its lengths."""
-    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
 
 
 def _transpose(self: Array, *axes: Any) -> Array:
@@ -43,9 +44,9 @@ def _transpose(self: Array, *axes: Any) -> Array:
 
 
 def _t(self: Array) -> Array:
-    """The transpose; nothing moves."""
+    """The transpose: a view."""
     node = self._node
-    return wrap(build.permuted(node, tuple(reversed(range(len(node.kind.shape))))))
+    return view(self, build.permuted(node, tuple(reversed(range(len(node.kind.shape))))))
 
 
 def _namespace(self: Array, /, *, api_version: str | None = None) -> Any:
@@ -160,7 +161,9 @@ def _array_function(self: Array, function: Any, types: Any, args: Any, kwargs: A
 
 
 def _conj(self: Array) -> Array:
-    """Complex conjugates."""
+    """Complex conjugates; of real numbers the array itself, as NumPy has it."""
+    if self.dtype.kind != "c":
+        return self
     return wrap(build.apply(ew.of_ufunc(np.conjugate), self._node))
 
 
@@ -177,7 +180,16 @@ for _name, _function in {
     "__array_function__": _array_function, **interchange.METHODS,
 }.items():  # fmt: skip
     setattr(Array, _name, _function)
-for _name, _getter in {
-    "T": _t, "mT": manipulation.matrix_transpose, "real": ufuncs.real, "imag": ufuncs.imag,
-}.items():  # fmt: skip
+
+
+def _assigned(part: Callable[[Array], Array]) -> Callable[[Array, Any], None]:
+    def setter(self: Array, value: Any) -> None:
+        part(self)[...] = value
+
+    return setter
+
+
+for _name, _getter in {"T": _t, "mT": manipulation.matrix_transpose}.items():
     setattr(Array, _name, property(_getter))
+for _name, _getter in {"real": ufuncs.real, "imag": ufuncs.imag}.items():
+    setattr(Array, _name, property(_getter, _assigned(_getter)))

@@ -24,6 +24,7 @@ from bsp.arrays.functions.random_order import Order
 from bsp.arrays.functions.random_tiles import TILE, Draw, Span, Streams, filled
 from bsp.arrays.planning.graph import LEAF, DType, leaf
 from bsp.arrays.planning.layout import Layout, Shape, dealt, replicated
+from bsp.arrays.views import store
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
 
@@ -301,10 +302,10 @@ class Generator:
         return wrap(_reordered(here, array, axis, order))
 
     def shuffle(self, x: Array, axis: int = 0) -> None:
-        """Brings an array of ours into a random order along an axis; what was made from it before keeps its values."""
+        """Brings an array of ours into a random order along an axis, and so all that share its elements."""
         if not isinstance(x, Array):
             raise TypeError("shuffle takes an array of bsp.arrays; permutation(x) gives one of a NumPy array")
-        x._node = self.permutation(x, axis)._node
+        store(x, self.permutation(x, axis)._node)
 
 
 def _abstract(here: World, size: Any, dtype: DType, grid: Grid, process_grid: Grid) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -92,8 +93,60 @@ def strong(node: Node) -> Node:
 
 
 def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
-    """Another way to index a node."""
-    return Node(interned(View, tuple(access)), (node,), kind_of(shape, node.kind.dtype))
+    """Another way to index a node; the node itself where all stays in its place."""
+    op = interned(View, tuple(access))
+    if shape == node.kind.shape and op is identity(len(shape)):
+        return node
+    return Node(op, (node,), kind_of(shape, node.kind.dtype))
+
+
+@lru_cache(maxsize=64)
+def _in_place(ndim: int) -> tuple[Access, ...]:
+    return tuple(Access(axis) for axis in range(ndim))
+
+
+def identity(ndim: int) -> View:
+    """The view that leaves all axes as they are."""
+    return interned(View, _in_place(ndim))
+
+
+def composed(outer: Sequence[Access], inner: Sequence[Access]) -> tuple[Access, ...]:
+    """A view of a view as one: how `inner`, an access of what `outer` shows, finds its elements below both."""
+    found = []
+    for label, start, step in outer:
+        if label < 0:
+            found.append(Access(-1, start, step))
+        else:
+            further = inner[label]
+            found.append(Access(further.label, start + step * further.start, step * further.step))
+    return tuple(found)
+
+
+def placed(access: Sequence[Access], value: Node) -> tuple[Node, Shape, Shape]:
+    """The inverse of a view, for values of its shape: the axes as below it, and start and step along each of them.
+
+    No two axes of `access` have one label.  What no axis shows is of length 1, or empty.
+    """
+    shape = value.kind.shape
+    back = [Access(-1, 0, 0)] * len(shape)
+    starts, steps, counts = [], [], []
+    for axis, (label, start, step) in enumerate(access):
+        count = 1 if label < 0 else shape[label]
+        backwards = step < 0 and count > 1
+        if label >= 0:
+            back[label] = Access(axis, count - 1, -1) if backwards else Access(axis)
+        starts.append((start + step * (count - 1) if backwards else start) if count else 0)
+        steps.append(abs(step) if count > 1 else 1)
+        counts.append(count)
+    return viewed(value, tuple(counts), back), tuple(starts), tuple(steps)
+
+
+def written(node: Node, access: Sequence[Access], value: Node) -> Node:
+    """A node with a value, of its dtype, where a view shows it."""
+    ndim = len(node.kind.shape)
+    return assembled(node.kind.shape, node.kind.dtype, [
+        (node, (0,) * ndim, (1,) * ndim), placed(access, value)
+    ])  # fmt: skip
 
 
 def permuted(node: Node, axes: Sequence[int]) -> Node:

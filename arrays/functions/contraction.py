@@ -14,6 +14,7 @@ from bsp.arrays.functions.manipulation import expand_dims, moveaxis, ravel, resh
 from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning.aggregates import SUM
 from bsp.arrays.planning.graph import Access, Node
+from bsp.arrays.views import view
 from bsp.errors import ShapeError
 
 
@@ -140,7 +141,8 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
 
     Which of the two is planned by the machine: pairs have fewest flops, one grid keeps partial products where they
     are made (MTTKRP moves faces of the tensor's blocks and nothing else).  Cost: of each pair as `matmul`.
-    `optimize` is taken for NumPy's sake; the order is always chosen.
+    `optimize` is taken for NumPy's sake; the order is always chosen.  Of one operand without a sum, a view; diagonals
+    are not written to.
     """
     nodes = [build.strong(build.operand(each)) for each in operands]
     inputs, output = _subscripts(subscripts, nodes)
@@ -171,6 +173,8 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
     node = build.permuted(node, [labels.index(label) for label in present])
     if len(present) < len(output):  # indices whose every length is 1
         node = build.expanded(node, [k for k, label in enumerate(output) if label not in present])
+    if out is None and len(operands) == 1 and not summed and isinstance(operands[0], Array):
+        return view(operands[0], node, writeable=len(set(inputs[0])) == len(inputs[0]))
     return stored(wrap(node), out)
 
 

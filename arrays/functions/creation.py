@@ -14,6 +14,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.ufuncs import where
 from bsp.arrays.planning.graph import Blocks, DType, leaf
 from bsp.arrays.planning.layout import Layout, Shape, asked, ragged
+from bsp.arrays.views import link_of, own
 from bsp.arrays.world import world
 from bsp.payload import is_abstract
 
@@ -47,7 +48,7 @@ def layout_for(shape: Shape, grid: Grid = None, process_grid: Grid = None) -> La
 def made(
     shape: Shape, dtype: DType, layout: Layout, make: Callable[[Shape, tuple[tuple[int, int], ...]], Any]
 ) -> Array:
-    """An array from `make(block shape, index ranges)` on each owner."""
+    """A new array from `make(block shape, index ranges)` on each owner."""
     here = world()
     blocks: Blocks = {}
     for at in layout.mine(here.pid):
@@ -57,10 +58,18 @@ def made(
     return wrap(leaf(shape, dtype, layout, blocks))
 
 
+def _of_one(array: Array) -> Array:
+    """An array that one made: without axes it is written to in place, where a result without axes is a number."""
+    if not array.ndim:
+        own(array)
+    return array
+
+
 def _filled(shape: Any, value: Any, dtype: DType, grid: Grid, process_grid: Grid, device: Any) -> Array:
     _checked_device(device)
     found = checked_shape(shape)
-    return made(found, dtype, layout_for(found, grid, process_grid), lambda size, box: np.full(size, value, dtype))
+    layout = layout_for(found, grid, process_grid)
+    return _of_one(made(found, dtype, layout, lambda size, box: np.full(size, value, dtype)))
 
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -226,14 +235,14 @@ def asarray(
             return obj
         if copy is False:
             raise ValueError("asarray: another dtype cannot be had without a copy")
-        return wrap(node)
+        return wrap(node) if link_of(obj) is None else _of_one(wrap(node))
     if copy is False and not isinstance(obj, np.ndarray):
         raise ValueError("asarray: copy=False, but only arrays of ours are taken as they are")
     values = obj if is_abstract(obj) else np.asarray(_nested(obj), dtype=dtype)
     if getattr(values.dtype, "hasobject", False) or values.dtype.kind in "SUV":
         raise TypeError(f"asarray: arrays hold numbers, not {values.dtype}")
     layout = layout_for(values.shape, grid, process_grid)
-    return wrap(build.from_whole(values, layout))
+    return _of_one(wrap(build.from_whole(values, layout)))
 
 
 def _nested(obj: Any) -> Any:
@@ -243,11 +252,13 @@ def _nested(obj: Any) -> Any:
     return obj.compute() if isinstance(obj, Array) else obj
 
 
-def array(obj: Any, dtype: Any = None, *, copy: bool = True, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """asarray, always a new array."""
-    return asarray(
-        obj, dtype=dtype, copy=True if isinstance(obj, Array) else None, grid=grid, process_grid=process_grid
-    )
+def array(
+    obj: Any, dtype: Any = None, *, copy: bool | None = True, grid: Grid = None, process_grid: Grid = None
+) -> Array:
+    """asarray, a new array unless copy is None or False."""
+    if not isinstance(obj, Array):
+        copy = copy or None
+    return asarray(obj, dtype=dtype, copy=copy, grid=grid, process_grid=process_grid)
 
 
 def from_local(x: Any, axis: int = 0) -> Array:
@@ -317,8 +328,10 @@ def triu(x: Any, /, *, k: int = 0) -> Array:
 
 
 def copy(x: Any) -> Array:
-    """Another array of the same values (nothing is copied: arrays are never changed in place)."""
-    return wrap(build.strong(asarray(x)._node))
+    """An array of the same values that shares nothing with x (no element is copied: nodes never change)."""
+    array = asarray(x)
+    found = wrap(build.strong(array._node))
+    return found if link_of(array) is None else _of_one(found)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

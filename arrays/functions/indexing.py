@@ -1,7 +1,8 @@
 """Reading and assigning with an index: integers, slices, new axes, masks, integer arrays.
 
-What an index of integers and slices selects is a view, planned with what uses it.  Masks and integer arrays are
-collectives (see `selecting`): how much they select depends on values.
+What an index of integers and slices selects is a view: planned with what uses it, and what is written through it
+shows in the array (see `views`).  Masks and integer arrays are collectives (see `selecting`): how much they select
+depends on values; they give copies.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Access, DType, Node
 from bsp.arrays.planning.layout import Shape
+from bsp.arrays.views import own, shows, store, view
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
 
@@ -26,17 +28,20 @@ class Basic(NamedTuple):
 
     access: tuple[Access, ...]  # one for each axis of the array
     shape: Shape  # of the result, new axes included
-    starts: tuple[int, ...]  # the box it covers: along each axis the first position, the step (positive), the count
-    steps: tuple[int, ...]
-    counts: tuple[int, ...]
-    kept: tuple[int, ...]  # axes of the array that stay
-    flipped: tuple[int, ...]  # of these, the ones that run backwards
-    new: tuple[int, ...]  # axes of the result that are new
 
 
-def parts_of(key: Any) -> tuple[Any, ...]:
-    """An index as a tuple."""
-    return key if isinstance(key, tuple) else (key,)
+def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
+    """The parts of an index, and whether it is advanced.  Arrays without axes are the integers in them.
+
+    Cost: of such an array, computing it.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if not is_advanced(parts):
+        return parts, False
+    from bsp.arrays.selection.selecting import known_position
+
+    parts = tuple(known_position(each) for each in parts)
+    return parts, is_advanced(parts)
 
 
 def is_advanced(parts: tuple[Any, ...]) -> bool:
@@ -63,33 +68,20 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
         parts = (*parts, Ellipsis)
     access: list[Access] = []
     out: list[int] = []
-    starts, steps, counts, kept, flipped, new = [], [], [], [], [], []
-    axis = 0
 
     def keep(start: int, step: int, count: int) -> None:
-        nonlocal axis
-        access.append(Access(len(out), start, step))
+        access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
         out.append(count)
-        kept.append(axis)
-        if step < 0:
-            flipped.append(axis)
-            start, step = start + step * max(count - 1, 0), -step
-        starts.append(start)
-        steps.append(step)
-        counts.append(count)
-        axis += 1
 
     for each in parts:
         if each is None:
-            new.append(len(out))
             out.append(1)
         elif each is Ellipsis:
             for _ in range(len(shape) - used):
-                keep(0, 1, shape[axis])
+                keep(0, 1, shape[len(access)])
         elif isinstance(each, slice):
-            start, stop, step = each.indices(shape[axis])
-            count = len(range(start, stop, step))
-            keep(start if count else 0, step if count > 1 else 1, count)
+            start, stop, step = each.indices(shape[len(access)])
+            keep(start, step, len(range(start, stop, step)))
         else:
             try:
                 position = each.__index__()
@@ -98,44 +90,48 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
                     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
                     f"arrays are valid indices, not {each!r:.40}"
                 ) from None
+            axis = len(access)
             length = shape[axis]
             if not -length <= position < length:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} with size {length}")
-            position %= length
-            access.append(Access(-1, position, 0))
-            starts.append(position)
-            steps.append(1)
-            counts.append(1)
-            axis += 1
-    return Basic(
-        tuple(access), tuple(out), tuple(starts), tuple(steps), tuple(counts), tuple(kept), tuple(flipped), tuple(new)
-    )
+            access.append(Access(-1, position % length, 0))
+    return Basic(tuple(access), tuple(out))
 
 
 def get(array: Array, key: Any) -> Array:
-    """array[key]"""
+    """array[key]: a view, but for numbers and what masks and integer arrays select."""
+    parts, advanced = parts_of(key)
+    if advanced:
+        from bsp.arrays.selection import selecting
+
+        return selecting.get(array, parts)
+    node = array._node
+    found = basic(node.kind.shape, parts)
+    shown = build.viewed(node, found.shape, found.access)
+    if found.shape:
+        return view(array, shown)
     from bsp.arrays.array import wrap
 
-    parts = parts_of(key)
-    node = array._node
-    if not is_advanced(parts):
-        found = basic(node.kind.shape, parts)
-        return wrap(build.viewed(node, found.shape, found.access))
-    from bsp.arrays.selection import selecting
-
-    return selecting.get(array, parts)
+    if not any(each is Ellipsis for each in parts):
+        return wrap(shown)  # a number, as in NumPy
+    result = view(array, shown)
+    own(result)
+    return result
 
 
 def put(array: Array, key: Any, value: Any) -> None:
-    """array[key] = value: the array gets another node."""
-    parts = parts_of(key)
-    if is_advanced(parts):
+    """array[key] = value: the array gets another node, and so do all that share its elements."""
+    parts, advanced = parts_of(key)
+    if advanced:
         from bsp.arrays.selection import selecting
 
         selecting.put(array, parts, value)
         return
     node = array._node
-    array._node = laid_over(node, basic(node.kind.shape, parts), build.operand(value))
+    where = basic(node.kind.shape, parts)
+    if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
+        return
+    store(array, broadcast(build.operand(value), where.shape, node.kind.dtype), where.access)
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:
@@ -154,30 +150,14 @@ def assignable(value: Node, dtype: DType) -> Node:
     return build.strong(build.cast(value, dtype))
 
 
-def laid_over(node: Node, where: Basic, value: Node) -> Node:
-    """`node` with `value`, broadcast, where a basic index points."""
-    dtype = node.kind.dtype
+def broadcast(value: Node, shape: Shape, dtype: DType) -> Node:
+    """A value as it is assigned to a part of an array: leading axes of length 1 go, others are repeated."""
     value = assignable(value, dtype)
     own = value.kind.shape
-    while len(own) > len(where.shape) and own[0] == 1:
+    while len(own) > len(shape) and own[0] == 1:
         value = build.squeezed(value, [0])
         own = value.kind.shape
     try:
-        value = build.broadcast(value, where.shape)
+        return build.broadcast(value, shape)
     except ShapeError:
-        raise ShapeError(f"could not broadcast input array from shape {own} into shape {where.shape}") from None
-    if where.new:
-        value = build.squeezed(value, where.new)
-    access, axes = [], []
-    for k, axis in enumerate(where.kept):
-        axes.append(axis)
-        count = where.counts[axis]
-        flip = axis in where.flipped
-        access.append(Access(axis, count - 1 if flip else 0, -1 if flip else 1) if count else Access(axis))
-        assert len(access) == k + 1
-    if len(axes) < len(where.counts) or where.flipped:
-        value = build.viewed(value, where.counts, access)
-    ndim = len(node.kind.shape)
-    return build.assembled(node.kind.shape, dtype, [
-        (node, (0,) * ndim, (1,) * ndim), (value, where.starts, where.steps)
-    ])  # fmt: skip
+        raise ShapeError(f"could not broadcast input array from shape {own} into shape {shape}") from None

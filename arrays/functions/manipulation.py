@@ -15,6 +15,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import Grid, arange, asarray, checked_shape, layout_for
 from bsp.arrays.functions.ufuncs import stored, where
 from bsp.arrays.planning.graph import Access, Node
+from bsp.arrays.views import keeps_order, view
 from bsp.errors import ShapeError
 
 
@@ -23,13 +24,13 @@ def _node(x: Any) -> Node:
 
 
 def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
-    """Axes in another order; None: reversed.  Nothing moves."""
-    node = _node(x)
-    ndim = len(node.kind.shape)
+    """Axes in another order; None: reversed.  A view: nothing moves."""
+    array = asarray(x)
+    ndim = array.ndim
     order = tuple(reversed(range(ndim))) if axes is None else tuple(build.normal_axis(axis, ndim) for axis in axes)
     if sorted(order) != list(range(ndim)):
         raise ValueError("axes don't match array" if len(order) != ndim else "repeated axis in transpose")
-    return wrap(build.permuted(node, order))
+    return view(array, build.permuted(build.strong(array._node), order))
 
 
 def transpose(x: Any, axes: Any = None) -> Array:
@@ -38,12 +39,11 @@ def transpose(x: Any, axes: Any = None) -> Array:
 
 
 def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes swapped."""
-    node = _node(x)
-    ndim = len(node.kind.shape)
+    """The last two axes swapped: a view."""
+    ndim = asarray(x).ndim
     if ndim < 2:
         raise ValueError(f"matrix_transpose: an array of two dimensions or more, not {ndim}")
-    return wrap(build.permuted(node, (*range(ndim - 2), ndim - 1, ndim - 2)))
+    return swapaxes(x, -1, -2)
 
 
 def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
@@ -70,9 +70,11 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
     """The same elements in C order under another shape; one length may be -1.
 
+    copy : None gives a view where NumPy can (of an array in C order always), else a copy; False refuses a copy.
     Cost: nothing where blocks stay ranges of elements; else at most two total exchanges of the whole array.
     """
-    node = _node(x)
+    array = asarray(x)
+    node = build.strong(array._node)
     if order not in "CA":
         raise ValueError(f"reshape: order={order!r}; arrays are reshaped in C order")
     wanted = [int(each.__index__()) for each in shape] if hasattr(shape, "__len__") else [int(shape.__index__())]
@@ -87,54 +89,61 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
         if not rest or size % rest:
             raise ShapeError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
         wanted[unknown[0]] = size // rest
-    return wrap(build.reshaped(node, tuple(wanted)))
+    found = build.reshaped(node, tuple(wanted))
+    if copy or not keeps_order(array, tuple(wanted)):
+        if copy is False:
+            raise ValueError(f"reshape to {tuple(wanted)}, copy=False: this view of {array.shape} is not in C order")
+        return wrap(found)
+    return view(array, found)
 
 
 def ravel(x: Any, order: str = "C") -> Array:
-    """All elements in C order."""
-    return reshape(x, (-1,) if asarray(x).size else (0,), order=order)
+    """All elements in C order: a view of an array in C order, else a copy."""
+    array = asarray(x)
+    return reshape(array, (array.size,), order=order, copy=not keeps_order(array))
 
 
 def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """New axes of length 1."""
-    node = _node(x)
+    """New axes of length 1: a view."""
+    array = asarray(x)
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
-    places = normalize_axis_tuple(given, len(node.kind.shape) + len(given))
-    return wrap(build.expanded(node, sorted(places)))
+    places = normalize_axis_tuple(given, array.ndim + len(given))
+    return view(array, build.expanded(array._node, sorted(places)))
 
 
 def squeeze(x: Any, /, axis: Any = None) -> Array:
-    """Without axes of length 1."""
-    node = _node(x)
-    shape = node.kind.shape
+    """Without axes of length 1: a view."""
+    array = asarray(x)
+    shape = array.shape
     axes = [k for k, length in enumerate(shape) if length == 1] if axis is None else build.normal_axes(axis, len(shape))
     if any(shape[each] != 1 for each in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
-    return wrap(build.squeezed(node, axes))
+    return view(array, build.squeezed(array._node, axes))
 
 
 def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """Repeated to a shape; nothing is copied."""
-    return wrap(build.broadcast(_node(x), checked_shape(shape)))
+    """Repeated to a shape: a view, which is not written to."""
+    array = asarray(x)
+    return view(array, build.broadcast(build.strong(array._node), checked_shape(shape)), writeable=False)
 
 
 def broadcast_arrays(*arrays: Any) -> list[Array]:
-    """All of the shape they broadcast to."""
+    """All of the shape they broadcast to; what is repeated is not written to."""
     given = [asarray(each) for each in arrays]
     shape = np.broadcast_shapes(*[each.shape for each in given])
-    return [broadcast_to(each, shape) for each in given]
+    return [each if each.shape == shape else broadcast_to(each, shape) for each in given]
 
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
-    """Backwards along axes; None: all."""
+    """Backwards along axes; None: all.  A view."""
     array = asarray(x)
     axes = build.normal_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
 
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """Moved along axes, around the end."""
-    array = asarray(x)
+    """Moved along axes, around the end: a copy."""
+    array = wrap(_node(x))
     if axis is None:
         return reshape(roll(ravel(array), shift, axis=0), array.shape)
     shifts, axes = np.broadcast_arrays(shift, axis)
@@ -212,7 +221,7 @@ def stack(arrays: Any, /, *, axis: int = 0) -> Array:
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis."""
+    """The slices along an axis: views."""
     array = asarray(x)
     if not array.ndim:
         raise ValueError("unstack: an array of one dimension or more")
@@ -306,7 +315,7 @@ def column_stack(arrays: Any) -> Array:
 
 
 def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
-    """Equal parts, or cut at positions."""
+    """Equal parts, or cut at positions: views."""
     array = asarray(x)
     if isinstance(parts, int) and array.shape[axis] % parts:
         raise ValueError("array split does not result in an equal division")
@@ -314,7 +323,7 @@ def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
 
 
 def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
-    """Parts as even as can be, or cut at positions."""
+    """Parts as even as can be, or cut at positions: views."""
     array = asarray(x)
     place = build.normal_axis(axis, array.ndim)
     length = array.shape[place]
@@ -354,8 +363,8 @@ def dsplit(x: Any, parts: Any) -> list[Array]:
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:
-    """Repeated as a whole."""
-    array = asarray(x)
+    """Repeated as a whole: a copy."""
+    array = wrap(_node(x))
     times = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
     ndim = max(len(times), array.ndim)
     times = [1] * (ndim - len(times)) + [int(each) for each in times]
@@ -402,7 +411,7 @@ def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0)
 
 
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as the last axis.  Nothing moves but to where the result has it."""
+    """The diagonal of two axes, as the last axis: a view, which is not written to."""
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
@@ -422,7 +431,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
         else:
             access.append(Access(rest.index(k)))
     shape = (*[array.shape[k] for k in rest], length)
-    return wrap(build.viewed(array._node, shape, access))
+    return view(array, build.viewed(array._node, shape, access), writeable=False)
 
 
 def diag(x: Any, k: int = 0) -> Array:

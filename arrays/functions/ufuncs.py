@@ -12,6 +12,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Node
+from bsp.arrays.views import own, store, view
 
 # names of the standard that are not NumPy's
 STANDARD = {
@@ -62,7 +63,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
     node = build.broadcast(found._node, out.shape) if found.shape != out.shape else found._node
     if where is not True:
         node = build.apply(ew.WHERE, build.operand(where), node, out._node)
-    out._node = build.cast(node, out.dtype)
+    store(out, build.cast(node, out.dtype))
     return out
 
 
@@ -152,13 +153,24 @@ def round(x: Any, decimals: int = 0, out: Any = None) -> Array:
 
 
 def real(x: Any) -> Array:
-    """The real parts."""
-    return wrap(build.apply(ew.REAL, build.strong(build.operand(x))))
+    """The real parts: a view; of real numbers all of it."""
+    return _part(x, ew.REAL)
 
 
 def imag(x: Any) -> Array:
-    """The imaginary parts."""
-    return wrap(build.apply(ew.IMAG, build.strong(build.operand(x))))
+    """The imaginary parts: a view; of real numbers zeros, which are not written to."""
+    return _part(x, ew.IMAG)
+
+
+def _part(x: Any, part: ew.Elementwise) -> Array:
+    array = x if isinstance(x, Array) else wrap(build.strong(build.operand(x)))
+    if array.dtype.kind == "c":
+        return view(array, build.apply(part, array._node))
+    if part is ew.REAL:
+        return view(array, array._node)
+    found = wrap(build.apply(part, build.strong(array._node)))
+    own(found).writeable = False
+    return found
 
 
 def angle(x: Any, deg: bool = False) -> Array:
@@ -168,9 +180,11 @@ def angle(x: Any, deg: bool = False) -> Array:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    """As another dtype."""
+    """As another dtype; a copy, unless copy=False and it has this one."""
     node = build.operand(x)
     found = np.dtype(dtype)
+    if not copy and isinstance(x, Array) and x.dtype == found:
+        return x
     if node.kind.dtype.kind == "c" and found.kind not in "c":
         raise TypeError(f"astype: complex numbers are not cast to {found}; take real(x)")
     return wrap(build.cast(node, found))
@@ -191,7 +205,9 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """NaN and infinities as numbers."""
+    """NaN and infinities as numbers; copy=False: in x itself."""
+    if not copy and isinstance(x, Array):
+        return stored(nan_to_num(x, True, nan, posinf, neginf), x)
     node = build.strong(build.operand(x))
     if node.kind.dtype.kind not in "fc":
         return wrap(build.apply(ew.COPY, node))

@@ -122,8 +122,14 @@ def _imag(x: Any, out: Any) -> None:
     np.copyto(out, np.imag(x))
 
 
+def _complex(real: Any, imaginary: Any, out: Any) -> None:
+    np.copyto(out.real, real)
+    np.copyto(out.imag, imaginary)
+
+
 REAL = Elementwise("real", _real, _real_of)
 IMAG = Elementwise("imag", _imag, _real_of)
+COMPLEX = Elementwise("complex", _complex, lambda real, imaginary: np.result_type(real.dtype, np.complex64))
 
 _rounds: dict[int, Elementwise] = {}
 

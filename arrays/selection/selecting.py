@@ -37,6 +37,7 @@ from bsp.arrays.selection.lookups import (
     wrapped,
 )
 from bsp.arrays.selection.procedures import computed, flattened, known
+from bsp.arrays.views import store
 from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
@@ -187,7 +188,7 @@ def _general(node: Node, items: list[Item]) -> _General:
             order.append(("slice", len(slices)))
             slices.append((axis, Slice(start if count else 0, step if count > 1 else 1, count)))
         elif item.kind == "int":
-            position = basic(shape[axis : axis + 1], (item.value,)).starts[0]
+            position = basic(shape[axis : axis + 1], (item.value,)).access[0].start
             arrays.append(np.asarray(position))
             places.append(axis)
         elif item.kind == "flag":
@@ -229,6 +230,14 @@ def _known(value: Any) -> Any:
     (node,) = computed(value._node)
     whole = known(node)
     return whole if isinstance(whole, np.ndarray) else None
+
+
+def known_position(part: Any) -> Any:
+    """The integer in an array without axes; anything else as it is.  Cost: computing it, if it is not there yet."""
+    if not isinstance(part, Array) or part.ndim or part.dtype.kind not in "iu" or world().abstract:
+        return part
+    whole = _known(part)
+    return int(part.compute() if whole is None else whole)
 
 
 def _is_known(index: _General) -> bool:
@@ -318,13 +327,13 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
         masked = _masked(array.shape, items, k)
         first = masked.first
         if not first:
-            array._node = masks.assigned(build.strong(array._node), masked.mask, given)
+            store(array, masks.assigned(build.strong(array._node), masked.mask, given))
             return
         if len(given.kind.shape) <= array.ndim - ndim - first:
             masks.checked_mask(array.shape[first:], masked.mask.kind.shape)
             after = range(ndim, array.ndim - first)
             mask = build.expanded(masked.mask, after) if after else masked.mask
-            array._node = build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node))
+            store(array, build.apply(ew.WHERE, mask, _valued(given, array), build.strong(array._node)))
             return
     index = _general(build.strong(array._node), items)
     shape = _result_shape(index)
@@ -343,7 +352,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
         found = put_dealt(index.node, index.what, nodes, node)
     if found.kind.shape != array.shape:
         found = build.reshaped(found, array.shape)
-    array._node = found
+    store(array, found)
 
 
 def _valued(given: Node, array: Array) -> Node:
@@ -505,7 +514,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
     if axis is None or x.ndim == 1:
         flat = wrap(flattened(build.strong(x._node)))
         flat[asarray(indices)] = values
-        x._node = build.reshaped(flat._node, x.shape)
+        store(x, build.reshaped(flat._node, x.shape))
         return
     place = build.normal_axis(axis, x.ndim)
     given = _positions_along(x, indices, place)
@@ -517,7 +526,7 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
     third = _lines(wrap(build.broadcast(value, shape)), place)
     second = build.broadcast(second, (*outer, count))
     op = interned(Along, _along(_PutAlong), (1, 1, 1), first.kind.shape[-1:])
-    x._node = _back(Node(op, (first, second, third), first.kind), place)
+    store(x, _back(Node(op, (first, second, third), first.kind), place))
 
 
 def _lines(array: Array, axis: int) -> Node:
@@ -547,7 +556,7 @@ def put_flat(x: Any, indices: Any, values: Any) -> None:
             raise ShapeError(f"put: {own} values for {count} positions")
         values = np.resize(np.asarray(values), count)
     flat[given if given.ndim == 1 else given.reshape((count,))] = values
-    x._node = build.reshaped(flat._node, x.shape)
+    store(x, build.reshaped(flat._node, x.shape))
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

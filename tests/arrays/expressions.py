@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
+
+from bsp.arrays import world
+from bsp.arrays.planning import layout
 
 PROCESSES = (1, 2, 3, 5, 8)
 Step = tuple[str, Any]
+
+
+@contextlib.contextmanager
+def nothing_replicated() -> Iterator[None]:
+    """Inside the block small arrays are dealt too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layout, "REPLICATED_SIZE", 0)
+        for cache in (layout.automatic, layout.asked):
+            cache.cache_clear()
+        world._plans.clear()
+        try:
+            yield
+        finally:
+            for cache in (layout.automatic, layout.asked):
+                cache.cache_clear()
+            world._plans.clear()
 
 
 @st.composite

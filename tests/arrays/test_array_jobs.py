@@ -49,6 +49,14 @@ z[10:200:3, 5] = 1.5
 z[z < -1] = -1.0
 z[np.array([3, 300, 77])] = 0.25
 tell("assignment", z)
+large = rng.normal(size=(700, 90))
+inner, column, lines = large[1:-1, 1:-1], large.T[7], large.reshape(-1)[::2]
+inner += 1
+column[100:] = inner[5, 0]
+lines *= inner.reshape(-1)[: lines.shape[0]].sum()
+for row in large[:3]:
+    row -= row.sum()
+tell("views", large, inner, column, lines, large.persist()[1])
 tell("shapes", x.reshape(43, 448), x.T.ravel(), np.concatenate([x, x[:11]]), np.stack([y, 2 * y], axis=1))
 tell("running", np.cumsum(w), np.cumsum(x, axis=1), np.diff(y))
 tell("order", np.sort(w), np.argsort(y), np.unique(w), np.sort(x, axis=0), np.searchsorted(np.sort(y), y))
@@ -78,7 +86,10 @@ for k in proc.rounds(12, state):
     slope = x.T @ (x @ state.beta - y) / 4001
     state.beta = (state.beta - 0.3 * slope).persist()
     error = abs(x @ state.beta - y)
-    state.worst = np.maximum(state.worst, error).persist()
+    state.worst = np.maximum(state.worst, error)
+    some = state.worst[100:3000:2]
+    some *= 1.01
+    state.worst.persist()
     state.order = np.argsort(state.worst).persist()
     if k % 4 == 0:
         large = error[error > np.percentile(error, 90)]
@@ -205,6 +216,38 @@ def test_a_state_with_an_expression_in_it_says_what_to_do(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "an array that is not computed yet cannot be pickled: persist() it first" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+VIEWS_IN_A_STATE = """
+import bsp
+import bsp.arrays as ba
+
+proc = bsp.process()
+x = ba.zeros(40_000).persist()
+state = bsp.State(x=x, view={view})
+for k in proc.rounds(6, state):
+    view = {where}
+    view += k + 1
+    ba.persist(state.x, view)
+    print(float(state.x.sum()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("view", "where", "found"),
+    [
+        ("None", "state.x[3:9]", 0),
+        ("x[3:9].persist()", "state.view", 1),  # what is pickled is an array of its own
+    ],
+)
+def test_a_view_in_a_state_is_no_view_any_more_and_the_rehearsal_says_so(
+    view: str, where: str, found: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "views.py"
+    path.write_text(VIEWS_IN_A_STATE.format(view=view, where=where))
+    done = bsprun("-p", 3, "-n", 2, "--check", path)
+    assert done.returncode == found, done.stderr
+    assert ("Undeclared: process" in done.stderr) == bool(found), done.stderr
 
 
 # --------------------------------------------------------------------------- processes that disagree

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from expressions import applied, programs
+from expressions import applied, nothing_replicated, programs
 from hypothesis import given, settings
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.planning import layout
 
 MACHINE = bsp.Machine(p=4)
 
@@ -59,19 +58,8 @@ def test_random_expressions_give_numpys_values_and_the_plans_words(program: Any)
 @settings(max_examples=100)
 @given(programs())
 def test_nothing_changes_where_no_array_is_small_enough_to_be_replicated(program: Any) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layout, "REPLICATED_SIZE", 0)
-        for cache in (layout.automatic, layout.asked):
-            cache.cache_clear()
-        from bsp.arrays import world
-
-        world._plans.clear()
-        try:
-            compared(*program)
-        finally:
-            for cache in (layout.automatic, layout.asked):
-                cache.cache_clear()
-            world._plans.clear()
+    with nothing_replicated():
+        compared(*program)
 
 
 def test_deep_expressions_of_every_kind_are_planned_without_recursion() -> None:

@@ -1,0 +1,390 @@
+"""Which arrays share elements: views, as NumPy has them.  What is written through one array shows in the others.
+
+An array is a node, and nodes never change: to write is to give the array another node.  An array of which a view was
+taken, and the view, have a `Link` each.  The links of a family form a tree: a view's link has its base and the
+operation that shows a part of it (a View, a Reshape, real or imaginary parts).  A write through a view gives
+
+1. the view, and every array between it and the top of the tree, a node with the written elements in it.  Slices of
+   slices compose, so that for each it is planned as the one assignment of its own;
+2. each other living array of the family that shows some of these elements its operation on the new node of its base.
+
+So the node of an array always is what it holds: arithmetic looks at no link, and nothing is computed earlier.  Once
+the blocks of a base are computed its views are read from them (`settle`), and what they were made of is released.
+
+What is kept in memory: a view keeps what it was taken of, as in NumPy.  But where that array has no name any more and
+no two of its living views overlap, none can see what is written through another: each then is an array of its own,
+and the blocks below are released.  Python's reference counts tell when; where a cycle delays them, processes may
+release at different times.  That changes no plan: views that do not overlap never give each other a node, and what a
+write gives an array does not depend on whether there is anything above it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from itertools import combinations
+from math import gcd
+from typing import TYPE_CHECKING
+
+from bsp.arrays.functions import build
+from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.graph import LEAF, Access, Node, Operation, Reshape, View
+from bsp.arrays.planning.layout import Shape
+
+if TYPE_CHECKING:
+    from bsp.arrays.array import Array
+
+COMPARED = 32  # of so many views of an array without a name it is found out whether they overlap
+
+_new = object.__new__
+
+
+class Link:
+    """The place of one array in a family of arrays that share elements."""
+
+    __slots__ = ("__weakref__", "base", "children", "node", "op", "owner", "strides", "writeable")
+
+    def __init__(self, node: Node, base: Link | None = None, op: Operation | None = None, writeable: bool = True):
+        self.node = node  # the same as the owner's
+        self.base = base  # None: the top of a family
+        self.op = op  # shows the part of the base
+        self.writeable = writeable
+        self.owner: _Owner | None = None  # None: nobody has the array any more, or it is a step on the way to one
+        self.children: dict[_Child, None] = {}
+        self.strides: Shape | None = None  # of a top that was a view: how its elements lay, in bytes; None: in C order
+        if base is not None:
+            child = _Child(self, _gone)
+            child.parent = base
+            base.children[child] = None
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
+        """Give the elements that `access` shows the values of a node of their shape and dtype; None: all elements."""
+        if not self.writeable:
+            raise ValueError(
+                "assignment destination is read-only: diagonals and repeated elements are not written to; .copy() is "
+                "an array of its own; x[i, i] = values, with i = np.arange(n), sets a diagonal"
+            )
+        if not value.kind.size:
+            return
+        whole = access is None
+        link, new = self, value
+        path = []
+        while True:
+            link.show(_laid(link.node, access, new, whole))
+            path.append((link, access, new.kind.shape))
+            if link.base is None:
+                break
+            if isinstance(link.op, View):
+                access = link.op.access if access is None else build.composed(link.op.access, access)
+            else:
+                new, access = _undone(link, link.base.node), None
+            link = link.base
+        passed = [link for link, *_ in path]
+        for link, region, shape in path:
+            link.refresh([
+                child for child in link.living()
+                if child not in passed and not (region is not None and child.apart(region, shape))
+            ])  # fmt: skip
+
+    def show(self, node: Node) -> None:
+        """Make this the node of the array."""
+        self.node = node
+        array = None if self.owner is None else self.owner()
+        if array is not None:
+            array._node = node
+
+    def derived(self, node: Node) -> Node:
+        """What this array shows of a node of its base."""
+        if isinstance(self.op, Reshape):
+            return _back(node, self.op.shape)
+        if isinstance(self.op, View):
+            return build.viewed(node, self.node.kind.shape, self.op.access)
+        assert self.op is not None
+        return Node(self.op, (node,), self.node.kind)
+
+    def refresh(self, children: list[Link]) -> None:
+        """Derive some views anew, and all views of them."""
+        waiting = [(self, child) for child in children]
+        for base, child in waiting:
+            child.show(child.derived(base.node))
+            waiting += [(child, each) for each in child.living()]
+
+    def settle(self) -> None:
+        """Read views from this array's blocks, now that they are there, and not from what they were computed from."""
+        waiting = [(self, child) for child in self.living()]
+        for base, child in waiting:
+            if child.node.op is not LEAF and base.node not in child.node.args:
+                child.show(child.derived(base.node))
+            waiting += [(child, each) for each in child.living()]
+
+    # -------------------------------------------------------------------------------------- family
+
+    def living(self) -> list[Link]:
+        """The views of this array that there still are."""
+        return [child for each in list(self.children) if (child := each()) is not None]
+
+    def apart(self, access: tuple[Access, ...], shape: Shape) -> bool:
+        """Whether this view of an array surely shows nothing of what an access of this shape does."""
+        return isinstance(self.op, View) and _apart(self.op.access, self.node.kind.shape, access, shape)
+
+    def release(self) -> None:
+        """Make each view an array of its own if the array at the top has no name, and no two views overlap."""
+        tops = [self]
+        for top in tops:
+            if top.base is not None or top.owner is not None:
+                continue
+            views = top.living()
+            if len(views) > COMPARED or not all(_alien(a, b) for a, b in combinations(views, 2)):
+                continue
+            for view in views:
+                view.strides = view.steps()
+            for view in views:
+                view.base = None
+            top.children.clear()
+            tops += views
+
+    def steps(self) -> Shape:
+        """NumPy's strides: bytes from an element to the next along each axis; the top of the family is in C order."""
+        chain = [self]
+        while chain[-1].base is not None:
+            chain.append(chain[-1].base)
+        top = chain.pop()
+        kind = top.node.kind
+        found = top.strides if top.strides is not None else _c_steps(kind.shape, kind.dtype.itemsize)
+        shape = kind.shape
+        for link in reversed(chain):
+            if isinstance(link.op, View):
+                own = [0] * len(link.node.kind.shape)
+                for step, each in zip(found, link.op.access, strict=True):
+                    if each.label >= 0:
+                        own[each.label] += step * each.step
+                found = tuple(own)
+            elif isinstance(link.op, Reshape):
+                kept = _reshaped_steps(shape, found, link.op.shape)
+                assert kept is not None
+                found = kept
+            shape = link.node.kind.shape
+        return found
+
+
+class _Owner(weakref.ref["Array"]):
+    """A link's array; when the last name of it goes, the link is told."""
+
+    __slots__ = ("link",)
+    link: Link | None
+
+
+class _Child(weakref.ref[Link]):
+    """A base's view."""
+
+    __slots__ = ("parent",)
+    parent: Link | None
+
+
+def _unnamed(owner: _Owner) -> None:
+    link, owner.link = owner.link, None  # no cycle is left behind
+    if link is not None:
+        link.owner = None
+        link.release()
+
+
+def _gone(child: _Child) -> None:
+    parent, child.parent = child.parent, None
+    if parent is not None:
+        parent.children.pop(child, None)
+        parent.release()
+
+
+# -------------------------------------------------------------------------------------- of arrays
+
+
+def link_of(array: Array) -> Link | None:
+    """An array's link; None if it shares nothing."""
+    return getattr(array, "_link", None)
+
+
+def own(array: Array) -> Link:
+    """An array's link, made if there is none."""
+    link = link_of(array)
+    if link is None:
+        link = array._link = Link(array._node)
+        _named(link, array)
+    return link
+
+
+def _named(link: Link, array: Array) -> None:
+    link.owner = _Owner(array, _unnamed)
+    link.owner.link = link
+
+
+def view(base: Array, node: Node, writeable: bool = True) -> Array:
+    """An array of `node`, which views and reshapes of the base's node have made: it shares the base's elements."""
+    array = _new(type(base))
+    array._node = node
+    if not base.ndim and link_of(base) is None:  # a number: what is made of it shares nothing, as in NumPy
+        if writeable:
+            return array
+        link = Link(node, writeable=False)
+    else:
+        link = own(base)
+        writeable &= link.writeable
+        steps = []
+        while node is not base._node:
+            steps.append(node)
+            node = node.args[0]
+        for step in reversed(steps):
+            link = Link(step, link, step.op, writeable)
+        if not steps:
+            link = Link(node, link, build.identity(len(node.kind.shape)), writeable)
+    array._link = link
+    _named(link, array)
+    return array
+
+
+def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -> None:
+    """Give what an access shows of an array other values, of its shape and dtype; None: all of it.
+
+    Every array that shares the elements has them too.  There is no other way to change an array.
+    """
+    link = link_of(array)
+    if link is not None:
+        link.write(value, access)
+    else:
+        array._node = value if access is None else build.written(array._node, access, value)
+
+
+def settled(array: Array) -> None:
+    """Tell the views of an array that its blocks are there."""
+    link = link_of(array)
+    if link is not None:
+        link.settle()
+
+
+def shows(view: Array, array: Array, access: tuple[Access, ...]) -> bool:
+    """Whether an array is the view that an access gives of another: `x[2:5] += 1` has written, and assigns then."""
+    link, top = link_of(view), link_of(array)
+    if top is None or not top.writeable:
+        return False
+    found: tuple[Access, ...] | None = None
+    while link is not None and link is not top:
+        if not isinstance(link.op, View):
+            return False
+        found = link.op.access if found is None else build.composed(link.op.access, found)
+        link = link.base
+    return link is not None and found == access
+
+
+def keeps_order(array: Array, shape: Shape | None = None) -> bool:
+    """Whether NumPy reshapes an array without a copy; None: whether its elements lie in C order."""
+    link = link_of(array)
+    if link is None or array.size <= 1:
+        return True
+    steps = link.steps()
+    if shape is not None:
+        return _reshaped_steps(array.shape, steps, shape) is not None
+    return _runs(array.shape, steps) == [(array.size, array.itemsize)]
+
+
+# ---------------------------------------------------------------------------------------- regions
+
+
+def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: bool) -> Node:
+    """A node with a value where an access points.  `whole`: with nothing of the node, if the access shows all of it."""
+    if access is None:
+        return value
+    if whole and all(
+        each.label >= 0 and value.kind.shape[each.label] == length
+        for each, length in zip(access, node.kind.shape, strict=True)
+    ):
+        return build.placed(access, value)[0]
+    return build.written(node, access, value)
+
+
+def _undone(link: Link, base: Node) -> Node:
+    """The base of a view that is no slice, once the view has another node."""
+    value = link.node
+    if isinstance(link.op, Reshape):
+        return _back(value, base.kind.shape)
+    real, imaginary = (value, build.apply(ew.IMAG, base)) if link.op is ew.REAL else (build.apply(ew.REAL, base), value)
+    return build.apply(ew.COMPLEX, real, imaginary)
+
+
+def _back(node: Node, shape: Shape) -> Node:
+    """A node reshaped; what it was reshaped from, if that has this shape."""
+    if isinstance(node.op, Reshape) and node.args[0].kind.shape == shape:
+        return node.args[0]
+    return build.reshaped(node, shape)
+
+
+def _span(access: Access, shape: Shape) -> range:
+    """The positions that an access shows of an axis."""
+    if access.label < 0:
+        return range(access.start, access.start + 1)
+    return range(access.start, access.start + access.step * shape[access.label], access.step)
+
+
+def _apart(a: tuple[Access, ...], a_shape: Shape, b: tuple[Access, ...], b_shape: Shape) -> bool:
+    """Whether two accesses of one array surely show no element in common: along some axis no position."""
+    if 0 in a_shape or 0 in b_shape:
+        return True
+    return any(_parted(_span(x, a_shape), _span(y, b_shape)) for x, y in zip(a, b, strict=True))
+
+
+def _parted(a: range, b: range) -> bool:
+    if max(a[0], a[-1]) < min(b[0], b[-1]) or max(b[0], b[-1]) < min(a[0], a[-1]):
+        return True
+    if len(a) == 1 or len(b) == 1:
+        return a[0] not in b if len(a) == 1 else b[0] not in a
+    return (a.start - b.start) % gcd(a.step, b.step) != 0
+
+
+def _alien(a: Link, b: Link) -> bool:
+    """Whether two views of one array surely have no element in common."""
+    if isinstance(a.op, View) and isinstance(b.op, View):
+        return _apart(a.op.access, a.node.kind.shape, b.op.access, b.node.kind.shape)
+    return {a.op, b.op} == {ew.REAL, ew.IMAG}
+
+
+# ---------------------------------------------------------------------------------------- strides
+
+
+def _c_steps(shape: Shape, itemsize: int) -> Shape:
+    steps = [itemsize]
+    for length in shape[:0:-1]:
+        steps.append(steps[-1] * length)
+    return tuple(reversed(steps[: len(shape)]))
+
+
+def _runs(shape: Shape, steps: Shape) -> list[tuple[int, int]]:
+    """Axes that are walked through as one, from the first to the last: (elements, bytes from one to the next)."""
+    runs: list[tuple[int, int]] = []
+    for length, step in zip(shape, steps, strict=True):
+        if length == 1:
+            continue
+        if runs and runs[-1][1] == length * step:
+            runs[-1] = runs[-1][0] * length, step
+        else:
+            runs.append((length, step))
+    return runs
+
+
+def _reshaped_steps(shape: Shape, steps: Shape, wanted: Shape) -> Shape | None:
+    """The strides of the same elements under another shape; None where only a copy has it.
+
+    Each run of axes has to be cut into axes of the new shape exactly.
+    """
+    if 0 in shape:
+        return _c_steps(wanted, 1)
+    runs = _runs(shape, steps)
+    found = []
+    left, step = runs.pop() if runs else (1, 1)
+    for length in reversed(wanted):
+        if length > 1 and left == 1:
+            left, step = runs.pop()
+        if left % length:
+            return None
+        found.append(step)
+        left //= length
+        step *= length
+    return tuple(reversed(found))
