@@ -55,7 +55,7 @@ LEGEND = (
     "`A`, `A2`: matrices of 190 × 140 floats; `W`: as `A`, to be changed; `N`: `A` with some NaN; `U`: of 0.1 to 0.9; "
     "`C`: complex; `J`, `J2`: integers; `M`: booleans; `S`: 150 × 150, symmetric, positive definite; `T`: 2000 × 12; "
     "`v`, `u`, `w`: 20,011 floats (`w` to be changed); `k`: `v` sorted; `c`: 150; `I`, `I2`: 20,011 integers from 1 to "
-    "8; `o`: an order of 20,011; `B`: booleans; `b`: bytes; `path`: an empty folder."
+    "8; `o`: an order of 20,011; `B`: booleans; `b`: bytes; `L`: 1000 × 240, of 0.1 to 0.9; `path`: an empty folder."
 )
 
 
@@ -73,7 +73,7 @@ def operands() -> dict[str, np.ndarray]:
         "S": square @ square.T + 150 * np.eye(150), "T": rng.normal(size=(2000, 12)), "c": rng.normal(size=150),
         "v": v, "u": rng.normal(size=size), "w": v.copy(), "k": np.sort(v), "I": rng.integers(1, 9, size),
         "I2": rng.integers(1, 9, size), "o": rng.permutation(size), "B": v > 0.3,
-        "b": rng.integers(0, 256, size, dtype=np.uint8),
+        "b": rng.integers(0, 256, size, dtype=np.uint8), "L": rng.uniform(0.1, 0.9, (1000, 240)),
     }  # fmt: skip
 
 
@@ -373,6 +373,42 @@ weibull                     2.0, 2000
 zipf                        3.0, 2000
 """
 
+# Samplers of a dealt parameter, which is named once: to bring it to every process is to bring the whole of the operands.
+SAMPLERS = """
+beta                        1 + L, 2.0
+binomial                    9, L
+chisquare                   1 + L
+choice                      v, 2000
+exponential                 L
+f                           3 + L, 4.0
+gamma                       2.0, 1 + L
+geometric                   L
+gumbel                      L, 2.0
+hypergeometric              20 + (50 * L).astype(int), 30, 10
+integers                    0, 5 + (50 * L).astype(int)
+laplace                     0.0, L
+logistic                    L, 2.0
+lognormal                   0.0, L
+logseries                   L
+negative_binomial           5, L
+noncentral_chisquare        3.0, L
+noncentral_f                3.0, 4 + L, 1.0
+normal                      L, 2.0
+pareto                      1 + L
+permutation                 L
+poisson                     9 * L
+power                       1 + L
+rayleigh                    L
+standard_gamma              L
+standard_t                  3 + L
+triangular                  -1.0, 0.0, L
+uniform                     0.0, L
+vonmises                    0.0, 1 + L
+wald                        1 + L, 2.0
+weibull                     1 + L
+zipf                        2 + L
+"""
+
 METHODS = """
 T               A.T
 all             M.all(axis=0)
@@ -618,11 +654,12 @@ def _drawing(random: Any, name: str) -> Any:
 def _generators() -> list[Case]:
     recipes = table(GENERATOR)
     names = [name for name in dir(np.random.Generator) if not name.startswith("_") and name != "bit_generator"]
+    calls = [("numpy.random.Generator", name, recipes.get(name, "2000")) for name in names]
+    calls += [("samplers of dealt parameters", name, text) for name, text in table(SAMPLERS).items()]
     found = []
-    for name in names:
+    for section, name, text in calls:
         ways = ((f"rng.{name}", partial(_drawing, ba.random, name)),)
-        get = partial(_drawing, np.random, name)
-        found.append(Case("numpy.random.Generator", name, recipes.get(name, "2000"), ways, get, "distribution"))
+        found.append(Case(section, name, text, ways, partial(_drawing, np.random, name), "distribution"))
     return found
 
 

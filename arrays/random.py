@@ -18,12 +18,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.functions import build
+from bsp.arrays.functions import build, random_parameters
 from bsp.arrays.functions.creation import Grid, asarray, checked_shape, layout_for, made
 from bsp.arrays.functions.random_order import Order
-from bsp.arrays.functions.random_tiles import TILE, Draw, Span, Streams, filled
+from bsp.arrays.functions.random_parameters import Part
+from bsp.arrays.functions.random_tiles import Box, Draw, Span, Streams, Tiles, filled
+from bsp.arrays.functions.ufuncs import stored
+from bsp.arrays.gathering import brought
 from bsp.arrays.planning.graph import LEAF, DType, leaf
-from bsp.arrays.planning.layout import Layout, Shape, dealt, replicated
+from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.selection.procedures import computed, layout_at
 from bsp.arrays.views import store
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(float)
-_GATHERED = 1 << 20  # `choice` from an array of at most so many elements brings it to every process
+_ADVICE = "every tile is drawn with all of it"
 _JOB = 0x6A6F62  # keeps the job's seeds apart from a program's own
 _UNSEEDED = "arrays.random"  # how many generators a process has made without a seed
 
@@ -41,8 +45,11 @@ class Generator:
     """NumPy's `Generator` for distributed arrays; made by `default_rng`.
 
     Every method takes NumPy's arguments, and `size=`, `dtype=`, `grid=`, `process_grid=`.  Parameters are numbers, or
-    NumPy arrays that broadcast to `size` and are equal on all processes, or arrays of ours, which are brought to every
-    process.  Without a size and with numbers for parameters the result is a number, the same on every process.
+    arrays that broadcast to `size`: NumPy's, which are equal on all processes, or ours.  Of one that is dealt each
+    process gets what it draws with, in one superstep, and one more tells all processes of parameters out of range; the
+    result lies where a parameter of its shape does.  The parameters of vectors (`multivariate_normal`, `dirichlet`,
+    `multinomial`, and p of `choice`) are brought to every process, with a GatherWarning above 16 MB.
+    Without a size and with numbers for parameters the result is a number, the same on every process.
     It can be pickled, and be part of a bsp.State: it then goes on from where it stood.
     """
 
@@ -80,8 +87,8 @@ class Generator:
         """A distribution of NumPy's: with parameters elementwise, or (core given) of vectors of that shape."""
         here = world()
         key = self._next()
-        given = [_parameter(each) for each in parameters]
-        arrays = [] if core is not None else [each for each in given if np.ndim(each)]
+        given = random_parameters.given(here, parameters)
+        arrays = [] if core is not None else [each for each in given if getattr(each, "shape", ())]
         if size is None and not arrays and core is None:
             return self._number(here, key, name, given, natural, dtype, options)
         found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
@@ -93,21 +100,30 @@ class Generator:
             )
         shape = (*found, *(core or ()))
         kind = natural if dtype is None else np.dtype(dtype)
-        layout = layout_for(shape, grid, process_grid)
+        parts = [each for each in arrays if isinstance(each, Part)]
+        lying = [part.layout for part in parts if part.shape == shape]
+        asked_for = grid is not None or process_grid is not None
+        layout = lying[0] if lying and not asked_for else layout_for(shape, grid, process_grid)
         streams = None if here.abstract else Streams(self._entropy, key)
-        if streams is not None:
-            _check(getattr(streams(0), name), given, options, core is not None)
+        tiles = Tiles(shape, len(core or ()))
+        if parts:
+            random_parameters.fetch(here, name, parts, tiles, layout)
+        elif streams is not None:
+            _check(name, getattr(streams(0), name), given, options, core is not None)
         leading = len(found)
 
-        def draw(generator: np.random.Generator, spans: tuple[Span, ...]) -> Any:
-            spans = spans[:leading]
-            mine = given
-            if arrays:
-                index = tuple(slice(*span) for span in spans)
-                mine = [np.broadcast_to(each, found)[index] if np.ndim(each) else each for each in given]
-            return getattr(generator, name)(*mine, size=tuple(high - low for low, high in spans), **options)
+        def draw(generator: np.random.Generator, box: Box) -> Any:
+            box = box[:leading]
+            index = tuple(slice(*span) for span in box)
+            mine = [
+                each.at(box) if isinstance(each, Part)
+                else np.broadcast_to(each, found)[index] if arrays and np.ndim(each)
+                else each
+                for each in given
+            ]  # fmt: skip
+            return getattr(generator, name)(*mine, size=tuple(high - low for low, high in box), **options)
 
-        return _dealt(here, shape, kind, layout, streams, draw, len(core or ()))
+        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts))
 
     def _number(
         self, here: World, key: tuple[int, ...], name: str, given: Sequence[Any], natural: DType, dtype: Any,
@@ -121,43 +137,50 @@ class Generator:
     # ----------------------------------------------------------------- distributions of their own
 
     def random(
-        self, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        self, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Uniform in [0, 1); float64 or float32."""
         return self._plain("random", (), size, dtype, out, grid, process_grid)
 
     def standard_normal(
-        self, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        self, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Normal, of mean 0 and standard deviation 1; float64 or float32."""
         return self._plain("standard_normal", (), size, dtype, out, grid, process_grid)
 
     def standard_exponential(
-        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: None = None, *, grid: Grid = None,
+        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None, *, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Exponential, of scale 1; float64 or float32."""
         return self._plain("standard_exponential", (), size, dtype, out, grid, process_grid, method=method)
 
     def standard_gamma(
-        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: None = None, *, grid: Grid = None,
+        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
         process_grid: Grid = None,
     ) -> Any:  # fmt: skip
         """Gamma, of scale 1; float64 or float32."""
         return self._plain("standard_gamma", (shape,), size, dtype, out, grid, process_grid)
 
     def _plain(
-        self, name: str, parameters: Sequence[Any], size: Any, dtype: Any, out: None, grid: Grid, process_grid: Grid,
+        self, name: str, parameters: Sequence[Any], size: Any, dtype: Any, out: Any, grid: Grid, process_grid: Grid,
         **options: Any,
     ) -> Any:  # fmt: skip
-        if out is not None:
-            raise TypeError(f"{name}: arrays are never changed in place, so there is no out=")
         kind = np.dtype(dtype)
         if kind not in (np.float64, np.float32):
             raise TypeError(f"Unsupported dtype {kind!r} for {name}")
-        return self._drawn(name, parameters, size, kind, None, grid, process_grid, {"dtype": kind.type, **options})
+        if out is not None:
+            if not isinstance(out, Array):
+                raise TypeError(f"{name}: out= takes an array of bsp.arrays, not {type(out).__name__}")
+            if out.dtype != kind:
+                raise TypeError(f"Supplied output array has wrong type. Expected {kind}, got {out.dtype}")
+            if size is not None and checked_shape(size) != out.shape:
+                raise ValueError("size must match out.shape when used together")
+            size = out.shape
+        found = self._drawn(name, parameters, size, kind, None, grid, process_grid, {"dtype": kind.type, **options})
+        return found if out is None else stored(found, out)
 
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: builtins.bool = False, *,
@@ -177,14 +200,16 @@ class Generator:
         """How often each of len(pvals) outcomes came in n trials: shape (*size, len(pvals))."""
         if np.ndim(n):
             raise TypeError("multinomial: n is one number")
-        core = np.shape(pvals)[-1:]
-        return self._drawn("multinomial", (n, pvals), size, _INT, dtype, grid, process_grid, {}, core)
+        chances = brought("multinomial: pvals", pvals, _ADVICE)
+        core = np.shape(chances)[-1:]
+        return self._drawn("multinomial", (n, chances), size, _INT, dtype, grid, process_grid, {}, core)
 
     def dirichlet(
         self, alpha: ArrayLike, size: Any = None, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
     ) -> Any:
         """Vectors of len(alpha) numbers that sum to 1: shape (*size, len(alpha))."""
-        return self._drawn("dirichlet", (alpha,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(alpha))
+        whole = brought("dirichlet: alpha", alpha, _ADVICE)
+        return self._drawn("dirichlet", (whole,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(whole))
 
     def multivariate_normal(
         self, mean: ArrayLike, cov: ArrayLike, size: Any = None, check_valid: str = "warn", tol: float = 1e-8, *,
@@ -192,8 +217,9 @@ class Generator:
     ) -> Any:  # fmt: skip
         """Normal vectors of this mean and covariance: shape (*size, len(mean))."""
         options = {"check_valid": check_valid, "tol": tol, "method": method}
-        core = np.shape(mean)
-        return self._drawn("multivariate_normal", (mean, cov), size, _FLOAT, dtype, grid, process_grid, options, core)
+        both = brought("multivariate_normal: mean", mean, _ADVICE), brought("multivariate_normal: cov", cov, _ADVICE)
+        core = np.shape(both[0])
+        return self._drawn("multivariate_normal", both, size, _FLOAT, dtype, grid, process_grid, options, core)
 
     # ---------------------------------------------------------------------------- choosing, ordering
 
@@ -203,8 +229,9 @@ class Generator:
     ) -> Any:  # fmt: skip
         """Some of range(a), or of an array along an axis.
 
-        p : the probability of each, a whole array; without replacement every process then draws all of them.
-        Cost: no words where `a` is a number or NumPy's; what a[index] costs for a large array of ours.
+        p : the probability of each, brought to every process; without replacement every process draws all of them.
+        grid, process_grid : of the positions that are drawn.
+        Cost: no words where `a` is a number or NumPy's; what a[positions] costs for an array of ours.
         """
         source = a if is_abstract(a) or isinstance(a, Array) else np.asarray(a)
         count = int(source) if source.ndim == 0 else source.shape[build.normal_axis(axis, source.ndim)]
@@ -217,7 +244,7 @@ class Generator:
             where = self._without_replacement(count, size, p, shuffle, grid, process_grid)
         if source.ndim == 0:
             return where if dtype is None else where.astype(dtype)
-        found = self._taken(source, where, axis, grid, process_grid)
+        found = self._taken(source, where, axis)
         return found if dtype is None else found.astype(dtype)
 
     def _with_replacement(self, count: int, size: Any, p: Any, grid: Grid, process_grid: Grid) -> Any:
@@ -234,10 +261,10 @@ class Generator:
             return np.int64(cdf.searchsorted(streams(0).random(), side="right"))
         shape = checked_shape(size)
 
-        def draw(generator: np.random.Generator, spans: tuple[Span, ...]) -> Any:
+        def draw(generator: np.random.Generator, spans: Box) -> Any:
             return cdf.searchsorted(generator.random(tuple(high - low for low, high in spans)), side="right")
 
-        return _dealt(here, shape, _INT, layout_for(shape, grid, process_grid), streams, draw)
+        return _dealt(here, _INT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
 
     def _without_replacement(
         self, count: int, size: Any, p: Any, shuffle: builtins.bool, grid: Grid, process_grid: Grid
@@ -261,23 +288,30 @@ class Generator:
             return np.int64(order.at(np.zeros(1, np.int64))[0])
         return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
 
-    def _taken(self, source: Any, where: Any, axis: int, grid: Grid, process_grid: Grid) -> Any:
-        """Parts of an array along an axis."""
+    def _taken(self, source: Any, where: Any, axis: int) -> Any:
+        """Parts of an array along an axis.  Of NumPy's, which every process has, without words."""
         axis = build.normal_axis(axis, source.ndim)
-        whole = source
-        if isinstance(source, Array):
-            if not isinstance(where, Array):
-                return source[(slice(None),) * axis + (int(where),)]
-            if source.size > _GATHERED:
-                return source[(slice(None),) * axis + (where,)]
-            whole = source.compute()
         if not isinstance(where, Array):
-            return whole.take(where, axis)
-        here = world()
-        shape = (*whole.shape[:axis], *where.shape, *whole.shape[axis + 1 :])
-        if here.abstract:
-            return made(shape, whole.dtype, layout_for(shape, grid, process_grid), lambda size, box: None)
-        return wrap(build.from_whole(whole.take(where.compute(), axis), layout_for(shape, grid, process_grid)))
+            return source[(slice(None),) * axis + (int(where),)]
+        if isinstance(source, Array):
+            return source[(slice(None),) * axis + (where,)]
+        (node,) = computed(where._node)
+        own = layout_at(node)
+        before, after = source.shape[:axis], source.shape[axis + 1 :]
+        shape = (*before, *where.shape, *after)
+        if own.replicated:
+            layout, (whole,) = automatic(shape, world().nprocs), node.value.values()
+        else:
+            layout, whole = layout_of((*map(Axis, before), *own.axes, *map(Axis, after))), None
+        last = axis + where.ndim
+
+        def make(size: Shape, box: Box) -> Any:
+            windows = [slice(*span) for span in box]
+            chosen = blocks[box[axis:last]] if whole is None else whole[tuple(windows[axis:last])]
+            return source[(*windows[:axis], slice(None), *windows[last:])].take(chosen, axis)
+
+        blocks = {own.box(at): block for at, block in node.value.items()}
+        return made(shape, source.dtype, layout, make)
 
     def permutation(self, x: Any, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
         """range(x) in a random order, or an array with its parts along an axis in one.
@@ -327,45 +361,55 @@ def _abstract_generator(here: World) -> Any:
     return here._abstraction.generator(0, here.pid)
 
 
-def _parameter(value: Any) -> Any:
-    """A parameter as every process needs it: a number or the whole array."""
-    if isinstance(value, Array):
-        value = value.compute()
-    if isinstance(value, (int, float)) or is_abstract(value):
-        return value
-    found = np.asarray(value)
-    return found[()] if found.ndim == 0 else found
-
-
 def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
     last = shape[len(shape) - len(own) :]
     return len(own) <= len(shape) and all(mine in (1, given) for mine, given in zip(own, last, strict=True))
 
 
-def _check(method: Callable[..., Any], given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool) -> None:
-    """NumPy's errors for wrong parameters, on every process and not on the owners alone.
-
-    Of large arrays of parameters a process sees what its tiles need.
-    """
-    if vectors or not any(np.ndim(each) for each in given):
-        method(*given, size=0, **options)
-    elif np.broadcast(*given).size <= 2 * TILE:
-        method(*given, **options)
+def _check(
+    name: str, method: Callable[..., Any], given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool
+) -> None:
+    """NumPy's errors for wrong parameters that every process has, on every process and not on those that draw alone."""
+    if name == "integers":  # which looks at nothing if it is to draw nothing
+        low, high = np.broadcast_arrays(*given)
+        wrong = (low > high if options["endpoint"] else low >= high).reshape(-1)
+        limits = np.iinfo(options["dtype"]) if np.dtype(options["dtype"]).kind in "iu" else None
+        if limits is not None:
+            wrong |= ((low < limits.min) | (high - (not options["endpoint"]) > limits.max)).reshape(-1)
+        if wrong.any():
+            k = int(wrong.argmax())
+            method(low.reshape(-1)[k], high.reshape(-1)[k], **options)
+        return
+    shapes = [] if vectors else [np.shape(each) for each in given]
+    method(*given, size=(0, *np.broadcast_shapes(*shapes)), **options)
 
 
 def _dealt(
-    here: World, shape: Shape, dtype: DType, layout: Layout, streams: Streams | None, draw: Draw, core: int = 0
-) -> Array:
-    """A new array of a draw."""
+    here: World, dtype: DType, layout: Layout, streams: Streams | None, draw: Draw, tiles: Tiles,
+    agree: builtins.bool = False,
+) -> Array:  # fmt: skip
+    """A new array of a draw.  `agree`: a superstep in which all processes hear of an error of one."""
+    wrong, blocks = None, {}
+    if streams is not None:
+        try:
+            blocks = filled(tiles, dtype, layout, here.pid, streams, draw)
+        except (ValueError, OverflowError, TypeError) as error:
+            if not agree:
+                raise
+            wrong = type(error), error.args
+    if agree:
+        told = [each for each in here.private.allgather(wrong) if each is not None]
+        if told:
+            kind, args = told[0]
+            raise kind(*args)
     if streams is None:
-        return _abstract_array(here, shape, dtype, layout)
-    blocks = filled(shape, dtype, layout, here.pid, streams, draw, core)
-    return made(shape, dtype, layout, lambda size, box: blocks[box])
+        return _abstract_array(here, tiles.shape, dtype, layout)
+    return made(tiles.shape, dtype, layout, lambda size, box: blocks[box])
 
 
 def _chances(p: Any, count: int) -> Any:
     """Probabilities, checked as NumPy checks them."""
-    found = p.compute() if isinstance(p, Array) else p
+    found = brought("choice: p", p, _ADVICE)
     if is_abstract(found):
         return found
     chances = np.asarray(found, float)

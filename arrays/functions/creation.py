@@ -90,14 +90,16 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = Non
 def full(
     shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None
 ) -> Array:
-    """One value everywhere."""
+    """One value everywhere, or values that broadcast to the shape."""
+    if np.ndim(fill_value):
+        _checked_device(device)
+        node, target = build.strong(build.operand(fill_value)), checked_shape(shape)
+        if dtype is not None:
+            node = build.cast(node, np.dtype(dtype))
+        node = build.broadcast(node, target)
+        return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
     value = fill_value.compute() if isinstance(fill_value, Array) else fill_value
     found = np.asarray(value).dtype if dtype is None else np.dtype(dtype)
-    if np.ndim(value):
-        _checked_device(device)
-        target = checked_shape(shape)
-        node = build.broadcast(build.cast(build.from_whole(np.asarray(value)), found), target)
-        return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
     return _filled(shape, value, found, grid, process_grid, device)
 
 

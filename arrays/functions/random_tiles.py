@@ -21,7 +21,8 @@ from bsp.arrays.planning.layout import Layout, Shape
 TILE = 1 << 15  # numbers in a tile at most: to place a stream costs as much as a few hundred of them
 
 Span = tuple[int, int]
-Draw = Callable[[np.random.Generator, tuple[Span, ...]], Any]  # the numbers of a tile, from its stream and its box
+Box = tuple[Span, ...]
+Draw = Callable[[np.random.Generator, Box], Any]  # the numbers of a tile, from its stream and its box
 
 
 class Streams:
@@ -53,30 +54,51 @@ def tile_shape(shape: Shape, core: int = 0) -> Shape:
     return tuple(found)
 
 
-def filled(shape: Shape, dtype: DType, layout: Layout, pid: int, streams: Streams, draw: Draw, core: int = 0) -> Any:
+class Tiles:
+    """The tiles of a shape, by their places in a grid of tiles."""
+
+    def __init__(self, shape: Shape, core: int = 0) -> None:
+        self.shape = shape
+        self.lengths = tile_shape(shape, core)
+
+    def met(self, layout: Layout, pid: int) -> dict[Shape, list[Box]]:
+        """The tiles that a process's blocks meet; of each, the boxes of these blocks."""
+        found: dict[Shape, list[Box]] = {}
+        for at in layout.mine(pid):
+            box = layout.box(at)
+            if all(low < high for low, high in box):
+                ranges = [
+                    range(low // step, (high - 1) // step + 1)
+                    for (low, high), step in zip(box, self.lengths, strict=True)
+                ]
+                for where in product(*ranges):
+                    found.setdefault(where, []).append(box)
+        return found
+
+    def box(self, where: Shape) -> Box:
+        """The index ranges of a tile."""
+        return tuple(
+            (k * step, min((k + 1) * step, length))
+            for k, step, length in zip(where, self.lengths, self.shape, strict=True)
+        )
+
+    def number(self, where: Shape) -> int:
+        """The stream of a tile."""
+        found = 0
+        for k, step, length in zip(where, self.lengths, self.shape, strict=True):
+            found = found * -(-length // step) + k
+        return found
+
+
+def filled(tiles: Tiles, dtype: DType, layout: Layout, pid: int, streams: Streams, draw: Draw) -> dict[Box, np.ndarray]:
     """A process's blocks by their boxes; each tile that they meet is drawn once.
 
     Cost: as many numbers as the tiles have that the blocks meet.  No words.
     """
-    tile = tile_shape(shape, core)
-    count = [-(-length // step) if step else 0 for length, step in zip(shape, tile, strict=True)]
-    blocks: dict[tuple[Span, ...], np.ndarray] = {}
-    users: dict[Shape, list[tuple[Span, ...]]] = {}
-    for at in layout.mine(pid):
-        box = layout.box(at)
-        blocks[box] = np.empty(layout.block_shape(at), dtype)
-        if blocks[box].size:
-            ranges = [range(low // step, (high - 1) // step + 1) for (low, high), step in zip(box, tile, strict=True)]
-            for where in product(*ranges):
-                users.setdefault(where, []).append(box)
-    for where, wanting in users.items():
-        number = 0
-        for k, many in zip(where, count, strict=True):
-            number = number * many + k
-        spans = tuple(
-            (k * step, min((k + 1) * step, length)) for k, step, length in zip(where, tile, shape, strict=True)
-        )
-        values = draw(streams(number), spans)
+    blocks = {layout.box(at): np.empty(layout.block_shape(at), dtype) for at in layout.mine(pid)}
+    for where, wanting in tiles.met(layout, pid).items():
+        spans = tiles.box(where)
+        values = draw(streams(tiles.number(where)), spans)
         for box in wanting:
             into, part = [], []
             for (low, high), (first, end) in zip(box, spans, strict=True):

@@ -57,6 +57,7 @@ lines *= inner.reshape(-1)[: lines.shape[0]].sum()
 for row in large[:3]:
     row -= row.sum()
 tell("views", large, inner, column, lines, large.persist()[1])
+tell("dealt parameters", rng.normal(large.rechunk(grid=(1, 3)), 1 + abs(large)), rng.choice(large, 5000))
 tell("shapes", x.reshape(43, 448), x.T.ravel(), np.concatenate([x, x[:11]]), np.stack([y, 2 * y], axis=1))
 tell("running", np.cumsum(w), np.cumsum(x, axis=1), np.diff(y))
 tell("order", np.sort(w), np.argsort(y), np.unique(w), np.sort(x, axis=0), np.searchsorted(np.sort(y), y))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import pickle
@@ -15,6 +16,8 @@ from numpy.testing import assert_allclose
 
 import bsp
 import bsp.arrays as ba
+from bsp.arrays import gathering
+from bsp.arrays.errors import GatherWarning
 from bsp.arrays.functions.random_order import SMALL, Order
 from bsp.arrays.functions.random_tiles import TILE, Streams, tile_shape
 from bsp.arrays.planning.layout import automatic
@@ -381,3 +384,221 @@ def test_a_block_generates_no_more_than_the_tiles_it_meets(monkeypatch: pytest.M
     bsp.run(lambda proc: ba.random.default_rng(0).random(shape).shape, nprocs=4)
     assert layout.grid == (2, 2)
     assert len(made) - 4 == tiles  # and one look at the parameters on each process
+
+
+# ---------------------------------------------------------------------------- dealt parameters
+
+SHAPE = (1203, 90)  # four tiles, none of which ends where blocks do
+
+
+def parameters(name: str) -> list[np.ndarray]:
+    """In range for each distribution of NumPy's, of shapes that broadcast to SHAPE."""
+    rng = np.random.default_rng(3)
+    share, size, column = rng.uniform(0.1, 0.9, SHAPE), rng.uniform(1.1, 3.0, SHAPE), rng.uniform(1.1, 3.0, (1203, 1))
+    many, row = rng.integers(10, 30, SHAPE), rng.integers(1, 9, 90)
+    return {
+        "beta": [size, column], "binomial": [row, share], "chisquare": [size], "exponential": [column + 0 * size],
+        "f": [size, column], "gamma": [size, share], "geometric": [share], "gumbel": [size, column],
+        "hypergeometric": [many, many, row], "integers": [row, many], "laplace": [size, column],
+        "logistic": [column, size], "lognormal": [share, column], "logseries": [share],
+        "negative_binomial": [row, share], "noncentral_chisquare": [size, column],
+        "noncentral_f": [size, column, share], "normal": [size, column], "pareto": [size], "poisson": [size],
+        "power": [size], "rayleigh": [size], "standard_gamma": [size], "standard_t": [size],
+        "triangular": [-size, np.zeros(90), size], "uniform": [-size, column], "vonmises": [share, size],
+        "wald": [size, column], "weibull": [size], "zipf": [size],
+    }[name]  # fmt: skip
+
+
+SAMPLERS = sorted(
+    {name for name, (own, *_) in ba.random._DISTRIBUTIONS.items() if own} | {"integers", "standard_gamma"}
+)
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_dealt_parameters_give_the_numbers_of_whole_ones(name: str) -> None:
+    given = parameters(name)
+    expected = drawn(lambda r: getattr(r, name)(*given))
+    assert expected.shape == SHAPE and len(np.unique(expected[:, 0])) > 1
+    grids = {1: [None], 3: [None, (2, 3)], 4: [(4, 1), (3, 2)]}
+    for p, choices in grids.items():
+        for grid in choices:
+            dealt = [(each, grid and grid[2 - each.ndim :]) for each in given]
+            found = drawn(lambda r: getattr(r, name)(*[ba.asarray(each, grid=own) for each, own in dealt]), p)
+            assert np.array_equal(found, expected)
+
+
+@settings(max_examples=30)
+@given(st.data())
+def test_dealt_parameters_may_lie_in_any_grid_and_so_may_the_result(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from([(70_000,), (300, 400), (3, 200, 150), (40, 1, 2000)]))
+    p = data.draw(st.sampled_from(SEVERAL))
+    rng = np.random.default_rng(data.draw(st.integers(0, 9)))
+    own = [tuple(data.draw(st.sampled_from([length, 1])) for length in shape) for _ in range(2)]
+    own[1] = own[1][data.draw(st.integers(0, len(shape))) :]
+    loc, scale = rng.normal(size=own[0]), rng.uniform(1, 2, size=own[1])
+    grids = [
+        None if data.draw(st.booleans()) else tuple(data.draw(st.integers(1, 5)) for _ in each)
+        for each in (own[0], own[1], shape)
+    ]
+
+    def call(r: Any) -> Any:
+        given = ba.asarray(loc, grid=grids[0]), ba.asarray(scale, grid=grids[1]) * 1
+        return r.normal(*given, size=shape, grid=grids[2])
+
+    assert np.array_equal(drawn(call, p), drawn(lambda r: r.normal(loc, scale, size=shape)))
+
+
+@pytest.mark.parametrize(
+    ("grid", "words"), [(None, 0), ((4, 1), 0), ((8, 2), 0), ((1, 4), 2048 * 128), ((5, 1), 205 * 512)]
+)
+def test_a_process_gets_of_a_dealt_parameter_what_lies_under_its_tiles(grid: Any, words: int) -> None:
+    """Tiles are of 128 × 256 here: nothing moves where blocks end with them."""
+    shape = (2048, 512)
+    seen: list[tuple[int, int]] = []
+
+    def main(proc: bsp.Process) -> None:
+        loc = ba.random.default_rng(0).uniform(size=shape, grid=grid)
+        before = proc.superstep
+        found = ba.random.default_rng(1).normal(loc, 2.0)
+        assert found.layout is loc.layout  # beside its parameter
+        after = proc.superstep
+        turned = ba.random.default_rng(1).normal(loc, 2.0, grid=(2, 2))
+        assert np.array_equal(turned.compute(), found.compute())
+        seen.append((before, after))
+
+    traced = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4))
+    before, after = seen[0]
+    fetching, agreeing = traced.per_superstep[before:after]
+    assert fetching["label"] == "parameters of normal"
+    assert fetching["h_received"] == words
+    assert agreeing["h_received"] < 100
+    assert traced.per_superstep[after]["label"] == "parameters of normal"
+    assert traced.per_superstep[after]["h_received"] <= 2048 * 512 / 4
+
+
+BAD = {
+    "normal": (lambda r, x: r.normal(0.0, x), -1.0, ValueError, "scale < 0"),
+    "poisson": (lambda r, x: r.poisson(x), -1.0, ValueError, "lam < 0 or lam contains NaNs"),
+    "uniform": (lambda r, x: r.uniform(0.0, x), np.inf, OverflowError, "Range exceeds valid bounds"),
+    "integers": (lambda r, x: r.integers(1, (x * 50).astype(int)), -1.0, ValueError, "low >= high"),
+    "binomial": (lambda r, x: r.binomial(5, x), 2.0, ValueError, "p < 0, p > 1 or p contains NaNs"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("dealt", [False, True])
+@pytest.mark.parametrize("place", [0, 77_000, 199_999])
+def test_a_parameter_out_of_range_in_one_block_is_told_to_all_processes(name: str, dealt: bool, place: int) -> None:
+    call, value, error, text = BAD[name]
+    data = np.full(200_000, 0.5)
+    data[place] = value
+
+    def main(proc: bsp.Process) -> None:
+        for grid in (None, (2,), (7,)):
+            with pytest.raises(error) as wrong:
+                call(ba.random.default_rng(0), ba.asarray(data, grid=grid) if dealt else data)
+            assert str(wrong.value) == text
+        proc.sync()  # all go on
+
+    bsp.run(main, nprocs=3)
+
+
+def test_parameters_out_of_range_are_told_to_processes_that_draw_nothing() -> None:
+    def main(proc: bsp.Process) -> None:
+        rng = ba.random.default_rng(0)
+        for wrong in (
+            lambda: rng.integers(5, 5, 100_000, grid=(1,)),
+            lambda: rng.integers(0, 300, 9, dtype=np.int8),
+            lambda: rng.integers(0, 129, 9, np.int8, True),
+            lambda: rng.integers([1, 5], [3, 5], (50_000, 2), grid=(1, 1)),
+            lambda: rng.normal(0, -1, 9, grid=(1,)),
+        ):
+            with pytest.raises(ValueError, match=r"low|high|scale"):
+                wrong()
+        assert rng.integers([0, 5], [1, 6], (50_000, 2), grid=(1, 1)).shape == (50_000, 2)
+        assert rng.integers(0, 2**64, 9, np.uint64).dtype == np.uint64
+        assert rng.integers(-128, 127, 9, np.int8, True).dtype == np.int8
+
+    bsp.run(main, nprocs=3)
+
+
+def test_parameters_of_vectors_are_brought_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SILENT_BYTES", 20_000)
+    cov = np.diag(np.arange(1.0, 61.0))
+    weights = np.arange(1.0, 3001.0) / np.arange(1.0, 3001.0).sum()
+
+    def main(proc: bsp.Process) -> None:
+        rng = ba.random.default_rng(0)
+        for name, call in {
+            "multivariate_normal: cov": lambda each: rng.multivariate_normal(np.zeros(60), each(cov), 700),
+            "choice: p": lambda each: rng.choice(3000, 20_000, p=each(weights)),
+            "dirichlet: alpha": lambda each: rng.dirichlet(each(weights), 30),
+            "multinomial: pvals": lambda each: rng.multinomial(9, each(weights), 30),
+        }.items():
+            with contextlib.ExitStack() as stack:
+                if proc.pid == 0:
+                    stack.enter_context(
+                        pytest.warns(GatherWarning, match=rf"{name} .* brings 0\.02\d+ MB to each of 3")
+                    )
+                call(lambda values: ba.asarray(values, grid=(3,) * values.ndim))
+            call(lambda values: values)
+
+    bsp.run(main, nprocs=3)
+
+
+@pytest.mark.parametrize("nprocs", [2, 4])
+def test_choice_gathers_no_array(nprocs: int) -> None:
+    """Of a NumPy array no word moves; of a dealt one positions and the chosen parts."""
+    rows = np.arange(200_000.0).reshape(50_000, 4)
+    seen: list[tuple[int, int]] = []
+
+    def main(proc: bsp.Process) -> None:
+        before = proc.superstep
+        local = ba.random.default_rng(1).choice(rows, 20_000)
+        across = ba.random.default_rng(1).choice(rows.T, (30, 50), axis=1)
+        assert proc.superstep == before
+        assert local.layout.process_grid[0] == nprocs
+        dealt = ba.asarray(rows)
+        start = proc.superstep
+        found = ba.random.default_rng(1).choice(dealt, 20_000)
+        seen.append((start, proc.superstep))
+        where = ba.random.default_rng(1).choice(50_000, 20_000).compute()
+        for each in (local, found):
+            assert np.array_equal(each.compute(), rows[where])
+        where = ba.random.default_rng(1).choice(50_000, (30, 50)).compute()
+        assert np.array_equal(across.compute(), rows.T[:, where])
+
+    traced = bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs))
+    received = [row["h_received"] for row in traced.per_superstep[slice(*seen[0])]]
+    assert 20_000 / nprocs <= max(received) <= 4 * 20_000 / nprocs
+
+
+def test_a_run_without_values_counts_the_same_words() -> None:
+    def main(proc: bsp.Process) -> None:
+        loc = ba.zeros((1500, 130), grid=(3, 2))
+        scale = ba.ones((1500, 1), grid=(4, 1))
+        ba.random.default_rng(1).normal(loc, scale + 1.0, grid=(1, 4)).persist()
+
+    machine = bsp.Machine(p=4)
+    real, abstract = (bsp.predict(main, nprocs=4, machine=machine, abstract=each) for each in (False, True))
+    assert [row["h_received"] for row in real] == [row["h_received"] for row in abstract]
+    assert real.words > 1000
+
+
+def test_out_is_filled_and_so_is_what_it_shows() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.zeros((40, 500), grid=(2, 2))
+        for name in ("random", "standard_normal", "standard_exponential"):
+            row = x[3]
+            assert getattr(ba.random.default_rng(1), name)(out=row) is row
+            expected = getattr(ba.random.default_rng(1), name)(500).compute()
+            assert np.array_equal(x[3].compute(), expected)
+        rng = ba.random.default_rng(1)
+        with pytest.raises(TypeError, match=r"wrong type\. Expected float32, got float64"):
+            rng.random(dtype=np.float32, out=x)
+        with pytest.raises(ValueError, match=r"size must match out\.shape"):
+            rng.random(7, out=x)
+        with pytest.raises(TypeError, match=r"out= takes an array of bsp\.arrays, not ndarray"):
+            rng.random(out=np.zeros(3))
+
+    bsp.run(main, nprocs=2)

@@ -485,3 +485,20 @@ def test_the_rule_of_casting_is_kept_when_arrays_are_joined(name: str) -> None:
 
     for p in (1, 3):
         bsp.run(main, nprocs=p)
+
+
+def test_full_of_a_dealt_array_brings_it_nowhere() -> None:
+    data = random(400, 300)
+    seen = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data)
+        before = proc.superstep
+        found = ba.full((2, 400, 300), x)
+        seen.append((before, proc.superstep))
+        np.testing.assert_array_equal(found.compute(), np.full((2, 400, 300), data))
+        assert ba.full((400, 300), x, dtype=int).dtype == ba.full((3,), [1, 2, 3]).dtype == int
+        assert ba.full((5,), x.max()).compute().tolist() == [data.max()] * 5
+
+    traced = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4))
+    assert sum(row["h_received"] for row in traced.per_superstep[slice(*seen[0])]) <= data.size / 4
