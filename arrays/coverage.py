@@ -373,7 +373,7 @@ weibull                     2.0, 2000
 zipf                        3.0, 2000
 """
 
-# Samplers of a dealt parameter, which is named once: to bring it to every process is to bring the whole of the operands.
+# Samplers of a dealt parameter, named once: who brings it to every process brings the whole of the operands.
 SAMPLERS = """
 beta                        1 + L, 2.0
 binomial                    9, L

@@ -26,9 +26,33 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     return bool(np.isdtype(np.dtype(dtype), kind))
 
 
-def finfo(type: Any, /) -> Any:
-    """Limits of a floating-point dtype."""
-    return np.finfo(type.dtype if isinstance(type, Array) else type)
+class FloatLimits:
+    """What `finfo` returns: the standard's attributes as Python numbers, and NumPy's other ones."""
+
+    def __init__(self, dtype: Any) -> None:
+        self._numpys: Any = np.finfo(dtype)
+        self.bits = int(self._numpys.bits)
+        self.eps = float(self._numpys.eps)
+        self.max = float(self._numpys.max)
+        self.min = float(self._numpys.min)
+        self.smallest_normal = float(self._numpys.smallest_normal)
+        self.dtype = np.dtype(self._numpys.dtype)  # of the real numbers, for complex ones too
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._numpys, name)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(bits={self.bits}, eps={self.eps}, max={self.max}, min={self.min}, "
+            f"smallest_normal={self.smallest_normal}, dtype={self.dtype})"
+        )
+
+
+def finfo(type: Any, /) -> FloatLimits:
+    """Limits of a floating-point dtype; of a complex one, of its real and imaginary parts."""
+    return FloatLimits(type.dtype if isinstance(type, Array) else type)
 
 
 def iinfo(type: Any, /) -> Any:

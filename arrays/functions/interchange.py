@@ -10,6 +10,7 @@ import numpy as np
 from bsp.arrays.array import Array
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.creation import copy as copy_of
+from bsp.arrays.world import world
 
 _KINDS: dict[str, tuple[Any, ...]] = {
     "bool": (np.bool_,),
@@ -86,16 +87,30 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 def _dlpack(
     self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """The whole array, for another library: a collective, as compute(); a copy.
+    """The whole array, for another library: a collective, as compute().
 
-    Raises GatherRefused for arrays of more than a gigabyte; BufferError if no copy may be made.
+    copy : None and True make a copy.  False lends the memory of the array where every process has it in one piece (one
+        process, or a small array), computed first if need be; it must not be written to, which capsules tell from
+        DLPack 1.0 on.
+    Raises GatherRefused for arrays of more than a gigabyte; BufferError if no copy may be made of a dealt array, or
+    for another device or a stream: arrays live on the CPU.
     """
-    if copy is False:
+    device = None if dl_device is None else tuple(int(getattr(each, "value", each)) for each in dl_device)
+    if stream is not None or device not in (None, (1, 0)):
+        raise BufferError(f"__dlpack__: stream={stream!r}, dl_device={dl_device!r}: arrays live on the CPU, (1, 0)")
+    asked: dict[str, Any] = {} if max_version is None else {"max_version": max_version}
+    if copy is not False:
+        return np.array(self._gathered("__dlpack__")).__dlpack__(**asked)
+    node = self.persist()._node
+    assert node.layout is not None
+    if node.layout.blocks > 1 or not (node.layout.replicated or world().nprocs == 1):
         raise BufferError("__dlpack__: copy=False, but a distributed array has to be brought together")
-    if stream is not None or dl_device not in (None, (1, 0)):
-        raise BufferError("__dlpack__: arrays live on the CPU, without streams")
-    whole = np.array(self._gathered("__dlpack__"))
-    return whole.__dlpack__() if max_version is None else whole.__dlpack__(max_version=max_version)
+    (block,) = node.value.values()
+    if max_version is not None and max_version[0] >= 1:
+        block = block.view()
+        block.flags.writeable = False
+    lent: Any = block.__dlpack__(**asked)
+    return lent
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:

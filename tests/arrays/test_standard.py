@@ -5,6 +5,7 @@ Arrays are really dealt here: nothing is small (REPLICATED_SIZE is 0), numbers a
 
 from __future__ import annotations
 
+import enum
 import inspect
 import sys
 import warnings
@@ -19,7 +20,9 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import fft
 from bsp.arrays import world as worlds
+from bsp.arrays.array import wrap
 from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.functions import build
 from bsp.arrays.planning import layout
 
 # ------------------------------------------------------------------------ names and signatures
@@ -683,8 +686,33 @@ def test_promotion_is_the_standards() -> None:
         for kind in ("bool", "signed integer", "unsigned integer", "integral", "real floating", "numeric"):
             mine = ba.isdtype(np.dtype(first), kind)
             assert mine == strict.isdtype(getattr(strict, np.dtype(first).name), kind)
-    assert ba.finfo(ba.float32).eps == np.finfo(np.float32).eps
     assert ba.iinfo(ba.int8).max == 127
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_limits_of_floating_point_dtypes_are_python_numbers(dtype: Any) -> None:
+    """Standard 2024.12, finfo: bits an int, the others floats, dtype that of the component; of a dtype or an array."""
+    real = np.empty(0, dtype).real.dtype
+    theirs = strict.finfo(getattr(strict, np.dtype(dtype).name))
+
+    def main(proc: Any) -> None:
+        for each in (dtype, np.dtype(dtype), given(np.ones(3, dtype)), given(np.ones((), dtype))):
+            limits = ba.finfo(each)
+            assert type(limits.bits) is int and limits.bits == 8 * real.itemsize
+            for name in ("eps", "max", "min", "smallest_normal"):
+                value = getattr(limits, name)
+                assert type(value) is float
+                assert value == float(getattr(np.finfo(real), name)) == getattr(theirs, name)
+            assert limits.dtype == real
+            assert real.type(1) + real.type(limits.eps) > 1 == real.type(1) + real.type(limits.eps / 2)
+        assert ba.finfo(dtype).tiny == np.finfo(dtype).tiny  # NumPy's other names
+        with pytest.raises(AttributeError):
+            ba.finfo(dtype).nothing  # noqa: B018
+        for wrong in (np.int32, np.bool_):
+            with pytest.raises(ValueError, match="not inexact"):
+                ba.finfo(wrong)
+
+    bsp.run(main, nprocs=2)
 
 
 def test_one_element_converts_on_every_process_and_more_do_not() -> None:
@@ -751,6 +779,63 @@ def test_arrays_come_and_go_by_dlpack(monkeypatch: pytest.MonkeyPatch) -> None:
             given(a).__dlpack__()
 
     bsp.run(refused, nprocs=2)
+
+
+KINDS_OF_DLPACK = ["bool", "int8", "uint16", "int32", "int64", "float32", "float64", "complex64", "complex128"]
+
+
+class Device(enum.Enum):
+    """The standard's: a tuple of an Enum and an int."""
+
+    CPU = 1
+    CUDA = 2
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4), (0, 2), (300, 200)])
+@pytest.mark.parametrize("dtype", KINDS_OF_DLPACK)
+def test_dlpack_takes_what_the_standard_lets_a_consumer_ask_for(dtype: str, shape: tuple[int, ...], p: int) -> None:
+    """Standard 2024.12, __dlpack__: copy, dl_device, max_version; BufferError where an export is not possible."""
+    data = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7).astype(dtype)
+
+    def main(proc: Any) -> None:
+        for x in (given(data), given(data)[...].T.T):  # a leaf, and an expression
+            for copied in ({}, {"copy": None}, {"copy": True}):
+                for version in ({}, {"max_version": None}, *({"max_version": (k, 0)} for k in range(3))):
+                    for device in ({}, {"dl_device": None}, {"dl_device": (1, 0)}, {"dl_device": (Device.CPU, 0)}):
+                        assert "dltensor" in repr(x.__dlpack__(stream=None, **copied, **version, **device))
+            for found in (np.from_dlpack(x), np.from_dlpack(x, copy=True), np.from_dlpack(x, device="cpu")):
+                np.testing.assert_array_equal(found, data)
+                assert found.dtype == data.dtype
+                found[...] = 1  # its own
+            for wrong in ({"stream": 1}, {"stream": -1}, {"dl_device": (2, 0)}, {"dl_device": (Device.CUDA, 0)},
+                          {"dl_device": (1, 1)}):  # fmt: skip
+                with pytest.raises(BufferError, match="arrays live on the CPU"):
+                    x.__dlpack__(**wrong)
+            np.testing.assert_array_equal(x.compute(), data)
+
+    bsp.run(main, nprocs=p)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_dlpack_lends_the_memory_of_an_array_that_every_process_has_in_one_piece(p: int) -> None:
+    data = np.arange(12.0).reshape(3, 4)
+
+    def main(proc: Any) -> None:
+        pieces = given(data)
+        for dealt in (pieces, pieces + 1):
+            with pytest.raises(BufferError, match="copy=False, but a distributed array has to be brought together"):
+                dealt.__dlpack__(copy=False)
+        one = wrap(build.everywhere(pieces._node))  # an expression: computing it is no copy
+        for version in ({}, {"max_version": (0, 8)}, {"max_version": (1, 0)}, {"max_version": (2, 0)}):
+            assert "dltensor" in repr(one.__dlpack__(copy=False, **version))
+        lent = np.from_dlpack(one, copy=False)
+        (block,) = one._node.value.values()
+        assert np.shares_memory(lent, block)
+        with pytest.raises(ValueError, match="read-only"):
+            lent[0] = 1
+
+    bsp.run(main, nprocs=p)
 
 
 def test_the_namespace_is_that_of_the_array() -> None:
