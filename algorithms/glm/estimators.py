@@ -173,7 +173,7 @@ class Regression(Conventions):
     @property
     def predict_proba(self) -> Callable[..., Any]:
         """Of a binomial model: predict_proba(X, offset=None), the probabilities of failure and success, (n, 2)."""
-        if self.family != "binomial":
+        if not self._family.proportions:
             raise AttributeError(f"predict_proba is of binomial models; this one is {self.family!r}")
         return self._probabilities
 
@@ -221,7 +221,7 @@ class Regression(Conventions):
 
     @property
     def _positive(self) -> bool:
-        return self.family in ("poisson", "gamma")
+        return self._family.nonnegative
 
 
 class GLM(Regression):

@@ -85,7 +85,7 @@ class Objective:
                 "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
             )
         bend = first.curvature if first.curvature.ndim == 1 else np.diagonal(first.curvature)
-        rounding = EPS * (self.of.constant**2 if self.of.family.name == "gaussian" else 1.0)
+        rounding = EPS * self.of.family.rounding(self.of.constant)
         spread = np.maximum(self.of.null_chi2 / self.of.sum_weights, rounding)  # of the null model's residual, squared
         units = np.sqrt(np.maximum(bend - self.ridge * self.penalised, 0.0) * spread)
         found: np.ndarray = np.where(units > 0, units, 1.0)

@@ -118,10 +118,10 @@ def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepare
     def look() -> Facts:
         vectors = zip(parts.vectors[1:], _CALLED[1:], strict=True)
         weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
-        if trials is not None and family != "binomial":
+        if trials is not None and not FAMILIES[family].proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
         y, texts = _response(parts.vectors.y)
-        if texts and not labelled and (family != "binomial" or trials is not None):
+        if texts and not labelled and (not FAMILIES[family].proportions or trials is not None):
             raise DataError(f"{target} has texts; a {family} model needs numbers")
         if trials is not None:
             y = shares(y, trials)

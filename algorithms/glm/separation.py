@@ -1,9 +1,9 @@
-"""Do the estimates exist?  Binomial and Poisson models have none where a direction separates the rows.
+"""Do the estimates exist?  Models with a lowest or highest response have none where a direction separates the rows.
 
-If some combination of the columns is at least 0 where all trials succeed, at most 0 where all fail, 0 in mixed rows
-and not 0 everywhere, then the likelihood grows along it without end, and so do the coefficients.  (Poisson: at most
-0 where y = 0, and 0 elsewhere.)  A solver ends there anyway, for the gradient goes to 0; its steps go in such a
-direction.  So the last step is put to the test on all rows: what passes is a certificate.
+If some combination of the columns is at least 0 where y is the highest response there can be (all trials succeed), at
+most 0 where it is the lowest (all fail; a count of 0), 0 in the other rows and not 0 everywhere, then the likelihood
+grows along it without end, and so do the coefficients.  A solver ends there anyway, for the gradient goes to 0; its
+steps go in such a direction.  So the last step is put to the test on all rows: what passes is a certificate.
 Source: Albert & Anderson, Biometrika 71 (1984); Correia, Guimaraes & Zylkin, arXiv:1903.01633.
 """
 
@@ -27,7 +27,8 @@ def separation(objective: Objective, state: bsp.State) -> str | None:
     Cost: nothing if the coefficients stand still; else W = 4nk/p, one superstep of 6 words.
     """
     of = objective.of
-    if of.family.free_dispersion or of.model.alpha or is_abstract(state.norm):
+    can_be = of.family.lowest is not None or of.family.highest is not None
+    if not can_be or of.model.alpha or is_abstract(state.norm):
         return None
     moved, beta = np.abs(state.moved * state.units), np.abs(state.point.beta * state.units)
     if state.converged and moved.max() <= STILL * beta.max():
@@ -46,8 +47,7 @@ def _tested(of: Survey, direction: np.ndarray) -> np.ndarray:
     for rows, X in chunks(of):
         y = of.rows.y[rows]
         along = X @ direction[intercept:] + (direction[0] if intercept else 0.0)
-        all_of_them = (y == 1) & (of.family.name == "binomial")
-        wrong = np.where(y == 0, along, np.where(all_of_them, -along, np.abs(along)))
+        wrong = np.where(y == of.family.lowest, along, np.where(y == of.family.highest, -along, np.abs(along)))
         if of.weights is not None:
             wrong, along = wrong[of.weights[rows] > 0], along[of.weights[rows] > 0]
         if len(along):

@@ -14,8 +14,6 @@ from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
 from bsp.payload import is_abstract
 
-_TITLES = {"gaussian": "Linear", "binomial": "Logistic", "poisson": "Poisson", "gamma": "Gamma"}
-
 
 class Coefficient(NamedTuple):
     """One line; NaN where a penalty or a collinear column leaves nothing to say."""
@@ -105,7 +103,7 @@ class Summary:
     def title(self) -> str:
         """The model in a line."""
         return (
-            f"{_TITLES[self.model.family]} regression of {self.target} "
+            f"{FAMILIES[self.model.family].title} regression of {self.target} "
             f"({FAMILIES[self.model.family].link} link), {self.solution.n_rows} rows"
         )
 

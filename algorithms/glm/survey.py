@@ -78,8 +78,8 @@ class Survey:
 def survey(rows: Rows, model: Model) -> Survey:
     """Check the rows of all processes, and fit the model with an intercept only.
 
-    Cost: W = O(n_local), two supersteps of 7 + 2k and 3 summed words (binomial models with an offset: 2 more for each
-    step of a Newton iteration in one variable).
+    Cost: W = O(n_local), two supersteps of 7 + 2k and 3 summed words (where an offset leaves no closed form, 2 more
+    for each step of a Newton iteration in one variable).
     Raises DataError, the same on every process, naming the first row in which something is wrong.
     """
     if not rows.X.shape[1] + model.fit_intercept:
@@ -172,12 +172,8 @@ def _possible(family: Family, n_rows: float, total: float, successes: float, fai
         raise DataError("there are no rows of positive weight: nothing to fit")
     if not np.isfinite(total):
         raise DataError("the weights sum to infinity: scale them down")
-    if family.name == "binomial" and (successes == 0 or failures == 0):
-        raise DataError(
-            f"y has one class only: all are {0 if successes == 0 else 1}; a binomial model needs successes and failures"
-        )
-    if family.name == "poisson" and successes == 0:
-        raise DataError("all y are 0: the logarithm of their mean is not a number; there is nothing to fit")
+    if why := family.hopeless(successes, failures):
+        raise DataError(why)
 
 
 # ------------------------------------------------------------------------ the constant model
@@ -191,23 +187,20 @@ def _product(weights: np.ndarray | None, trials: np.ndarray | None) -> np.ndarra
 
 
 def _closed_form(family: Family, w: np.ndarray, y: np.ndarray, offset: np.ndarray | None) -> Any:
-    """The sum besides those of w and w·y that gives the constant, where one does."""
-    if offset is None or family.name == "binomial":
-        return w @ y
-    if family.name == "gaussian":
-        return w @ (y - offset)
-    return w @ np.exp(offset) if family.name == "poisson" else w @ (y * np.exp(-offset))
+    """The sum besides those of w and w·y that gives the constant with an offset, where one does."""
+    found = None if offset is None else family.offset_sum(w, y, offset)
+    return w @ y if found is None else found
 
 
 def _constant(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, sums: tuple[Any, Any, Any, Any]) -> Any:
     """The linear predictor, less the offset, of the model with an intercept only."""
     total, successes, failures, closed = sums
-    if family.name == "binomial":
-        constant = np.log(successes / failures)
-        return constant if rows.offset is None else _logit_with_offset(proc, family, rows, w, constant)
-    if rows.offset is not None and family.name == "poisson":
-        return family.predictor(successes / closed)
-    return family.predictor(closed / total)
+    if rows.offset is None:
+        return family.level(total, successes, failures)
+    nothing = np.zeros(0)
+    if family.offset_sum(nothing, nothing, nothing) is not None:
+        return family.level_with_offset(total, successes, closed)
+    return _iterated(proc, family, rows, w, family.level(total, successes, failures))
 
 
 def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]:
@@ -225,7 +218,7 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
     return sums
 
 
-def _logit_with_offset(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, constant: Any) -> Any:
+def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, constant: Any) -> Any:
     """Newton's method in one variable, kept between the points where the slope is known to change its sign."""
     low, high = -np.inf, np.inf
     for _ in range(100):
