@@ -208,7 +208,7 @@ class Coarray(NotAValue):
         held = _copy(array) if buffered else array
         held_at = self._own_index(at, "put")
         line = here()
-        self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)]))
+        self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)], line))
 
     def get(self, source: int, at: Any = ...) -> Pending:
         """Read `local[at]` of process `source` when this superstep ends; returns a Pending.
@@ -225,7 +225,7 @@ class Coarray(NotAValue):
         else:
             line = here()
             held_at = self._own_index(at, "get")
-            self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)]))
+            self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)], line))
         return pending
 
     def put_each(self, dests: ArrayLike, at: Any, values: ArrayLike, op: str | np.ufunc | None = None) -> None:
@@ -256,7 +256,7 @@ class Coarray(NotAValue):
         parts = self._split_by_process(pids, "put_each", line)
         if self._shapes is None:
             held = tuple(part.copy() for part in positions), array.copy()
-            self._outbox.effects.append(Deferred(lambda: list(self._puts_each(parts, *held, op_name, line))))
+            self._outbox.effects.append(Deferred(lambda: list(self._puts_each(parts, *held, op_name, line)), line))
         else:
             self._outbox.effects.extend(self._puts_each(parts, positions, array, op_name, line))
 
@@ -283,7 +283,9 @@ class Coarray(NotAValue):
         parts = self._split_by_process(pids, "get_each", line)
         if self._shapes is None:
             held = tuple(part.copy() for part in positions)
-            self._outbox.effects.append(Deferred(lambda: list(self._gets_each(parts, held, shape, pending, line))))
+            self._outbox.effects.append(
+                Deferred(lambda: list(self._gets_each(parts, held, shape, pending, line)), line)
+            )
         else:
             self._outbox.effects.extend(self._gets_each(parts, positions, shape, pending, line))
         return pending
@@ -421,7 +423,7 @@ class Coarray(NotAValue):
             parts = self._split_by_process(np.array(dests), "put", line)
             return self._puts_each(parts, (np.array(positions),), array, None, line, scalars=True)
 
-        effect = ScalarPuts(finish)
+        effect = ScalarPuts(finish, line)
         self._outbox.effects.append(effect)
         # --check names the line of every put, so each one gets a batch of its own
         if not self._task.element.checking:

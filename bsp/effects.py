@@ -73,11 +73,12 @@ class Send:
     pickled: bytes | None
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
     shared: bool = False  # nobody ever writes to array: receivers of the sender's element may have it itself
+    line: Line = NOWHERE
 
     def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
         """The same message for some of its receivers."""
         return Send(
-            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared
+            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line
         )  # fmt: skip
 
 
@@ -86,16 +87,18 @@ class Deferred:
     """A put or get on a coarray whose remote shapes are not known before this boundary (B3)."""
 
     resolve: Callable[[], list[Effect]]
+    line: Line = NOWHERE
 
 
 class ScalarPuts:
     """Puts of one number each, gathered so that ten thousand of them cost one conversion."""
 
-    __slots__ = ("finish", "items")
+    __slots__ = ("finish", "items", "line")
 
-    def __init__(self, finish: Callable[[list[tuple[int, int, Any]]], list[PutEach]]) -> None:
+    def __init__(self, finish: Callable[[list[tuple[int, int, Any]]], list[PutEach]], line: Line) -> None:
         self.items: list[tuple[int, int, Any]] = []
         self.finish = finish
+        self.line = line
 
 
 Effect = Put | PutEach | Get | Send

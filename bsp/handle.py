@@ -21,7 +21,7 @@ from bsp.header import digest
 from bsp.payload import dumps, is_abstract, is_array
 from bsp.region import Shape
 from bsp.rounds import State, rounds
-from bsp.source import here
+from bsp.source import NOWHERE, here
 from bsp.task import Call, Context, Task
 
 Group = Sequence[int] | None
@@ -180,7 +180,9 @@ class Process:
             raise CannotSend(
                 f"send to process {dest} of {type(payload).__name__}: it cannot be pickled ({wrong}){self._place()}"
             ) from wrong
-        self._context.outbox.effects.append(Send(self.pid, (number,), self._context.id, tag_bytes, array, pickled))
+        line = here() if self._task.element.checking else NOWHERE
+        effect = Send(self.pid, (number,), self._context.id, tag_bytes, array, pickled, line=line)
+        self._context.outbox.effects.append(effect)
 
     @property
     def inbox(self) -> list[Message]:

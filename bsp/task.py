@@ -192,11 +192,13 @@ class Task:
         if self.element.failure is not None:
             return
         for context in self.contexts.values():
-            count = len(context.outbox.effects)
-            if count:
+            effects = context.outbox.effects
+            if effects:
+                line = effects[0].line
+                first = f"the first at {line}" if line else "bsprun --check names the line of the first"
                 raise EffectsLost(
-                    f"process {self.pid} ends with {count} put, get or send call(s) issued after its last "
-                    f"boundary (superstep {self.element.superstep}); sync once more to deliver them"
+                    f"process {self.pid} ends with {len(effects)} put, get or send call(s) issued after its last "
+                    f"boundary (superstep {self.element.superstep}; {first}); sync once more to deliver them"
                 )
 
     # -------------------------------------------------------------- boundaries

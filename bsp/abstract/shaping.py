@@ -48,6 +48,9 @@ def _views(name: str) -> None:
         return
 
     def view(a: Any, *args: Any, **kwargs: Any) -> Any:
+        for value in (*args, *kwargs.values()):
+            if holds_abstract([value]):  # where to cut: numbers, of which only the shape is known
+                raise value_needed(f"np.{name}", value, "give it numbers that do not depend on the data")
         made = function(_probed(a), *args, **kwargs)
         if isinstance(made, (list, tuple)):
             return type(made)([_view_of(a, each) for each in made])
@@ -313,7 +316,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 @rule("tile")
 def tile(A: Any, reps: Any) -> Any:
     """Bytes read and written."""
-    counts = (reps,) if isinstance(reps, (int, np.integer)) else tuple(reps)
+    counts = tuple(map(operator.index, reps if isinstance(reps, (tuple, list, np.ndarray)) else (reps,)))
     ndim = max(len(counts), A.ndim)
     shape = (1,) * (ndim - A.ndim) + A.shape
     counts = (1,) * (ndim - len(counts)) + counts

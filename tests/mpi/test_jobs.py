@@ -586,16 +586,20 @@ def test_what_is_issued_after_the_last_boundary_is_an_error(write: Write, elemen
         proc.sync()
         print("text", proc.pid)
         if proc.pid == 3:
-            {call}
+            {call}  # <- call
     """)
-    ended = job(script, elements=elements)
-    assert ended.status == 1
-    assert ended.out == lines("text {}")
-    assert ended.err.startswith("bsprun: process 3 raised in superstep 1:\n")
-    assert ended.err.endswith(
-        "EffectsLost: process 3 ends with 1 put, get or send call(s) issued after its last boundary (superstep 1); "
-        "sync once more to deliver them\n"
-    )
+    for options, where in (
+        ("", "bsprun --check names the line of the first"),
+        ("--check", f"the first at {script.at('call')}"),
+    ):
+        ended = job(script, elements=elements, options=options)
+        assert ended.status == 1
+        assert ended.out == lines("text {}")
+        assert ended.err.startswith("bsprun: process 3 raised in superstep 1:\n")
+        assert ended.err.endswith(
+            "EffectsLost: process 3 ends with 1 put, get or send call(s) issued after its last boundary "
+            f"(superstep 1; {where}); sync once more to deliver them\n"
+        )
 
 
 def test_a_plain_script_whose_last_put_is_never_delivered_fails(write: Write) -> None:

@@ -345,6 +345,13 @@ ASKED = {
     "bincount": lambda: np.bincount(AbstractArray(3, int)),
     "save": lambda: np.save("nowhere", AbstractArray(3)),
     "shape": lambda: AbstractArray(3).reshape(SCALAR, 1),
+    "split": lambda: np.split(AbstractArray(9), np.searchsorted(AbstractArray(9), [0.2, 0.5])),
+    "split by a list": lambda: np.split(AbstractArray(9), [3, SCALAR]),
+    "split of a real array": lambda: np.array_split(np.arange(5), AbstractArray(2, int)),
+    "moveaxis": lambda: np.moveaxis(AbstractArray((2, 3)), SCALAR, 1),
+    "rot90": lambda: np.rot90(AbstractArray((2, 3)), k=SCALAR),
+    "windows": lambda: np.lib.stride_tricks.sliding_window_view(AbstractArray(9), SCALAR),
+    "tile": lambda: np.tile(AbstractArray(3), SCALAR),
 }
 
 
