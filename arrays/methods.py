@@ -11,10 +11,13 @@ from bsp.arrays import namespace
 from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.selection import changing, masks, ufunc_methods
 from bsp.arrays.views import view
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of the namespace as a method: it takes NumPy's arguments, as all there do."""
+
     def method(self: Array, *args: Any, **kwargs: Any) -> Any:
         return function(self, *args, **kwargs)
 
@@ -25,8 +28,8 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in (
     "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
-    "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "trace", "var", "astype", "copy", "rechunk",
-    "argsort", "searchsorted", "take", "nonzero",
+    "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "trace", "var", "copy", "rechunk", "argsort",
+    "argpartition", "searchsorted", "take", "nonzero",
 ):  # fmt: skip
     setattr(Array, _name, _method(namespace.FUNCTIONS[_name]))
 
@@ -105,51 +108,6 @@ def _to_local(self: Array) -> dict[tuple[int, ...], np.ndarray]:
     return found
 
 
-def _array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    if not all(_takes(each) for each in inputs):
-        return NotImplemented
-    if "out" in kwargs and isinstance(kwargs["out"], tuple) and ufunc.nout == 1:
-        (kwargs["out"],) = kwargs["out"]
-    if method == "__call__" and ufunc in (np.matmul, np.vecdot):
-        return _product(ufunc, *inputs, **kwargs)
-    if ufunc.signature is not None:
-        return NotImplemented
-    if method == "__call__":
-        return ufuncs.called(ufunc, *inputs, **kwargs)
-    if method == "reduce":
-        return _ufunc_reduce(ufunc, *inputs, **kwargs)
-    if method == "accumulate" and ufunc in (np.add, np.multiply):
-        plain = reductions.cumsum if ufunc is np.add else reductions.cumprod
-        return plain(inputs[0], axis=kwargs.get("axis", 0), dtype=kwargs.get("dtype"))
-    if method == "outer":
-        a, b = (wrap(build.strong(build.operand(each))) for each in inputs)
-        return ufuncs.called(ufunc, a[(..., *[None] * b.ndim)], b, **kwargs)
-    raise TypeError(f"numpy.{ufunc.__name__}.{method} of distributed arrays is not supported")
-
-
-def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
-    """matmul and vecdot, as ufuncs take arguments."""
-    axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
-    if others:
-        raise TypeError(f"{ufunc.__name__}: arrays take out, dtype and axis, not {sorted(others)}")
-    if dtype is not None:
-        a, b = (ufuncs.astype(wrap(build.strong(build.operand(each))), dtype) for each in (a, b))
-    found = contraction.matmul(a, b) if ufunc is np.matmul else contraction.vecdot(a, b, axis=axis)
-    return ufuncs.stored(found, out, name=ufunc.__name__)
-
-
-_REDUCTIONS = {
-    np.add: reductions.sum, np.multiply: reductions.prod, np.minimum: reductions.min, np.maximum: reductions.max,
-    np.logical_and: reductions.all, np.logical_or: reductions.any,
-}  # fmt: skip
-
-
-def _ufunc_reduce(ufunc: np.ufunc, x: Any, axis: Any = 0, **kwargs: Any) -> Any:
-    if ufunc not in _REDUCTIONS:
-        raise TypeError(f"numpy.{ufunc.__name__}.reduce of distributed arrays is not supported")
-    return _REDUCTIONS[ufunc](x, axis=axis, **{k: v for k, v in kwargs.items() if v is not None})
-
-
 def _array_function(self: Array, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     ours = namespace.OF_NUMPY.get(function)
     if ours is None:
@@ -167,17 +125,49 @@ def _conj(self: Array) -> Array:
     return wrap(build.apply(ew.of_ufunc(np.conjugate), self._node))
 
 
-def _flatten(self: Array) -> Array:
-    """All elements in C order."""
-    return wrap(build.reshaped(self._node, (self.size,)))
+def _flatten(self: Array, order: str = "C") -> Array:
+    """All elements in C order, or Fortran's."""
+    if order == "F":
+        self = manipulation.permute_dims(self)
+    return manipulation.reshape(self, (self.size,), copy=True)
+
+
+def _astype(
+    self: Array, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True,
+    *, device: Any = None,
+) -> Array:  # fmt: skip
+    """As another dtype; TypeError where `casting` does not allow it."""
+    found = np.dtype(dtype)
+    if not np.can_cast(self.dtype, found, casting):
+        raise TypeError(f"Cannot cast array data from {self.dtype!r} to {found!r} according to the rule '{casting}'")
+    return ufuncs.astype(self, found, copy=copy, device=device)
+
+
+def _compress(self: Array, condition: Any, axis: int | None = None, out: Any = None) -> Array:
+    """The slices of an axis where a condition holds; None: of all elements in C order."""
+    return masks.compress(condition, self, axis=axis, out=out)
+
+
+def _tobytes(self: Array, order: str = "C") -> bytes:
+    """All elements' bytes.  Collective: brings the whole array to every process; refused above a gigabyte."""
+    found: bytes = self._gathered("tobytes").tobytes(order)
+    return found
+
+
+def _round_number(self: Array, ndigits: int | None = None) -> Any:
+    """`round` of an array of no axes: rounded to so many digits; of none, Python's integer (a collective)."""
+    if self.ndim:
+        raise TypeError("type Array doesn't define __round__ method; numpy.round takes arrays of any shape")
+    return round(self.item()) if ndigits is None else ufuncs.round(self, ndigits)
 
 
 for _name, _function in {
-    "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "conj": _conj, "conjugate": _conj,
+    "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "compress": _compress,
+    "tobytes": _tobytes, "__round__": _round_number, "conj": _conj, "conjugate": _conj,
     "to_device": _to_device, "to_local": _to_local, "__array_namespace__": _namespace, "__matmul__": _matmul,
     "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__rdivmod__": _rdivmod,
-    "__contains__": _contains, "__array_ufunc__": _array_ufunc,
-    "__array_function__": _array_function, **interchange.METHODS,
+    "__contains__": _contains, "__array_ufunc__": ufunc_methods.array_ufunc,
+    "__array_function__": _array_function, **interchange.METHODS, **changing.METHODS,
 }.items():  # fmt: skip
     setattr(Array, _name, _function)
 
@@ -193,3 +183,5 @@ for _name, _getter in {"T": _t, "mT": manipulation.matrix_transpose}.items():
     setattr(Array, _name, property(_getter))
 for _name, _getter in {"real": ufuncs.real, "imag": ufuncs.imag}.items():
     setattr(Array, _name, property(_getter, _assigned(_getter)))
+for _name, _property in changing.PROPERTIES.items():
+    setattr(Array, _name, _property)

@@ -1,4 +1,7 @@
-"""All functions of the library by name, and which NumPy function each stands for."""
+"""All functions of the library by name, and which NumPy function each stands for.
+
+Both take NumPy's arguments as well as the standard's (see `signatures`).
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,22 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import fft, linalg
-from bsp.arrays.functions import contraction, creation, dtypes, interchange, manipulation, reductions, ufuncs
-from bsp.arrays.selection import counting, quantiles, searching, selecting, sets, sorting
+from bsp.arrays.functions import contraction, creation, dtypes, interchange, lines, manipulation, reductions, ufuncs
+from bsp.arrays.selection import changing, counting, parting, quantiles, searching, selecting, sets, sorting
+from bsp.arrays.signatures import numpys
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **ufuncs.FUNCTIONS,
     **creation.FUNCTIONS,
     **manipulation.FUNCTIONS,
     **reductions.FUNCTIONS,
     **contraction.FUNCTIONS,
     **dtypes.FUNCTIONS,
+    **lines.FUNCTIONS,
     **selecting.FUNCTIONS,
     **sorting.FUNCTIONS,
+    **parting.FUNCTIONS,
+    **changing.FUNCTIONS,
     **searching.FUNCTIONS,
     **sets.FUNCTIONS,
     **counting.FUNCTIONS,
@@ -28,15 +35,26 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _of_numpy() -> dict[Any, Callable[..., Any]]:
-    """The functions NumPy hands over by __array_function__: matched as objects, never by name alone."""
-    found: dict[Any, Callable[..., Any]] = {}
-    for name, function in FUNCTIONS.items():
-        theirs = getattr(np, name, None)
-        if theirs is not None and not isinstance(theirs, (np.ufunc, type)) and callable(theirs):
-            found[theirs] = function
+def _numpys_own(name: str) -> Any:
+    """NumPy's function of a name, if there is one that arrays are handed over by; ufuncs have a way of their own."""
+    found = getattr(np, name, None)
+    return found if callable(found) and not isinstance(found, (np.ufunc, type)) else None
+
+
+def _with_their_arguments(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    theirs = _numpys_own(name)
+    found = function if theirs is None else numpys(function, theirs)
+    if found is not function:  # it is pickled by the name it has here
+        found.__module__, found.__qualname__ = "bsp.arrays", name
     return found
 
 
-OF_NUMPY = _of_numpy()
-OF_NUMPY |= linalg.OF_NUMPY | fft.OF_NUMPY
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: _with_their_arguments(name, function) for name, function in _FUNCTIONS.items()
+}
+
+# by __array_function__: matched as objects, never by name alone
+OF_NUMPY: dict[Any, Callable[..., Any]] = {
+    theirs: FUNCTIONS[name] for name in FUNCTIONS if (theirs := _numpys_own(name)) is not None
+}
+OF_NUMPY |= {theirs: numpys(function, theirs) for theirs, function in (linalg.OF_NUMPY | fft.OF_NUMPY).items()}

@@ -152,10 +152,10 @@ def arange(
 
 
 def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, endpoint: bool = True, dtype: Any = None, device: Any = None,
-    grid: Grid = None, process_grid: Grid = None,
-) -> Array:  # fmt: skip
-    """`num` numbers from start to stop."""
+    start: Any, stop: Any, /, num: int = 50, *, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    device: Any = None, grid: Grid = None, process_grid: Grid = None,
+) -> Any:  # fmt: skip
+    """`num` numbers from start to stop; with `retstep` also the distance between two."""
     _checked_device(device)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -172,7 +172,8 @@ def linspace(
             values[-1] = stop
         return (np.floor(values) if found.kind in "iu" else values).astype(found)
 
-    return made((num,), found, layout_for((num,), grid, process_grid), make)
+    array = made((num,), found, layout_for((num,), grid, process_grid), make)
+    return (array, step if num > endpoint else np.float64(np.nan)) if retstep else array
 
 
 def eye(
@@ -255,12 +256,14 @@ def _nested(obj: Any) -> Any:
 
 
 def array(
-    obj: Any, dtype: Any = None, *, copy: bool | None = True, grid: Grid = None, process_grid: Grid = None
-) -> Array:
-    """asarray, a new array unless copy is None or False."""
+    obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """asarray, a new array unless copy is None or False; axes of length 1 come in front of fewer than `ndmin`."""
     if not isinstance(obj, Array):
         copy = copy or None
-    return asarray(obj, dtype=dtype, copy=copy, grid=grid, process_grid=process_grid)
+    found = asarray(obj, dtype=dtype, copy=copy, grid=grid, process_grid=process_grid)
+    return found[(None,) * (ndmin - found.ndim)] if found.ndim < ndmin else found
 
 
 def from_local(x: Any, axis: int = 0) -> Array:
@@ -289,8 +292,8 @@ def from_local(x: Any, axis: int = 0) -> Array:
     return wrap(leaf(whole, piece.dtype, layout, blocks))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
-    """Coordinate arrays."""
+def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False) -> list[Array]:
+    """Coordinate arrays; sparse ones have one long axis each, and broadcast against each other."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing={indexing!r} is none of 'xy', 'ij'")
     given = [asarray(each) for each in arrays]
@@ -305,7 +308,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
     for k, line in enumerate(lines):
         place = order.index(k)
         index = tuple(slice(None) if axis == place else None for axis in range(len(shape)))
-        found.append(wrap(build.broadcast(line[index]._node, shape)))
+        found.append(line[index] if sparse else wrap(build.broadcast(line[index]._node, shape)))
     return found
 
 

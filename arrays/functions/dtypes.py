@@ -1,4 +1,4 @@
-"""Dtypes: NumPy's, with the standard's questions about them."""
+"""What is asked of arrays that no value decides: dtypes, as the standard has them, shapes, shared memory."""
 
 from __future__ import annotations
 
@@ -75,6 +75,19 @@ def size(x: Any, axis: int | None = None) -> int:
     return int(np.prod(shape(x))) if axis is None else shape(x)[axis]
 
 
+def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Whether a change of one array changes the other: only if they are one array, for there are no views."""
+    return a is b
+
+
+def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """As `shares_memory`, which is exact.  Local."""
+    return shares_memory(a, b)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (result_type, can_cast, isdtype, finfo, iinfo, shape, ndim, size)
-}
+    each.__name__: each
+    for each in (
+        result_type, can_cast, isdtype, finfo, iinfo, shape, ndim, size, shares_memory, may_share_memory,
+    )
+}  # fmt: skip

@@ -15,7 +15,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import Grid, arange, asarray, checked_shape, layout_for
 from bsp.arrays.functions.ufuncs import stored, where
 from bsp.arrays.planning.graph import Access, Node
-from bsp.arrays.views import keeps_order, view
+from bsp.arrays.views import keeps_order, link_of, view
 from bsp.errors import ShapeError
 
 
@@ -68,15 +68,15 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
 
 
 def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
-    """The same elements in C order under another shape; one length may be -1.
+    """The same elements in C order (or Fortran's, "F") under another shape; one length may be -1.
 
     copy : None gives a view where NumPy can (of an array in C order always), else a copy; False refuses a copy.
     Cost: nothing where blocks stay ranges of elements; else at most two total exchanges of the whole array.
     """
     array = asarray(x)
     node = build.strong(array._node)
-    if order not in "CA":
-        raise ValueError(f"reshape: order={order!r}; arrays are reshaped in C order")
+    if order not in ("C", "A", "F"):
+        raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
     wanted = [int(each.__index__()) for each in shape] if hasattr(shape, "__len__") else [int(shape.__index__())]
     size = node.kind.size
     unknown = [k for k, length in enumerate(wanted) if length == -1]
@@ -89,6 +89,8 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
         if not rest or size % rest:
             raise ShapeError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
         wanted[unknown[0]] = size // rest
+    if order == "F" or (order == "A" and _is_fortran(array)):  # the C order of the transposes
+        return permute_dims(reshape(permute_dims(array), tuple(reversed(wanted)), copy=copy))
     found = build.reshaped(node, tuple(wanted))
     if copy or not keeps_order(array, tuple(wanted)):
         if copy is False:
@@ -97,9 +99,23 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     return view(array, found)
 
 
+def _is_fortran(array: Array) -> bool:
+    """Whether the elements lie in Fortran's order, and not in C's."""
+    return not keeps_order(array) and keeps_order(permute_dims(array))
+
+
 def ravel(x: Any, order: str = "C") -> Array:
-    """All elements in C order: a view of an array in C order, else a copy."""
+    """All elements in C order: a view of an array in C order, else a copy.
+
+    order : "F", Fortran's; "A", Fortran's if they lie so; "K", as they lie in memory.
+    """
     array = asarray(x)
+    if order == "K":
+        link = link_of(array)
+        steps = [0] * array.ndim if link is None else [-abs(step) for step in link.steps()]
+        array, order = permute_dims(array, sorted(range(array.ndim), key=lambda axis: steps[axis])), "C"
+    elif order == "F" or (order == "A" and _is_fortran(array)):
+        array, order = permute_dims(array), "C"
     return reshape(array, (array.size,), order=order, copy=not keeps_order(array))
 
 
@@ -209,15 +225,16 @@ def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
     return dtype
 
 
-def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+def stack(arrays: Any, /, *, axis: int = 0, dtype: Any = None, casting: Any = None) -> Array:
     """Along a new axis."""
     given = [asarray(each) for each in arrays]
+    _castable(given, dtype, casting)
     if not given:
         raise ValueError("need at least one array to stack")
     if len({each.shape for each in given}) > 1:
         raise ShapeError(f"stack: all input arrays must have the same shape, not {[each.shape for each in given]}")
     place = build.normal_axis(axis, given[0].ndim + 1)
-    return concat([expand_dims(each, axis=place) for each in given], axis=place)
+    return concat([expand_dims(each, axis=place) for each in given], axis=place, dtype=dtype)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:

@@ -25,6 +25,8 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
         where: Any = True,
     ) -> Array:  # fmt: skip
+        if how is ag.MEAN and where is not True:
+            return stored(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
         node = build.strong(build.operand(x))
         if typed and dtype is not None:
             node = build.cast(node, np.dtype(dtype))
@@ -94,8 +96,6 @@ def _masked(name: str, how: ag.Aggregate, node: Node, mask: Any, initial: Any) -
                 f"{name}: reduction operation '{name}' does not have an identity, so where= needs initial="
             )
         fill = initial
-    if name in ("mean", "var", "std"):
-        raise TypeError(f"{name}: where= is not supported; use sum(x*mask) and sum(mask)")
     return where(wrap(build.operand(mask)), wrap(node), fill)._node
 
 
@@ -103,16 +103,33 @@ sum = _reduction("sum", ag.SUM, True, "The sum of elements")
 prod = _reduction("prod", ag.PROD, True, "The product of elements")
 min = _reduction("min", ag.MIN, False, "The least element")
 max = _reduction("max", ag.MAX, False, "The greatest element")
+
+
+def of_ufunc(ufunc: np.ufunc) -> Callable[..., Array]:
+    """The `reduce` of an associative ufunc, as a function like `sum`."""
+    found = _of_ufunc.get(ufunc)
+    if found is None:
+        found = _of_ufunc[ufunc] = _reduction(
+            f"{ufunc.__name__}.reduce", ag.of_ufunc(ufunc), True, f"numpy.{ufunc.__name__} of all elements"
+        )
+    return found
+
+
 all = _reduction("all", ag.ALL, False, "Whether all elements are true")
 any = _reduction("any", ag.ANY, False, "Whether some element is true")
 mean = _reduction("mean", ag.MEAN, True, "The mean of elements")
+_of_ufunc: dict[np.ufunc, Callable[..., Array]] = {np.add: sum, np.multiply: prod, np.minimum: min, np.maximum: max}
 
 
 def _moment(name: str, root: bool) -> Callable[..., Array]:
     def function(
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-        *, correction: float | None = None,
+        *, where: Any = True, mean: Any = None, correction: float | None = None,
     ) -> Array:  # fmt: skip
+        if where is not True or mean is not None:
+            left_out = ddof if correction is None else correction
+            found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
+            return stored(found**0.5 if root else found, out)
         node = build.strong(build.operand(x))
         if dtype is not None:
             node = build.cast(node, np.dtype(dtype))
@@ -194,21 +211,70 @@ def _constant(value: float, like: Array) -> Array:
     return wrap(build.broadcast(build.cast(build.operand(value), like.dtype), like.shape))
 
 
+# ------------------------------------------------------------------------ some elements left out
+
+
+def _array(x: Any) -> Array:
+    return wrap(build.strong(build.operand(x)))
+
+
+def _counted(x: Array, mask: Any, axis: Any, keepdims: bool) -> Array:
+    """How many elements a mask leaves in each result, as numbers that the results divide by."""
+    held = wrap(build.broadcast(build.strong(build.cast(build.operand(mask), np.dtype(bool))), x.shape))
+    kind = _real_dtype(x) if x.dtype.kind in "fc" else np.dtype(np.float64)
+    return sum(held, axis=axis, keepdims=keepdims).astype(kind)
+
+
+def _masked_mean(x: Array, mask: Any, axis: Any, dtype: Any, keepdims: bool) -> Array:
+    """The mean of the elements where a mask holds; of none NaN."""
+    kind = ag.MEAN.result(x.dtype) if dtype is None else np.dtype(dtype)
+    total = sum(where(mask, x, x.dtype.type(0)), axis=axis, dtype=ag.MEAN.partial(kind), keepdims=keepdims)
+    return (total / _counted(x, mask, axis, keepdims)).astype(kind)
+
+
+def _masked_variance(
+    x: Array, mask: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, centre: Any = None, refused: bool = False
+) -> Array:
+    """The variance of the elements where a mask holds: the mean first, then the squares; two passes.
+
+    centre : the mean, if it is known.  refused : NaN where there are not more elements than `ddof` (nanvar has it so;
+    of var the divisor is 0 then).
+    """
+    kind = ag.MEAN.result(x.dtype) if dtype is None else np.dtype(dtype)
+    middle = _masked_mean(x, mask, axis, ag.MEAN.partial(kind), True) if centre is None else _array(centre)
+    deviation = x - middle
+    squares = deviation.real**2 + deviation.imag**2 if deviation.dtype.kind == "c" else deviation * deviation
+    total = sum(where(mask, squares, squares.dtype.type(0)), axis=axis, keepdims=keepdims)
+    left = _counted(x, mask, axis, keepdims) - ddof
+    left = where(left > 0, left, np.nan if refused else 0.0)
+    return (total / left).astype(np.dtype(f"f{kind.itemsize // 2}") if kind.kind == "c" else kind)
+
+
 def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
-    def function(x: Any, /, axis: Any = None, **kwargs: Any) -> Array:
-        array = wrap(build.strong(build.operand(x)))
+    typed = plain in (sum, prod)
+
+    def function(
+        x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
+        where: Any = True,
+    ) -> Array:  # fmt: skip
+        array = _array(x)
+        kwargs: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "initial": initial, "where": where}
+        if dtype is not None or typed:
+            kwargs["dtype"] = dtype
         if array.dtype.kind not in "fc":
-            return plain(array, axis=axis, **kwargs)
-        found = plain(where(array != array, fill, array), axis=axis, **kwargs)
-        if plain in (min, max):  # of NaN alone it is NaN
-            found = where(any(array == array, axis=axis, keepdims=kwargs.get("keepdims", False)), found, np.nan)
-        return found
+            return stored(plain(array, **kwargs), out)
+        found = plain(_instead(array != array, fill, array), **kwargs)
+        if not typed:  # of NaN alone the least and the greatest are NaN
+            some = any(array == array, axis=axis, keepdims=keepdims, where=where)
+            found = _instead(some if initial is _NONE else True, found, np.nan)
+        return stored(found, out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{plain.__name__}, NaN left out."
     return function
 
 
+_instead = where
 nansum = _nan("nansum", sum, 0.0)
 nanprod = _nan("nanprod", prod, 1.0)
 nanmin = _nan("nanmin", min, np.inf)
@@ -220,42 +286,62 @@ def _real_dtype(array: Array) -> np.dtype[Any]:
     return np.dtype(f"f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else array.dtype
 
 
-def nanmean(x: Any, axis: Any = None, *, keepdims: bool = False) -> Array:
+def nanmean(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+) -> Array:
     """The mean, NaN left out."""
-    array = wrap(build.strong(build.operand(x)))
+    array = _array(x)
     if array.dtype.kind not in "fc":
-        return mean(array, axis=axis, keepdims=keepdims)
-    count = sum(array == array, axis=axis, keepdims=keepdims)
-    return nansum(array, axis=axis, keepdims=keepdims) / count.astype(_real_dtype(array))
+        return mean(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
+    return stored(_masked_mean(array, _numbers(array, where), axis, dtype, keepdims), out)
 
 
-def nanvar(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Array:
+def _numbers(array: Array, mask: Any) -> Any:
+    """Where elements are not NaN, and a mask holds."""
+    held = array == array
+    return held if mask is True else held & mask
+
+
+def nanvar(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float | None = None,
+) -> Array:  # fmt: skip
     """The variance, NaN left out."""
-    array = wrap(build.strong(build.operand(x)))
+    array, left_out = _array(x), ddof if correction is None else correction
     if array.dtype.kind not in "fc":
-        return var(array, axis=axis, ddof=ddof, keepdims=keepdims)
-    deviation = array - nanmean(array, axis=axis, keepdims=True)
-    squares = deviation.real**2 + deviation.imag**2 if array.dtype.kind == "c" else deviation * deviation
-    count = sum(array == array, axis=axis, keepdims=keepdims)
-    return nansum(squares, axis=axis, keepdims=keepdims) / (count - ddof).astype(_real_dtype(array))
+        return var(array, axis=axis, dtype=dtype, out=out, ddof=left_out, keepdims=keepdims, where=where, mean=mean)
+    held = _numbers(array, where)
+    return stored(_masked_variance(array, held, axis, dtype, left_out, keepdims, mean, True), out)
 
 
-def nanstd(x: Any, axis: Any = None, ddof: float = 0, *, keepdims: bool = False) -> Array:
+def nanstd(
+    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
+    *, where: Any = True, mean: Any = None, correction: float | None = None,
+) -> Array:  # fmt: skip
     """The standard deviation, NaN left out."""
-    return nanvar(x, axis=axis, ddof=ddof, keepdims=keepdims) ** 0.5
+    left_out = ddof if correction is None else correction
+    found = nanvar(x, axis, dtype, None, left_out, keepdims, where=where, mean=mean)
+    return stored(found**0.5, out)
+
+
+def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Array:
+    """The results of an aggregate of the elements up to each one along an axis.
+
+    Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words, one superstep.
+    """
+    node = build.strong(build.operand(x))
+    axis = build.normal_axis(axis, len(node.kind.shape))
+    found = how.result(node.kind.dtype) if dtype is None else np.dtype(dtype)
+    op = interned(Scan, how, how.ufunc, axis)
+    return wrap(Node(op, (build.cast(node, found),), kind_of(node.kind.shape, found)))
 
 
 def _cumulative(name: str, how: ag.Aggregate) -> Callable[..., Array]:
     def function(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
         node = build.strong(build.operand(x))
         if axis is None:
-            node = build.reshaped(node, (node.kind.size,))
-            axis = 0
-        axis = build.normal_axis(axis, len(node.kind.shape))
-        found = how.result(node.kind.dtype) if dtype is None else np.dtype(dtype)
-        node = build.cast(node, found)
-        op = interned(Scan, how, how.ufunc, axis)
-        return stored(wrap(Node(op, (node,), kind_of(node.kind.shape, found))), out)
+            node, axis = build.reshaped(node, (node.kind.size,)), 0
+        return stored(accumulated(how, wrap(node), axis, dtype), out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (

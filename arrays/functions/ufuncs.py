@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -67,6 +67,7 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
     return out
 
 
+_MISSING: Any = object()
 _KEYWORDS: dict[str, Any] = {"out": None, "where": True, "dtype": None, "casting": "same_kind"}
 
 
@@ -117,21 +118,29 @@ for _name in ("ceil", "floor", "trunc"):
     FUNCTIONS[_name] = _rounding(_name, getattr(np, _name))
 
 
-def where(condition: Any, x1: Any, x2: Any, /) -> Array:
-    """x1 where the condition holds, else x2."""
+@overload
+def where(condition: Any, /) -> tuple[Array, ...]: ...
+@overload
+def where(condition: Any, x1: Any, x2: Any, /) -> Array: ...
+def where(condition: Any, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Any:
+    """x1 where the condition holds, else x2; of a condition alone, the positions where it holds (see `nonzero`)."""
+    if x1 is _MISSING:
+        from bsp.arrays.selection.masks import nonzero  # it needs what is here
+
+        return nonzero(condition)
+    if x2 is _MISSING:
+        raise ValueError("either both or neither of x and y should be given")
     nodes = [build.operand(each) for each in (condition, x1, x2)]
     if nodes[0].kind.dtype.kind != "b":
         nodes[0] = build.apply(ew.of_ufunc(np.not_equal), nodes[0], build.operand(0))
     return wrap(build.apply(ew.WHERE, *nodes))
 
 
-def clip(x: Any, min: Any = None, max: Any = None, **names: Any) -> Array:
-    """x, but at least `min` and at most `max`."""
-    min = names.pop("a_min", min)
-    max = names.pop("a_max", max)
-    out = names.pop("out", None)
-    if names:
-        raise TypeError(f"clip() got unexpected keyword arguments {sorted(names)}")
+def clip(x: Any, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None) -> Array:
+    """x, but at least `min` and at most `max`; `a_min` and `a_max` are NumPy's other names for the two."""
+    if (a_min is not None or a_max is not None) and (min is not None or max is not None):
+        raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    min, max = (a_min, a_max) if min is None and max is None else (min, max)
     node = build.strong(build.operand(x))
     dtype = node.kind.dtype
     for bound, ufunc in ((min, np.maximum), (max, np.minimum)):

@@ -54,7 +54,9 @@ class Aggregate:
 
     def start_of(self, shape: tuple[int, ...], partial: DType) -> np.ndarray:
         """The partial result of no values at all; where there is no identity, it is never looked at."""
-        return np.zeros(shape, partial) if self.identity is None else np.full(shape, self.identity, partial)
+        if self.identity is None:
+            return np.zeros(shape, partial)
+        return np.full(shape, np.asarray(self.identity).astype(partial), partial)  # -1 is all bits of an unsigned one
 
     def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
         """The result of `count` values each."""
@@ -247,6 +249,30 @@ ARGMIN = Extreme("argmin", np.argmin, np.less)
 ARGMAX = Extreme("argmax", np.argmax, np.greater)
 MEAN = Mean()
 MOMENTS = Unfinished()
+
+
+# ufuncs f with f(f(a, b), c) = f(a, f(b, c)), up to rounding: partial results may be merged
+ASSOCIATIVE = (
+    np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm, np.hypot, np.logaddexp, np.logaddexp2,
+)  # fmt: skip
+_of_ufunc: dict[np.ufunc, Aggregate] = {
+    np.add: SUM, np.multiply: PROD, np.maximum: MAX, np.minimum: MIN,
+}  # fmt: skip
+
+
+def of_ufunc(ufunc: np.ufunc) -> Aggregate:
+    """The one aggregate that is the `reduce` of an associative ufunc."""
+    found = _of_ufunc.get(ufunc)
+    if found is None:
+        assert ufunc in ASSOCIATIVE
+
+        def result(dtype: DType) -> DType:
+            reduced: DType = ufunc.reduce(np.ones(1, dtype)).dtype
+            return reduced
+
+        found = _of_ufunc[ufunc] = Aggregate(ufunc.__name__, ufunc, ufunc.identity, result)
+    return found
 
 
 def finished(how: Aggregate, partial: np.ndarray, count: int) -> np.ndarray:

@@ -347,12 +347,14 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
 class Prefix:
     """Cumulative results along one label, after what the parts before this one come to."""
 
-    def __init__(self, ufunc: np.ufunc, axis: int, dtype: DType, split: bool, expand: tuple[Any, ...]) -> None:
+    def __init__(
+        self, ufunc: np.ufunc, axis: int, dtype: DType, expand: tuple[Any, ...], filled: np.ndarray | None = None
+    ) -> None:
         self.ufunc = ufunc
         self.expand = expand
         self.axis = axis
         self.dtype = dtype
-        self.split = split
+        self.filled = filled  # which parts of a split axis have elements: the total of none is no number; None: unsplit
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Two a point."""
@@ -375,12 +377,15 @@ class Prefix:
             else:
                 out = self.ufunc.accumulate(values, axis=self.axis, dtype=self.dtype)
                 others = tuple(k for axis, k in enumerate(task.at) if axis != self.axis)
-                if self.split and task.at[self.axis]:
-                    totals = task.regions[1][(slice(None),) * self.axis + (slice(0, task.at[self.axis]),)]
-                    self.ufunc(out, self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=self.dtype), out=out)
+                if self.filled is not None:
+                    earlier = np.flatnonzero(self.filled[: task.at[self.axis]])
+                    if earlier.size:
+                        totals = np.take(task.regions[1], earlier, self.axis)
+                        total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=self.dtype)
+                        self.ufunc(total, out, out=out)
                 elif others in before:
-                    self.ufunc(out, before[others], out=out)
-                if not self.split and out.shape[self.axis]:
+                    self.ufunc(before[others], out, out=out)
+                if self.filled is None and out.shape[self.axis]:
                     before[others] = np.take(out, [-1], self.axis)
             found[task.at[: values.ndim]] = out
         return found
@@ -396,7 +401,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     labels = tuple(range(len(shape)))
     if at.deal == 1:
         spec = Spec(shape, (ref,), labels, (), 2.0, dtype.itemsize)
-        kernel = Prefix(op.ufunc, axis, dtype, False, expansion(ref, labels))
+        kernel = Prefix(op.ufunc, axis, dtype, expansion(ref, labels))
         return planner.stage(spec, tasks, kernel, tasks, dtype, text, "scan")
     if at.parts != at.deal:  # parts in turn: one part for each process instead
         at = Axis(shape[axis], at.deal, at.deal, at.stride)
@@ -413,7 +418,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     extents = (*shape, at.deal)
     both = layout_of((*tasks.axes, Axis(at.deal)))
     spec = Spec(extents, (ref, moved), labels, (axis,), 2.0, dtype.itemsize)
-    of_parts = _PrefixOfParts(op.ufunc, axis, dtype, True, expansion(ref, labels))
+    of_parts = _PrefixOfParts(op.ufunc, axis, dtype, expansion(ref, labels), np.diff(at.bounds) > 0)
     return planner.stage(spec, both, of_parts, tasks, dtype, text, "scan")
 
 

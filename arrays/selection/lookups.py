@@ -8,7 +8,7 @@ request: owners compute who wants what, one superstep.  Positions that are dealt
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from bsp.arrays.planning.layout import REPLICATED_SIZE, Axis, Layout, Shape, aut
 from bsp.arrays.planning.shapes import contiguous
 from bsp.arrays.selection.procedures import computed, layout_at, made_of
 from bsp.arrays.world import World, world
+from bsp.payload import is_abstract
 
 
 class Slice(NamedTuple):
@@ -286,6 +287,8 @@ def _block_shape(layout: Layout, at: Shape) -> Shape:
 
 
 def _whole(block: Any, what: Lookup, positions: Sequence[Any], local: tuple[slice, ...]) -> Any:
+    if isinstance(block, np.ndarray) and any(is_abstract(each) for each in positions):  # NumPy would need their values
+        block = world().empty(block.shape, block.dtype)
     found = _front(block, what)[(*positions, *local)]
     return np.asarray(found) if not getattr(found, "shape", ()) and isinstance(found, np.generic) else found
 
@@ -447,9 +450,18 @@ def _at_abstract(here: World, node: Node, what: Lookup, asked: Dealt, target: La
 # ----------------------------------------------------------------------------- assignment
 
 
-def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: Node) -> Node:
+Store = Callable[[Any, Any, Any], None]  # (a view of a block, an index into it, values): changes the view
+
+
+def assign(view: Any, index: Any, values: Any) -> None:
+    """Values take the places that an index names; of repeated ones the last."""
+    view[index] = values
+
+
+def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: Node, how: Store = assign) -> Node:
     """`node` with `value`, of shape outer + rest, at positions that every process knows; of repeated ones the last.
 
+    how : what happens at the positions instead, in their C order (ufunc.at).
     Cost: nothing if every process has the value; else what brings it into C order, and one superstep.
     """
     here = world()
@@ -466,7 +478,7 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
         if at not in copied:
             new[at] = new[at].copy()
             copied.add(at)
-        _front(new[at], what)[(*owners.inside(at, [each[rows] for each in flat]), *piece.local)] = values
+        how(_front(new[at], what), (*owners.inside(at, [each[rows] for each in flat]), *piece.local), values)
 
     if layout_at(value).replicated:
         (block,) = value.value.values()
@@ -483,7 +495,7 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
         return made_of(node.kind.shape, node.kind.dtype, layout, new)._node
     if layout.replicated:
         (value,) = computed(build.everywhere(value))
-        return put_known(node, what, positions, value)
+        return put_known(node, what, positions, value, how)
     laid = layout_of(_outer_axes(what.outer, here.nprocs, 1) + tuple(Axis(length) for length in what.rest))
     (value,) = computed(build.relaid(build.broadcast(value, shape), laid))
     spans = np.concatenate([[0], np.cumsum(laid.sizes.reshape(-1) // max(prod(what.rest), 1))])
@@ -516,8 +528,8 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
     return made_of(node.kind.shape, node.kind.dtype, layout, new)._node
 
 
-def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node) -> Node:
-    """`node` with `value` at positions that are dealt; of repeated ones the last in C order.
+def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node, how: Store = assign) -> Node:
+    """`node` with `value` at positions that are dealt; of repeated ones the last in C order.  `how`: see `put_known`.
 
     Cost: what brings positions and values into C order, and one superstep of both.
     """
@@ -532,7 +544,7 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node) -> N
         if not here.abstract:
             refused(list(bad_positions(whole_positions, lengths)), what, lengths)
             whole_positions = [wrapped(each, length) for each, length in zip(whole_positions, lengths, strict=True)]
-            return put_known(node, what, whole_positions, value)
+            return put_known(node, what, whole_positions, value, how)
         computed(build.everywhere(value))
         return node
     line = automatic((size,), here.nprocs, False)
@@ -591,5 +603,5 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node) -> N
         inside = np.unravel_index(request[1:], dims)
         lengths_here = [into.stop - into.start for into in piece.into]
         new_values = one.reshape(()) if values is None else next(each)[1].reshape(len(request) - 1, *lengths_here)
-        _front(new[at], what)[(*inside, *piece.local)] = new_values
+        how(_front(new[at], what), (*inside, *piece.local), new_values)
     return made_of(node.kind.shape, node.kind.dtype, layout, new)._node

@@ -27,6 +27,8 @@ from bsp.arrays.selection import masks
 from bsp.arrays.selection.lookups import (
     Lookup,
     Slice,
+    Store,
+    assign,
     at_dealt,
     at_known,
     bad_positions,
@@ -313,8 +315,10 @@ def _in_order(node: Node, index: _General) -> Node:
 
 
 @procedure
-def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
+def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = None) -> None:
     """array[parts] = value: of positions named twice the last in C order counts, as NumPy has it.
+
+    how : what is done with the values at the positions, instead (ufunc.at).
 
     Cost: nothing if every process knows positions and values; one superstep if positions or values are dealt, and
     what brings them into C order; a scalar where a mask holds is arithmetic, done when it is needed.
@@ -322,7 +326,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
     items = _items(array.shape, parts)
     given = build.operand(value)
     k = _only_mask(items)
-    if k is not None and _all_whole(items[:k] + items[k + 1 :]):
+    if how is None and k is not None and _all_whole(items[:k] + items[k + 1 :]):
         ndim = items[k].axes
         masked = _masked(array.shape, items, k)
         first = masked.first
@@ -337,7 +341,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
             return
     index = _general(build.strong(array._node), items)
     shape = _result_shape(index)
-    node = _valued(given, array)
+    node = _valued(given, array) if how is None else build.strong(given)
     while len(node.kind.shape) > len(shape) and node.kind.shape[0] == 1:
         node = build.squeezed(node, [0])
     own = node.kind.shape
@@ -346,10 +350,10 @@ def put(array: Array, parts: tuple[Any, ...], value: Any) -> None:
     if node.kind.size != 1 or not _is_known(index):
         node = _as_found(node, shape, index)
     if _is_known(index):
-        found = put_known(index.node, index.what, index.positions, node)
+        found = put_known(index.node, index.what, index.positions, node, how or assign)
     else:
         nodes = [build.from_whole(each) if isinstance(each, np.ndarray) else each for each in index.positions]
-        found = put_dealt(index.node, index.what, nodes, node)
+        found = put_dealt(index.node, index.what, nodes, node, how or assign)
     if found.kind.shape != array.shape:
         found = build.reshaped(found, array.shape)
     store(array, found)
@@ -408,8 +412,7 @@ def _as_found(value: Node, shape: Shape, index: _General) -> Node:
 @procedure
 def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
     """The slices of an axis at positions; None: elements of x in C order.  Cost: as x[indices]."""
-    if mode not in ("raise", "wrap", "clip"):
-        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    _checked_mode(mode)
     array = asarray(x)
     if axis is None:
         array, axis = wrap(flattened(build.strong(array._node))), 0
@@ -419,12 +422,19 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, m
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
         raise TypeError(f"Cannot cast array data from {given.dtype!r} to dtype('int64') according to the rule 'safe'")
-    length = array.shape[place]
+    return stored(get(array, (*[slice(None)] * place, _inside(given, array.shape[place], mode))), out)
+
+
+def _inside(positions: Any, length: int, mode: str) -> Any:
+    """Positions out of range, as `mode` has it: "wrap" counts round, "clip" takes the nearest."""
     if mode == "wrap":
-        given = given % length
-    elif mode == "clip":
-        given = clipped(given, length)
-    return stored(get(array, (*[slice(None)] * place, given)), out)
+        return positions % length
+    return clipped(positions, length) if mode == "clip" else positions
+
+
+def _checked_mode(mode: str) -> None:
+    if mode not in ("raise", "wrap", "clip"):
+        raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 
 def clipped(positions: Any, length: int) -> Any:
@@ -543,12 +553,14 @@ def _back(node: Node, axis: int) -> Node:
 
 
 @procedure
-def put_flat(x: Any, indices: Any, values: Any) -> None:
+def put_flat(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
     """numpy.put: x.ravel()[indices] = values, values repeated as often as need be."""
     if not isinstance(x, Array):
         raise TypeError("put changes an array of bsp.arrays")
+    _checked_mode(mode)
     flat = wrap(flattened(build.strong(x._node)))
     given = indices if isinstance(indices, (Array, np.ndarray)) else np.asarray(indices)
+    given = _inside(given, flat.size, mode)
     count = prod(given.shape)
     own = np.size(values) if not isinstance(values, Array) else values.size
     if own != 1 and own != count:

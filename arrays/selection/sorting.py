@@ -374,6 +374,8 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
 def _is_stable(kind: Any, order: Any, stable: bool | None) -> bool:
     if order is not None:
         raise ValueError("Cannot specify order when the array has no fields.")
+    if kind is not None and (not isinstance(kind, str) or kind[:1].lower() not in ("q", "m", "h", "s")):
+        raise ValueError(f"sort kind must be one of 'quick', 'heap', or 'stable' (got {kind!r})")
     if kind is not None and stable is not None:
         raise ValueError("`kind` and `stable` parameters can't be provided at the same time. Use only one of them.")
     return stable is not False

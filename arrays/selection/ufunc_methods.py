@@ -1,0 +1,306 @@
+"""What NumPy asks of arrays that ufuncs are called with: `__call__`, reduce, accumulate, reduceat, outer, at.
+
+- An associative ufunc (`ASSOCIATIVE`) reduces and accumulates as `sum` and `cumsum` do: blocks first, then the partial
+  results.  `reduceat` at ascending positions too: each block reduces its part of each segment.
+- Of any other, or at other positions, lines are reduced whole (see `lines`).
+- `at` is an assignment that combines: owners do it in the order of the positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, _takes, wrap
+from bsp.arrays.forecast import procedure
+from bsp.arrays.functions import build, contraction, manipulation, reductions, ufuncs
+from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.indexing import is_advanced, parts_of
+from bsp.arrays.functions.lines import LineFunction, of_lines
+from bsp.arrays.planning import aggregates as ag
+from bsp.arrays.planning.graph import DType
+from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of
+from bsp.arrays.selection import selecting
+from bsp.arrays.selection.procedures import computed, layout_at, made_of
+from bsp.arrays.world import World, world
+from bsp.payload import is_abstract
+
+_NONE = reductions._NONE
+
+
+def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """`__array_ufunc__`."""
+    if method == "at":
+        return _at(ufunc, *inputs)
+    if not all(_takes(each) for each in inputs):
+        return NotImplemented
+    if "out" in kwargs and isinstance(kwargs["out"], tuple) and ufunc.nout == 1:
+        (kwargs["out"],) = kwargs["out"]
+    if method == "__call__" and ufunc in (np.matmul, np.vecdot):
+        return _product(ufunc, *inputs, **kwargs)
+    if ufunc.signature is not None:
+        return NotImplemented
+    return _METHODS[method](ufunc, *inputs, **kwargs)
+
+
+def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
+    """matmul and vecdot, as ufuncs take arguments."""
+    axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
+    if others:
+        raise TypeError(f"{ufunc.__name__}: arrays take out, dtype and axis, not {sorted(others)}")
+    if dtype is not None:
+        a, b = (ufuncs.astype(wrap(build.strong(build.operand(each))), dtype) for each in (a, b))
+    found = contraction.matmul(a, b) if ufunc is np.matmul else contraction.vecdot(a, b, axis=axis)
+    return ufuncs.stored(found, out, name=ufunc.__name__)
+
+
+def _outer(ufunc: np.ufunc, x: Any, y: Any, **kwargs: Any) -> Any:
+    a, b = (wrap(build.strong(build.operand(each))) for each in (x, y))
+    return ufuncs.called(ufunc, a[(..., *[None] * b.ndim)], b, **kwargs)
+
+
+# ------------------------------------------------------------------------- reduce, accumulate
+
+
+def _reduce(
+    ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
+    initial: Any = _NONE, where: Any = True,
+) -> Any:  # fmt: skip
+    array = asarray(x)
+    if initial is None or initial is np._NoValue:  # NumPy's mark of what is not given
+        initial = _NONE
+    if not array.ndim and axis in (0, -1):
+        axis = ()
+    if ufunc in (np.logical_and, np.logical_or) and initial is _NONE and dtype is None:
+        plain = reductions.all if ufunc is np.logical_and else reductions.any
+        return plain(array, axis=axis, out=out, keepdims=keepdims, where=where)
+    if ufunc in ag.ASSOCIATIVE:
+        whole = reductions.of_ufunc(ufunc)
+        return whole(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+    axes = build.normal_axes(axis, array.ndim)
+    given: dict[str, Any] = {} if initial is _NONE else {"initial": initial}
+    sample = ufunc.reduce(np.ones(1, array.dtype), dtype=dtype, **given)  # its dtype, or NumPy's error
+    if len(axes) > 1:
+        what = f"reduction operation '{ufunc.__name__}' is not reorderable"
+        raise ValueError(f"{what}, so at most one axis may be specified")
+    if not axes:
+        return ufuncs.stored(ufuncs.astype(array, sample.dtype), out)
+    (place,) = axes
+    if not array.shape[place] and not given:
+        raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
+    if where is not True:
+        ufunc.reduce(np.ones(1), where=np.ones(1, bool), **given)  # NumPy's refusal of a mask without `initial`
+        mask = wrap(build.broadcast(build.strong(build.operand(where)), array.shape))
+        how = LineFunction(f"{ufunc.__name__}.reduce", lambda lines, held: ufunc.reduce(
+            lines, axis=-1, dtype=dtype, where=held, **given
+        ))  # fmt: skip
+        found = of_lines(how, [array, mask], place, (), sample.dtype)
+    else:
+        how = LineFunction(f"{ufunc.__name__}.reduce", lambda lines: ufunc.reduce(lines, axis=-1, dtype=dtype, **given))
+        found = of_lines(how, [array], place, (), sample.dtype)
+    return ufuncs.stored(manipulation.expand_dims(found, axis=place) if keepdims else found, out)
+
+
+def _one_axis(ufunc: np.ufunc, array: Array, axis: Any, method: str) -> int:
+    if not array.ndim:
+        raise TypeError(f"cannot {method} on a scalar")
+    if axis is None or isinstance(axis, tuple):
+        axes = build.normal_axes(axis, array.ndim)
+        if len(axes) != 1:
+            raise ValueError(f"{method} does not allow multiple axes")
+        return axes[0]
+    return build.normal_axis(axis, array.ndim)
+
+
+def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    array = asarray(x)
+    place = _one_axis(ufunc, array, axis, "accumulate")
+    kind: DType = ufunc.accumulate(np.ones(1, array.dtype), dtype=dtype).dtype
+    if ufunc in ag.ASSOCIATIVE:
+        return ufuncs.stored(reductions.accumulated(ag.of_ufunc(ufunc), array, place, kind), out)
+    how = LineFunction(f"{ufunc.__name__}.accumulate", lambda lines: ufunc.accumulate(lines, axis=-1, dtype=dtype))
+    found = of_lines(how, [array], place, (array.shape[place],), kind)
+    return ufuncs.stored(manipulation.moveaxis(found, -1, place), out)
+
+
+# ------------------------------------------------------------------------------------ reduceat
+
+
+def _reduceat(ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+    array = asarray(x)
+    place = _one_axis(ufunc, array, axis, "reduceat")
+    at: Any = indices.compute() if isinstance(indices, Array) else indices
+    if not isinstance(at, np.ndarray) and not is_abstract(at):
+        at = np.asarray(at, dtype=np.intp)  # what is written in the program is cast as it must
+    if at.ndim != 1:
+        raise ValueError("object too deep for desired array" if at.ndim else "object of too small depth")
+    if at.dtype.kind not in "biu":
+        raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
+    length = array.shape[place]
+    if not is_abstract(at):
+        at = at.astype(np.intp)
+        wrong = at[(at < 0) | (at >= length)]
+        if wrong.size:
+            raise IndexError(f"index {wrong[0]} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
+    kind: DType = ufunc.reduceat(np.ones(1, array.dtype), [0], dtype=dtype).dtype
+    if ufunc in ag.ASSOCIATIVE and not is_abstract(at) and not (np.diff(at) < 0).any():
+        return ufuncs.stored(_segments(ufunc, array.astype(kind), at, place), out)
+    how = LineFunction(f"{ufunc.__name__}.reduceat", lambda lines: ufunc.reduceat(lines, at, axis=-1, dtype=dtype))
+    found = of_lines(how, [array], place, at.shape, kind)
+    return ufuncs.stored(manipulation.moveaxis(found, -1, place), out)
+
+
+@procedure
+def _segments(ufunc: np.ufunc, array: Array, at: np.ndarray, place: int) -> Array:
+    """The reduction of an associative ufunc over segments of an axis, of which every process knows where they begin.
+
+    A segment's result lies with its first element; blocks that it goes on into send their part.
+    Cost: nothing if the axis is not dealt; else one superstep, for each block one line across the axis.
+    """
+    here = world()
+    (node,) = computed(build.strong(array._node))
+    layout = layout_at(node)
+    if layout.table is not None:
+        (node,) = computed(build.relaid(node, automatic(node.kind.shape, here.nprocs, False)))
+        layout = layout_at(node)
+    return _Segments(here, ufunc, node.kind.dtype, layout, at, place).of(node.value)
+
+
+class _Segments:
+    """One reduceat of blocks."""
+
+    def __init__(self, here: World, ufunc: np.ufunc, dtype: DType, layout: Layout, at: np.ndarray, place: int) -> None:
+        self.here, self.ufunc, self.dtype = here, ufunc, dtype
+        self.layout, self.at, self.place = layout, at, place
+        axis = layout.axes[place]
+        self.bounds = axis.bounds
+        length = axis.length
+        following = np.append(at[1:], length)
+        self.ends = np.where(following > at, following, at + 1)
+        cuts = np.searchsorted(at, self.bounds)
+        cuts[0], cuts[-1] = 0, at.size
+        self.cuts = cuts
+        one = axis.parts == 1
+        axes = list(layout.axes)
+        axes[place] = Axis(at.size) if one else Axis(
+            at.size, axis.parts, axis.deal, axis.stride, tuple(int(cut) for cut in cuts)
+        )  # fmt: skip
+        self.target = layout_of(tuple(axes), layout.replicated)
+
+    def of(self, blocks: Any) -> Array:
+        """The result."""
+        here, layout = self.here, self.layout
+        mine = [()] if not layout.axes else layout.mine(here.pid)
+        results = {at: self._own(at, blocks[at]) for at in mine}
+        out = []
+        for at in mine:
+            to = self._owner(at)
+            if to is not None:
+                part = self._carried(at, blocks[at])
+                pid = int(layout.owner[to])
+                if pid == here.pid:
+                    continue
+                out.append((pid, part))
+        if layout.axes[self.place].deal > 1:
+            self._merged(results, blocks, here.exchange("segments that go on", out))
+        elif layout.axes[self.place].parts > 1:
+            self._merged(results, blocks, [])
+        shape = tuple(axis.length for axis in self.target.axes)
+        return made_of(shape, self.dtype, self.target, results)
+
+    def _own(self, at: Shape, block: Any) -> Any:
+        """The segments that begin in a block, as far as it goes."""
+        part = at[self.place]
+        starts = self.at[self.cuts[part] : self.cuts[part + 1]] - int(self.bounds[part])
+        if not starts.size or self.here.abstract:
+            shape = list(block.shape)
+            shape[self.place] = int(starts.size)
+            if self.here.abstract:
+                self.ufunc(block, block)
+            return self.here.empty(tuple(shape), self.dtype)
+        return self.ufunc.reduceat(block, starts, axis=self.place, dtype=self.dtype)
+
+    def _owner(self, at: Shape) -> Shape | None:
+        """The block where the segment begins that goes on into this one, if one does."""
+        part = at[self.place]
+        low, high = int(self.bounds[part]), int(self.bounds[part + 1])
+        before = int(self.cuts[part]) - 1
+        if before < 0 or high == low or self.ends[before] <= low:
+            return None
+        first = int(np.searchsorted(self.bounds, self.at[before], side="right")) - 1
+        return (*at[: self.place], first, *at[self.place + 1 :])
+
+    def _carried(self, at: Shape, block: Any) -> Any:
+        """What a block has of the segment that goes on into it."""
+        part = at[self.place]
+        stop = min(int(self.ends[int(self.cuts[part]) - 1]), int(self.bounds[part + 1])) - int(self.bounds[part])
+        key = (slice(None),) * self.place + (slice(0, stop),)
+        if self.here.abstract:
+            shape = block.shape[: self.place] + block.shape[self.place + 1 :]
+            return self.here.empty(shape, self.dtype)
+        return np.asarray(self.ufunc.reduce(block[key], axis=self.place, dtype=self.dtype))
+
+    def _merged(self, results: dict[Shape, Any], blocks: Any, arrived: Any) -> None:
+        """Parts added to the last segment of the block where it begins, in the order of the axis."""
+        here, layout = self.here, self.layout
+        parts: list[tuple[int, Shape, Any]] = []
+        pieces = iter(arrived)
+        for pid in range(here.nprocs):
+            for at in layout.mine(pid):
+                to = self._owner(at)
+                if to is None or int(layout.owner[to]) != here.pid:
+                    continue
+                piece = self._carried(at, blocks[at]) if pid == here.pid else next(pieces)[1]
+                parts.append((at[self.place], to, piece))
+        if here.abstract:
+            return
+        for _, to, piece in sorted(parts, key=lambda each: each[:2]):
+            last = results[to][(slice(None),) * self.place + (slice(-1, None),)]
+            self.ufunc(last, np.expand_dims(piece, self.place), out=last, dtype=self.dtype)
+
+
+# ------------------------------------------------------------------------------------------ at
+
+
+class _Combining:
+    """What `at` does to a block: named, so that a forecast can be asked for."""
+
+    def __init__(self, ufunc: np.ufunc) -> None:
+        self.ufunc = ufunc
+
+    def __call__(self, view: Any, index: Any, values: Any) -> None:
+        if is_abstract(view):
+            return
+        if self.ufunc.nin == 1:
+            self.ufunc.at(view, index)
+        else:
+            self.ufunc.at(view, index, values)
+
+
+def _at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = 0) -> None:
+    """x[indices] = ufunc(x[indices], values), with positions named twice done twice, in their order."""
+    if not isinstance(x, Array):
+        raise TypeError(f"{ufunc.__name__}.at changes an array of bsp.arrays, not {type(x).__name__}")
+    if ufunc.signature is not None or ufunc.nin > 2 or ufunc.nout > 1:
+        raise TypeError(f"{ufunc.__name__}.at: only ufuncs of one or two arguments and one result")
+    given = values if isinstance(values, Array) else np.asarray(values)
+    with np.errstate(all="ignore"):  # NumPy's refusal of dtypes, on every process, whoever has elements to change
+        one, other = np.ones(1, x.dtype), np.ones(1, given.dtype)
+        ufunc.at(*((one, [0]) if ufunc.nin == 1 else (one, [0], other)))
+    parts = parts_of(indices)
+    if is_advanced(parts):
+        selecting.put(x, parts, given, _Combining(ufunc))
+        return
+    chosen = x[indices]
+    if ufunc.nin == 1:
+        found = ufuncs.called(ufunc, chosen)
+    else:
+        found = ufuncs.called(ufunc, chosen, wrap(build.broadcast(asarray(given)._node, chosen.shape)))
+    x[indices] = ufuncs.astype(found, x.dtype)
+
+
+_METHODS: dict[str, Callable[..., Any]] = {
+    "__call__": ufuncs.called, "reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer,
+}  # fmt: skip
