@@ -27,9 +27,9 @@ def _method(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _name in (
-    "all", "any", "argmax", "argmin", "clip", "cumprod", "cumsum", "diagonal", "dot", "max", "mean", "min", "prod",
-    "ravel", "repeat", "round", "squeeze", "std", "sum", "swapaxes", "trace", "var", "copy", "rechunk", "argsort",
-    "argpartition", "searchsorted", "take", "nonzero",
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "copy", "cumprod", "cumsum",
+    "diagonal", "dot", "max", "mean", "min", "nonzero", "prod", "ravel", "rechunk", "repeat", "round", "searchsorted",
+    "squeeze", "std", "sum", "swapaxes", "take", "trace", "var",
 ):  # fmt: skip
     setattr(Array, _name, _method(namespace.FUNCTIONS[_name]))
 

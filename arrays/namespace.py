@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import fft, linalg
-from bsp.arrays.functions import contraction, creation, dtypes, interchange, lines, manipulation, reductions, ufuncs
-from bsp.arrays.selection import changing, counting, parting, quantiles, searching, selecting, sets, sorting
+from bsp.arrays.functions import (
+    choosing,
+    contraction,
+    creation,
+    dtypes,
+    interchange,
+    lines,
+    manipulation,
+    reductions,
+    ufuncs,
+)
+from bsp.arrays.selection import changing, counting, editing, parting, quantiles, searching, selecting, sets, sorting
 from bsp.arrays.signatures import numpys
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -23,9 +33,11 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **contraction.FUNCTIONS,
     **dtypes.FUNCTIONS,
     **lines.FUNCTIONS,
+    **choosing.FUNCTIONS,
     **selecting.FUNCTIONS,
     **sorting.FUNCTIONS,
     **parting.FUNCTIONS,
+    **editing.FUNCTIONS,
     **changing.FUNCTIONS,
     **searching.FUNCTIONS,
     **sets.FUNCTIONS,

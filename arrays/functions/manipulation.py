@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -294,6 +294,47 @@ def dstack(arrays: Any) -> Array:
     return concat([_at_least(3, each) for each in arrays], axis=2)
 
 
+def block(arrays: Any) -> Array:
+    """Nested lists of blocks put together: the innermost along the last axis, those around along the axis before."""
+    depth = _depth(arrays, "arrays")
+    given = list(_leaves(arrays))
+    ndim = max([depth, *[each.ndim for each in given]])
+
+    def joined(part: Any, level: int) -> Array:
+        if not isinstance(part, list):
+            array = asarray(part)
+            return reshape(array, (1,) * (ndim - array.ndim) + array.shape)
+        return concat([joined(each, level + 1) for each in part], axis=ndim - depth + level)
+
+    return joined(arrays, 0)
+
+
+def _leaves(arrays: Any) -> Iterator[Array]:
+    if isinstance(arrays, list):
+        for each in arrays:
+            yield from _leaves(each)
+    else:
+        yield asarray(arrays)
+
+
+def _depth(arrays: Any, where: str) -> int:
+    """How deep lists are nested, everywhere alike; NumPy's errors."""
+    if isinstance(arrays, tuple):
+        raise TypeError(f"{where} is a tuple. Only lists can be used to arrange blocks")
+    if not isinstance(arrays, list):
+        return 0
+    if not arrays:
+        raise ValueError(f"List at {where} cannot be empty")
+    depths = [_depth(each, f"{where}[{k}]") for k, each in enumerate(arrays)]
+    for k, depth in enumerate(depths):
+        if depth != depths[0]:
+            raise ValueError(
+                f"List depths are mismatched. First element was at depth {depths[0] + 1}, but there is an element at "
+                f"depth {depth + 1} ({where}[{k}])"
+            )
+    return depths[0] + 1
+
+
 def append(x: Any, values: Any, axis: int | None = None) -> Array:
     """With more at the end; None: all elements of both in C order."""
     return concat([x, values], axis=axis)
@@ -477,7 +518,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
-        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, dstack,
+        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, dstack, block,
         column_stack, append, atleast_1d, atleast_2d, atleast_3d, flipud, fliplr, rot90, vsplit, hsplit, dsplit, split,
         array_split, tile, repeat, pad, diagonal, diag, rechunk,
     )

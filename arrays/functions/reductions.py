@@ -428,11 +428,21 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     return bool(all(same))
 
 
+def array_equiv(a: Any, b: Any) -> bool:
+    """Whether two arrays are equal where one is repeated to the shape of the other.  A collective if it can be."""
+    x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
+    try:
+        np.broadcast_shapes(x.shape, y.shape)
+    except ValueError:
+        return False
+    return bool(all(x == y))
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
         nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, cumsum, cumprod, cumulative_sum, cumulative_prod, diff,
-        allclose, array_equal,
+        allclose, array_equal, array_equiv,
     )
 } | {"amax": max, "amin": min}  # fmt: skip

@@ -19,6 +19,7 @@ from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.selection import parting, sorting
+from bsp.arrays.selection.editing import cycled
 from bsp.arrays.selection.selecting import put_flat
 from bsp.arrays.selection.selecting import take as taken
 from bsp.arrays.world import world
@@ -111,7 +112,7 @@ def putmask(x: Any, mask: Any, values: Any) -> None:
     given = _safely(values, target)
     if not given.size:
         return
-    spread = _cycled(given, target.size)
+    spread = cycled(given, target.size)
     stored(
         reshape(spread, target.shape) if spread.ndim else spread,
         target, reshape(held, target.shape), "putmask", "unsafe",
@@ -128,16 +129,6 @@ def _safely(values: Any, target: Array) -> Array:
             )
         return found.astype(target.dtype)
     return asarray(np.asarray(values, dtype=target.dtype))
-
-
-def _cycled(values: Array, count: int) -> Array:
-    """Values repeated, or cut, to so many; one value alone broadcasts."""
-    if values.size == 1:
-        return reshape(values, ())
-    flat = ravel(values)
-    if values.size >= count:
-        return flat[:count]
-    return taken(flat, arange(count) % values.size)
 
 
 def place(x: Any, mask: Any, values: Any) -> None:
@@ -159,7 +150,7 @@ def place(x: Any, mask: Any, values: Any) -> None:
     if not given.size:
         raise ValueError("Cannot insert from an empty array!")
     flat = ravel(target)
-    flat[ravel(held)] = _cycled(given, count)
+    flat[ravel(held)] = cycled(given, count)
     _become(target, reshape(flat, target.shape))
 
 
@@ -232,7 +223,7 @@ class Flat:
         given = asarray(values) if not isinstance(values, Array) else values
         if not given.size:
             return
-        flat[key] = values if given.size == 1 and not given.ndim else _cycled(ravel(given), chosen.size)
+        flat[key] = values if given.size == 1 and not given.ndim else cycled(ravel(given), chosen.size)
         _become(self._array, reshape(flat, self._array.shape))
 
     def __iter__(self) -> Iterator[Any]:

@@ -8,6 +8,7 @@ stays there, in pieces whose lengths become known by one exchange of counts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +17,15 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.manipulation import concat, ravel
+from bsp.arrays.functions.manipulation import concat, moveaxis, ravel, reshape
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Blocks, DType, Node
-from bsp.arrays.planning.layout import replicated
+from bsp.arrays.planning.layout import Axis, layout_of, replicated
 from bsp.arrays.selection.masks import compress_node
 from bsp.arrays.selection.orderstats import ALL
-from bsp.arrays.selection.procedures import computed, known, layout_at, line_layout, made_of, told
+from bsp.arrays.selection.procedures import computed, even_line, known, layout_at, line_layout, made_of, told
 from bsp.arrays.selection.searching import searchsorted
-from bsp.arrays.selection.sorting import INT64, sorting_positions
+from bsp.arrays.selection.sorting import INT64, argsort, sorting_positions
 from bsp.arrays.world import World, world
 
 _NOTHING = np.empty(0, np.int64)
@@ -47,7 +48,7 @@ def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
     """Where a new element begins in sorted ones."""
     found = np.ones(ordered.size, bool)
     if ordered.size > 1:
-        np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+        found[1:] = ordered[1:] != ordered[:-1]
         if equal_nan and ordered.dtype.kind in "fc":
             nan = np.isnan(ordered)
             found[1:] &= ~(nan[1:] & nan[:-1])
@@ -125,9 +126,12 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
 def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
     """Where the elements of a part stand in the whole; NaNs that are distinct are told apart by their positions."""
     found = np.searchsorted(whole.values, part.values)
-    if not equal_nan and part.values.dtype.kind in "fc":
-        nan = np.flatnonzero(np.isnan(part.values))
-        if nan.size:
+    if part.values.dtype.kind == "V" or (not equal_nan and part.values.dtype.kind in "fc"):
+        nan = np.flatnonzero(part.values != part.values)
+        if part.values.dtype.kind == "V":  # rows: NaN stands anywhere
+            for k in nan.tolist():
+                found[k] += int(np.flatnonzero(whole.first[found[k] :] == part.first[k])[0])
+        elif nan.size:
             start = int(np.searchsorted(whole.values, part.values[nan[0]]))
             order = np.argsort(whole.first[start:], kind="stable")
             at = order[np.searchsorted(whole.first[start:][order], part.first[nan])]
@@ -298,6 +302,48 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
     )
 
 
+def _distinct_slices(array: Array, axis: int, wanted: tuple[bool, bool, bool]) -> Unique:
+    """Distinct slices along an axis: each is one element of a dtype with as many fields as the slice has elements."""
+    here = world()
+    moved = moveaxis(array, axis, 0)
+    count, rest = moved.shape[0], moved.shape[1:]
+    width = prod(rest)
+    if not width:  # slices without elements are all equal
+        one = min(count, 1)
+        values = array[(slice(None),) * axis + (slice(0, one),)]
+        found = [wrap(build.from_whole(np.asarray(each, np.int64))) for each in (
+            np.zeros(one), np.zeros(count), np.full(one, count)
+        )]  # fmt: skip
+        index, inverse, counts = (each if asked else None for each, asked in zip(found, wanted, strict=True))
+        return Unique(values, index, inverse, counts)
+    (node,) = computed(reshape(moved, (count, width))._node)
+    if not layout_at(node).replicated:
+        rows = layout_of((*even_line(count, here.nprocs).axes, Axis(width)))
+        (node,) = computed(build.relaid(node, rows))
+    kind = np.dtype([(f"f{k}", node.kind.dtype) for k in range(width)])
+    layout = layout_at(node)
+    line = replicated((count,)) if layout.replicated else layout_of(layout.axes[:1])
+
+    def slices(block: Any) -> Any:
+        if here.abstract:
+            return here.empty(block.shape[:1], kind)
+        return np.ascontiguousarray(block).view(kind).reshape(block.shape[0])
+
+    blocks = {at[:1]: slices(block) for at, block in node.value.items()}
+    found_slices = distinct(made_of((count,), kind, line, blocks), True, *wanted)
+    leaf_of = found_slices.values._node
+    target = layout_at(leaf_of)
+    shape = (leaf_of.kind.shape[0], width)
+    back = {
+        (*at, 0): here.empty((block.shape[0], width), array.dtype) if here.abstract
+        else block.view(array.dtype).reshape(block.shape[0], width)
+        for at, block in leaf_of.value.items()
+    }  # fmt: skip
+    layout = replicated(shape) if target.replicated else layout_of((*target.axes, Axis(width)))
+    values = made_of(shape, array.dtype, layout, back)
+    return found_slices._replace(values=moveaxis(reshape(values, (shape[0], *rest)), 0, axis))
+
+
 # ------------------------------------------------------------------------------ functions
 
 
@@ -359,13 +405,17 @@ def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
-    """numpy.unique of all elements: distinct ones, ascending; NaNs count as equal.  Cost: see `distinct`."""
+    """numpy.unique of all elements: distinct ones, ascending; NaNs count as equal.  Cost: see `distinct`.
+
+    axis : the distinct slices along it, in the order of their elements; NaN in them are never equal.  Cost: whole
+        slices are brought together, at most one total exchange; then as `distinct` of so many elements as slices.
+    """
     array = asarray(ar)
-    if axis is not None:
-        if array.ndim != 1:
-            raise TypeError("unique: axis= of arrays of several dimensions has no distributed form")
-        build.normal_axis(axis, 1)
-    found = distinct(array, equal_nan, bool(return_index), bool(return_inverse), bool(return_counts))
+    wanted = (bool(return_index), bool(return_inverse), bool(return_counts))
+    if axis is not None and build.normal_axis(axis, array.ndim) >= 0 and array.ndim > 1:
+        found = _distinct_slices(array, build.normal_axis(axis, array.ndim), wanted)
+    else:
+        found = distinct(array, equal_nan, *wanted)
     result = tuple(each for each in (found.values, found.indices, found.inverse, found.counts) if each is not None)
     return result if len(result) > 1 else result[0]
 
@@ -396,6 +446,16 @@ def isin(
     return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
 
 
+def _with_positions(x: Any, distinct_already: bool) -> tuple[Array, Array]:
+    """Distinct elements, ascending, and their first positions in C order."""
+    if distinct_already:
+        line = ravel(x)
+        order = argsort(line)
+        return line[order], order
+    values, positions = unique(x, return_index=True)
+    return values, positions
+
+
 @procedure
 def union1d(ar1: Any, ar2: Any) -> Array:
     """The distinct elements of either, ascending."""
@@ -404,14 +464,25 @@ def union1d(ar1: Any, ar2: Any) -> Array:
 
 @procedure
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """The distinct elements of both, ascending."""
+    """The distinct elements of both, ascending; with `return_indices` also where each stands first in the two."""
     if return_indices:
-        raise TypeError("intersect1d: return_indices= has no distributed form")
+        (first, i), (second, j) = (_with_positions(each, assume_unique) for each in (ar1, ar2))
+        both = isin(first, second)._node
+        found, at = (compress_node(build.strong(each._node), both) for each in (first, i))
+        return found, at, j[searchsorted(second, found)]
     parts = [ravel(ar1) if assume_unique else unique(ar1), ravel(ar2) if assume_unique else unique(ar2)]
     if asarray(ar1).dtype.kind in "fc":
         parts[0] = parts[0][parts[0] == parts[0]]  # NaN is in nothing
     found = unique(concat(parts), return_counts=True, equal_nan=False)
     return compress_node(found[0]._node, (found[1] > 1)._node)
+
+
+@procedure
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
+    """The distinct elements of either, but not of both, ascending."""
+    parts = [ravel(each) if assume_unique else unique(each) for each in (ar1, ar2)]
+    found = unique(concat(parts), return_counts=True, equal_nan=False)
+    return compress_node(found[0]._node, (found[1] == 1)._node)
 
 
 @procedure
@@ -425,5 +496,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         unique_all, unique_counts, unique_inverse, unique_values, unique, isin, union1d, intersect1d, setdiff1d,
+        setxor1d,
     )
 }  # fmt: skip

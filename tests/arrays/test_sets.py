@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
@@ -120,5 +123,61 @@ def test_sets_run_abstractly() -> None:
         assert ba.unique(x).shape == (100_000,)
         assert ba.unique_inverse(x).inverse_indices.shape == (100_000,)
         assert ba.histogram(x)[0].shape == (10,)
+
+    assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+SLICES = [(1, 1), (9, 2), (40, 3), (5, 2, 3), (0, 2), (3, 0), (7, 1, 2)]
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(SLICES), st.sampled_from([0, 1, -1]), st.sampled_from(["integers", "floats", "nan", "bools"]),
+       st.integers(1, 5), st.sampled_from(["blocks", "fine", "ragged"]))  # fmt: skip
+def test_distinct_slices_are_numpys(shape: tuple[int, ...], axis: int, kind: str, nprocs: int, way: str) -> None:
+    rng = np.random.default_rng(len(shape) + shape[0])
+    x: Any = rng.integers(0, 2, shape)
+    if kind in ("floats", "nan"):
+        x = x - 0.5
+    if kind == "nan":
+        x[rng.random(shape) < 0.1] = np.nan
+    if kind == "bools":
+        x = x > 0
+    as_numpys(
+        {
+            "values": lambda x: np.unique(x, axis=axis),
+            "all": lambda x: np.unique(x, axis=axis, **ALL),
+            "counts": lambda x: np.unique(x, axis=axis, return_counts=True),
+        },
+        [x], nprocs=nprocs, ways=(way,),
+    )  # fmt: skip
+
+
+def test_many_distinct_rows_are_dealt() -> None:
+    x = np.random.default_rng(1).integers(0, 90, (20_000, 2))
+    as_numpys({"rows": lambda x: np.unique(x, axis=0, **ALL)}, [x], ways=("blocks", "ragged"))
+    as_numpys({"no such axis": lambda x: np.unique(x, axis=2), "nor": lambda x: np.unique(x[:, 0], axis=1)}, [x])
+
+
+def test_what_is_in_one_of_two_and_where_common_elements_stand() -> None:
+    x, y = np.array([3, 1, 4, 1, 5, 9, 2, 6]), np.array([5, 3, 5, 8, 9, 7])
+    a, b = np.array([1.0, np.nan, 2, np.nan]), np.array([np.nan, 2, 3.0])
+    as_numpys(
+        {
+            "xor": lambda x, y, a, b: np.setxor1d(x, y),
+            "xor with NaN": lambda x, y, a, b: np.setxor1d(a, b),
+            "xor of distinct ones": lambda x, y, a, b: np.setxor1d(x[:3], y[:2], True),
+            "indices": lambda x, y, a, b: np.intersect1d(x, y, return_indices=True),
+            "indices of distinct ones": lambda x, y, a, b: np.intersect1d(x[4:], y[2:5], True, True),
+            "indices of none": lambda x, y, a, b: np.intersect1d(x, x + 100, return_indices=True),
+        },
+        [x, y, a, b],
+    )
+
+
+def test_distinct_slices_run_abstractly() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.random.rand(10_000, 5))
+        assert ba.unique(x, axis=0).shape == (10_000, 5)
+        assert ba.unique(x, axis=0, return_inverse=True)[1].shape == (10_000,)
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
