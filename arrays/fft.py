@@ -10,7 +10,6 @@ above 16 MB; beyond that GatherRefused.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import log2, prod
@@ -19,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.errors import GatherRefused
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray, from_function
 from bsp.arrays.functions.manipulation import moveaxis, roll
+from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning.graph import LEAF, Along, DType, Node, interned, kind_of
 from bsp.arrays.world import world
-from bsp.source import here as user_line
 
 LINE = 1 << 22  # elements of a single line that is brought to every process
-SILENT_BYTES = 16 << 20
 
 
 class Transform:
@@ -78,10 +76,8 @@ def _check_line(name: str, array: Array, how: Transform) -> None:
             f"{name} of one line of {size} elements would bring it to each of {p} processes "
             f"({size * how.dtype.itemsize / 1e9:.3g} GB); lines of at most {LINE} elements, or several, are transformed"
         )
-    if size * how.dtype.itemsize > SILENT_BYTES and world().pid == 0:
-        line = user_line()
-        text = f"{name} of one line brings {size * how.dtype.itemsize / 1e6:.3g} MB to each of {p} processes"
-        warnings.warn_explicit(text, GatherWarning, *(line if line else ("<program>", 0)))
+    if size * how.dtype.itemsize > SILENT_BYTES:
+        warned(f"{name} of one line brings {size * how.dtype.itemsize / 1e6:.3g} MB to each of {p} processes")
 
 
 def _one(name: str, what: str) -> Callable[..., Array]:

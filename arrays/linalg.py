@@ -20,7 +20,6 @@ vectors and each eigenvector the first entry at least half as large as the great
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, NamedTuple
@@ -29,20 +28,20 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.errors import GatherRefused
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build, manipulation, panels, reductions, tall, ufuncs
 from bsp.arrays.functions.contraction import matmul, tensordot, vecdot
 from bsp.arrays.functions.creation import asarray, eye
 from bsp.arrays.functions.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
 from bsp.arrays.functions.tall import Rows
+from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning import layout as layouts
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.planning.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
-from bsp.source import here as user_line
 
 largest: Callable[..., Array] = reductions.max
 least: Callable[..., Array] = reductions.min
@@ -51,7 +50,6 @@ _UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
 absolute = _UFUNCS["absolute"]
 
 GATHER_SIZE = 4096 * 4096  # elements of a matrix that is brought to every process where nothing else is possible
-SILENT_BYTES = 16 << 20  # of these, bytes that are brought without a warning
 
 
 class QRResult(NamedTuple):
@@ -134,13 +132,11 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
             f"{name} of shape {array.shape} has no distributed form; in one piece it takes "
             f"{size * array.itemsize / 1e9:.3g} GB on each of {p} processes; {advice}"
         )
-    if size * array.itemsize > SILENT_BYTES and world().pid == 0:
-        line = user_line()
-        text = (
+    if size * array.itemsize > SILENT_BYTES:
+        warned(
             f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, "
             f"which all do the same work; {advice}"
         )
-        warnings.warn_explicit(text, GatherWarning, *(line if line else ("<program>", 0)))
     return _values(array)
 
 

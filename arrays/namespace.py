@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import fft, linalg
+from bsp.arrays import fft, linalg, polynomials
 from bsp.arrays.functions import (
+    calculus,
     choosing,
     contraction,
     creation,
@@ -20,30 +21,29 @@ from bsp.arrays.functions import (
     lines,
     manipulation,
     reductions,
+    statistics,
     ufuncs,
 )
-from bsp.arrays.selection import changing, counting, editing, parting, quantiles, searching, selecting, sets, sorting
+from bsp.arrays.selection import (
+    changing,
+    counting,
+    editing,
+    parting,
+    quantiles,
+    searching,
+    selecting,
+    sets,
+    sliding,
+    sorting,
+)
 from bsp.arrays.signatures import numpys
 
+_FAMILIES = (
+    ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, selecting,
+    sorting, parting, editing, changing, searching, sliding, sets, counting, quantiles, polynomials, interchange,
+)  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **ufuncs.FUNCTIONS,
-    **creation.FUNCTIONS,
-    **manipulation.FUNCTIONS,
-    **reductions.FUNCTIONS,
-    **contraction.FUNCTIONS,
-    **dtypes.FUNCTIONS,
-    **lines.FUNCTIONS,
-    **choosing.FUNCTIONS,
-    **selecting.FUNCTIONS,
-    **sorting.FUNCTIONS,
-    **parting.FUNCTIONS,
-    **editing.FUNCTIONS,
-    **changing.FUNCTIONS,
-    **searching.FUNCTIONS,
-    **sets.FUNCTIONS,
-    **counting.FUNCTIONS,
-    **quantiles.FUNCTIONS,
-    **interchange.FUNCTIONS,
+    name: function for family in _FAMILIES for name, function in family.FUNCTIONS.items()
 }
 
 
@@ -69,4 +69,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     theirs: FUNCTIONS[name] for name in FUNCTIONS if (theirs := _numpys_own(name)) is not None
 }
-OF_NUMPY |= {theirs: numpys(function, theirs) for theirs, function in (linalg.OF_NUMPY | fft.OF_NUMPY).items()}
+OF_NUMPY |= {
+    theirs: numpys(function, theirs) for theirs, function in (linalg.OF_NUMPY | fft.OF_NUMPY | sliding.OF_NUMPY).items()
+}

@@ -127,6 +127,25 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return wrap(build.contracted(p, q, labels, labels, labels[:-1]))
 
 
+def vdot(a: Any, b: Any) -> Array:
+    """The sum of products of all elements, the first factor conjugated."""
+    x, y = ravel(a), ravel(b)
+    if x.shape != y.shape:
+        raise ShapeError(f"cannot reshape array of size {x.size} into shape {y.shape}")
+    return vecdot(x, y)
+
+
+def matvec(x1: Any, x2: Any, /) -> Array:
+    """Products of matrices and vectors over the last axis of both; the others broadcast."""
+    return einsum("...ij,...j->...i", x1, x2)
+
+
+def vecmat(x1: Any, x2: Any, /) -> Array:
+    """Products of conjugated vectors and matrices; the other axes broadcast."""
+    x = asarray(x1)
+    return einsum("...i,...ij->...j", x.conj() if x.dtype.kind == "c" else x, x2)
+
+
 def kron(a: Any, b: Any) -> Array:
     """The Kronecker product."""
     x, y = asarray(a), asarray(b)
@@ -237,5 +256,5 @@ def _without_ones(labels: tuple[str, ...], node: Node, extents: dict[str, int]) 
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (matmul, tensordot, dot, inner, outer, vecdot, kron, einsum)
+    each.__name__: each for each in (matmul, tensordot, dot, inner, outer, vecdot, vdot, matvec, vecmat, kron, einsum)
 }

@@ -75,6 +75,21 @@ def size(x: Any, axis: int | None = None) -> int:
     return int(np.prod(shape(x))) if axis is None else shape(x)[axis]
 
 
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is one of complex numbers, whatever the values."""
+    return np.dtype(x.dtype if isinstance(x, Array) else np.asarray(x).dtype).kind == "c"
+
+
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is none of complex numbers."""
+    return not iscomplexobj(x)
+
+
+def common_type(*arrays: Any) -> Any:
+    """The inexact dtype that all arrays' numbers fit into, as a type."""
+    return np.common_type(*[np.empty(0, each.dtype) if isinstance(each, Array) else each for each in arrays])
+
+
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether a change of one array changes the other: only if they are one array, for there are no views."""
     return a is b
@@ -88,6 +103,7 @@ def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        result_type, can_cast, isdtype, finfo, iinfo, shape, ndim, size, shares_memory, may_share_memory,
+        result_type, can_cast, isdtype, finfo, iinfo, shape, ndim, size, iscomplexobj, isrealobj, common_type,
+        shares_memory, may_share_memory,
     )
 }  # fmt: skip

@@ -16,6 +16,7 @@ from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import LEAF, Node, Scan, interned, kind_of, leaf
 from bsp.arrays.planning.layout import Axis, layout_of
+from bsp.arrays.world import world
 
 _NONE = object()
 
@@ -356,6 +357,40 @@ cumsum = _cumulative("cumsum", ag.SUM)
 cumprod = _cumulative("cumprod", ag.PROD)
 
 
+def _nan_cumulative(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
+    def function(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
+        array = _array(x)
+        held = where(array != array, fill, array) if array.dtype.kind in "fc" else array
+        return plain(held, axis=axis, dtype=dtype, out=out)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{plain.__name__}, NaN counted as {fill:g}."
+    return function
+
+
+nancumsum = _nan_cumulative("nancumsum", cumsum, 0.0)
+nancumprod = _nan_cumulative("nancumprod", cumprod, 1.0)
+
+
+def _nan_extreme(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
+    def function(x: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Array:
+        array = _array(x)
+        if array.dtype.kind not in "fc":
+            return plain(array, axis=axis, out=out, keepdims=keepdims)
+        missing = array != array
+        if array.size and not world().abstract and bool(any(all(missing, axis=axis))):
+            raise ValueError("All-NaN slice encountered")
+        return plain(where(missing, fill, array), axis=axis, out=out, keepdims=keepdims)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{plain.__name__}, NaN left out.  Collective: it looks whether there is a slice of NaN alone."
+    return function
+
+
+nanargmin = _nan_extreme("nanargmin", argmin, np.inf)
+nanargmax = _nan_extreme("nanargmax", argmax, -np.inf)
+
+
 def _cumulative_standard(name: str, plain: Callable[..., Array], identity: int) -> Callable[..., Array]:
     def function(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
         node = build.strong(build.operand(x))
@@ -442,7 +477,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
-        nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, cumsum, cumprod, cumulative_sum, cumulative_prod, diff,
-        allclose, array_equal, array_equiv,
+        nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, nancumsum, nancumprod, nanargmin, nanargmax, cumsum, cumprod,
+        cumulative_sum, cumulative_prod, diff, allclose, array_equal, array_equiv,
     )
 } | {"amax": max, "amin": min}  # fmt: skip

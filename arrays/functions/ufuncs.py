@@ -232,5 +232,26 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     return where(found == -np.inf, low, found)
 
 
+def _of_elements(name: str) -> Callable[..., Array]:
+    """A function of NumPy's that treats each element by itself, though it is no ufunc."""
+    theirs = getattr(np, name)
+
+    def call(x: Any, out: Any) -> None:
+        np.copyto(out, theirs(x))
+
+    op = ew.Elementwise(name, call, lambda x: theirs(np.ones(1, x.dtype)).dtype)
+
+    def function(x: Any, out: Any = None) -> Array:
+        return stored(wrap(build.apply(op, build.strong(build.operand(x)))), out)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"numpy.{name}, element by element.  Lazy."
+    return function
+
+
+FUNCTIONS |= {
+    name: _of_elements(name)
+    for name in ("sinc", "i0", "fix", "isneginf", "isposinf", "iscomplex", "isreal")
+}  # fmt: skip
 FUNCTIONS |= {each.__name__: each for each in (where, clip, round, real, imag, angle, astype, isclose, nan_to_num)}
 FUNCTIONS["around"] = round

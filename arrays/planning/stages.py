@@ -230,13 +230,12 @@ class Fetch:
         """A piece of a block, its axes in the order of the labels; a view."""
         part = block[index]
         labels = [each.label for each in self.ref.access if each.label >= 0]
-        if labels != sorted(labels):
-            if len(set(labels)) == len(labels):
-                return part.transpose(np.argsort(labels))
-            return np.einsum(part, labels, sorted(set(labels)))
-        if len(set(labels)) != len(labels):
-            return np.einsum(part, labels, sorted(set(labels)))
-        return part
+        while len(set(labels)) != len(labels):  # two axes with one label: their diagonal, which becomes the last axis
+            second = next(k for k, label in enumerate(labels) if label in labels[:k])
+            first = labels.index(labels[second])
+            part = np.diagonal(part, axis1=first, axis2=second)
+            labels = [label for k, label in enumerate(labels) if k not in (first, second)] + [labels[first]]
+        return part if labels == sorted(labels) else part.transpose(np.argsort(labels))
 
 
 @dataclass(eq=False)

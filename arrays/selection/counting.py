@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.manipulation import reshape, unstack
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
 from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
@@ -139,4 +142,107 @@ def histogram(
     return found, wrap(build.from_whole(edges))
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (bincount, histogram)}
+@procedure
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
+    """The edges of `histogram`'s bins.  Cost: one superstep for the extremes if neither range nor edges are given."""
+    here = world()
+    array = asarray(a)
+    (node,) = computed(build.strong(array._node))
+    own = one_vector(here, mine(node), array.dtype)
+    given = bins.compute() if isinstance(bins, Array) else bins
+    if here.abstract:
+        told(here, "extremes", here.empty((2,), own.dtype))
+        length = int(given) + 1 if np.ndim(given) == 0 else len(given)
+        return wrap(build.from_whole(here.empty((length,), np.dtype(float))))
+    edges, _ = _edges(here, own, given, range)
+    return wrap(build.from_whole(edges))
+
+
+def _columns(sample: Any) -> list[Node]:
+    """The coordinates of a sample: the columns of a matrix, or each of several vectors; they need not be laid alike."""
+    if isinstance(sample, (Array, np.ndarray)):
+        array = asarray(sample)
+        array = array if array.ndim > 1 else array[None].T
+        if array.ndim != 2:
+            raise ValueError("histogramdd: the sample has one row for each point")
+        found = list(unstack(array, axis=1))
+    else:
+        found = [asarray(each) for each in sample]
+        if any(each.ndim != 1 for each in found):
+            raise ValueError("histogramdd: coordinates are vectors")
+    return [build.strong(each._node) for each in found]
+
+
+def _laid_alike(here: World, nodes: list[Node]) -> list[Any]:
+    """This process's share of several vectors of one length: the same positions of each."""
+    nodes = list(computed(*nodes))
+    target = next((layout_at(node) for node in nodes if not layout_at(node).replicated), None)
+    if target is not None:
+        nodes = list(computed(*[node if layout_at(node) is target else build.relaid(node, target) for node in nodes]))
+    return [one_vector(here, mine(node), node.kind.dtype) for node in nodes]
+
+
+@procedure
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Array, list[Array]]:
+    """How many points fall into each box of a grid, and the edges of the grid along each axis.
+
+    sample : one row for each point, or a vector for each coordinate.
+    Cost: one superstep for the counts of b boxes, h about 2b at most, and one for the extremes.
+    """
+    here = world()
+    nodes = _columns(sample)
+    if weights is not None:
+        nodes.append(build.strong(asarray(weights)._node))
+    if any(node.kind.shape != nodes[0].kind.shape for node in nodes):
+        raise ValueError("histogramdd: coordinates and weights have one element for each point")
+    own = _laid_alike(here, nodes)
+    own_weights = own.pop() if weights is not None else None
+    count = len(own)
+    several = hasattr(bins, "__len__") or isinstance(bins, Array)
+    given: Any = [each.compute() if isinstance(each, Array) else each for each in bins] if several else bins
+    if several and len(given) != count:
+        raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    if here.abstract:
+        told(here, "extremes", here.empty((2 * count,), np.dtype(float)))
+        each = given if several else [given] * count
+        lengths = [int(one) if not np.ndim(one) else len(one) - 1 for one in each]
+        for column, length in zip(own, lengths, strict=True):
+            np.searchsorted(np.zeros(length + 1), column)
+        found = _added(here, here.empty((prod(lengths),), np.dtype(float)))
+        ends = [wrap(build.from_whole(here.empty((length + 1,), np.dtype(float)))) for length in lengths]
+        return reshape(found, tuple(lengths)), ends
+    # of the two corners of all points NumPy makes the edges that it makes of the points
+    corners = [[column.min(), column.max()] if column.size else [np.inf, -np.inf] for column in own]
+    extremes = np.array(told(here, "extremes", np.array(corners, float).reshape(-1)))
+    extremes = extremes.reshape(here.nprocs, count, 2)
+    low, high = extremes[:, :, 0].min(axis=0), extremes[:, :, 1].max(axis=0)
+    some = bool(nodes[0].kind.shape[0])
+    edges = np.histogramdd(np.stack([low, high]) if some else np.empty((0, count)), given, range)[1]
+    points = np.stack([column.astype(float) for column in own], axis=1)
+    counts = np.histogramdd(points, list(edges), weights=own_weights)[0]
+    found = reshape(_added(here, counts.reshape(-1)), counts.shape)
+    if density:
+        total = found.sum()
+        for axis, cuts in enumerate(edges):
+            found = found / np.diff(cuts)[tuple(slice(None) if k == axis else None for k in builtins.range(count))]
+        found = found / total
+    return found, [wrap(build.from_whole(np.asarray(cuts))) for cuts in edges]
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Array, Array, Array]:
+    """`histogramdd` of points in the plane: counts, and the edges along x and y."""
+    first, second = asarray(x), asarray(y)
+    if first.shape != second.shape:
+        raise ValueError("x and y must have the same length.")
+    given = [bins, bins] if hasattr(bins, "__len__") and len(bins) not in (1, 2) else bins
+    counts, (along_x, along_y) = histogramdd([first, second], given, range, density, weights)
+    return counts, along_x, along_y
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (bincount, histogram, histogram_bin_edges, histogramdd, histogram2d)
+}

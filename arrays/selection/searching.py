@@ -16,10 +16,12 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
+from bsp.arrays.functions.manipulation import concat, stack
+from bsp.arrays.functions.ufuncs import astype, where
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.selection.lookups import _grouped
 from bsp.arrays.selection.procedures import block_map, computed, in_line, known, layout_at, made_of
-from bsp.arrays.selection.sorting import INT64
+from bsp.arrays.selection.sorting import INT64, argsort
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
 
@@ -117,4 +119,78 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     return wrap((len(edges) - searchsorted(edges[::-1], x, "right" if right else "left"))._node)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (searchsorted, digitize)}
+@procedure
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Array:
+    """The values at x of the lines between points (xp, fp), xp ascending; `left` and `right` beyond them.
+
+    Cost: nothing but work where every process has the points; few points, as against the elements of x, are brought
+    to all (h: their words); of many, each element looks up the two points beside it: `searchsorted`, and five words.
+    """
+    points, values = asarray(xp), asarray(fp)
+    kind = np.dtype(np.complex128 if values.dtype.kind == "c" else np.float64)
+    if period is not None:
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period, left, right = abs(period), None, None
+    if points.ndim != 1 or values.ndim != 1:
+        raise ValueError("Data points must be 1-D sequences" if period else "object too deep for desired array")
+    if points.shape != values.shape:
+        raise ValueError("fp and xp are not of the same length.")
+    if not points.size:
+        raise ValueError("array of sample points is empty")
+    array = astype(asarray(x), np.float64)
+    points, values = astype(points, np.float64), astype(values, kind)
+    if period is not None:
+        array, points = array % period, points % period
+        order = argsort(points)
+        points, values = points[order], values[order]
+        points = concat([points[-1:] - period, points, points[:1] + period])
+        values = concat([values[-1:], values, values[:1]])
+    here = world()
+    a, b, c = computed(build.strong(points._node), build.strong(values._node), build.strong(array._node))
+    few = points.size * here.nprocs <= 2 * array.size
+    if known(a) is None and few:
+        a, b = computed(build.everywhere(a), build.everywhere(b))
+    line, heights = known(a), known(b)
+    if line is not None and heights is None:
+        (b,) = computed(build.everywhere(b))
+        heights = known(b)
+    if line is not None:
+        return block_map(c, kind, lambda block: _interpolated(here, block, line, heights, left, right, kind))
+    return _between(wrap(c), wrap(a), wrap(b), left, right, kind)
+
+
+def _interpolated(here: World, block: Any, line: Any, heights: Any, left: Any, right: Any, kind: Any) -> Any:
+    if here.abstract:
+        np.searchsorted(np.zeros(line.shape[0]), block)
+        return here.empty(block.shape, kind)
+    return np.asarray(np.interp(block, line, heights, left, right))
+
+
+def _between(x: Array, points: Array, values: Array, left: Any, right: Any, kind: Any) -> Array:
+    """interp of points that no process has all of: each element looks up the two beside it."""
+    last = points.size - 1
+    at = (searchsorted(points, x, "right") - 1).clip(0, max(last - 1, 0))
+    columns = [points, values] if kind.kind == "f" else [points, values.real, values.imag]
+    table = stack([*columns, *[concat([each[1:], each[-1:]]) for each in columns]], axis=1)[at]
+    width = len(columns)
+
+    def column(k: int) -> Array:
+        return table[(..., k)]
+
+    low, high = column(0), column(width)
+    parts = []
+    for k in range(1, width):
+        y, z = column(k), column(width + k)
+        slope = (z - y) / (high - low)
+        found = slope * (x - low) + y
+        other = slope * (x - high) + z  # as NumPy does where the first is NaN: from the other point
+        found = where(found != found, where((other != other) & (y == z), y, other), found)
+        parts.append(where(x == low, y, where(x >= high, z, found)))
+    whole = parts[0] if width == 2 else parts[0] + 1j * parts[1]
+    whole = where(x < points[0], values[0] if left is None else left, whole)
+    whole = where(x > points[last], values[last] if right is None else right, whole)
+    return astype(where(x != x, np.nan, whole), kind)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (searchsorted, digitize, interp)}

@@ -38,21 +38,28 @@ def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwarg
         return NotImplemented
     if "out" in kwargs and isinstance(kwargs["out"], tuple) and ufunc.nout == 1:
         (kwargs["out"],) = kwargs["out"]
-    if method == "__call__" and ufunc in (np.matmul, np.vecdot):
+    if method == "__call__" and ufunc in _PRODUCTS:
         return _product(ufunc, *inputs, **kwargs)
     if ufunc.signature is not None:
         return NotImplemented
     return _METHODS[method](ufunc, *inputs, **kwargs)
 
 
+_PRODUCTS: dict[Any, Callable[..., Array]] = {
+    found: getattr(contraction, name)
+    for name in ("matmul", "vecdot", "matvec", "vecmat")
+    if (found := getattr(np, name, None)) is not None
+}
+
+
 def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
-    """matmul and vecdot, as ufuncs take arguments."""
+    """Products of matrices and vectors, as ufuncs take arguments."""
     axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
     if others:
         raise TypeError(f"{ufunc.__name__}: arrays take out, dtype and axis, not {sorted(others)}")
     if dtype is not None:
         a, b = (ufuncs.astype(wrap(build.strong(build.operand(each))), dtype) for each in (a, b))
-    found = contraction.matmul(a, b) if ufunc is np.matmul else contraction.vecdot(a, b, axis=axis)
+    found = contraction.vecdot(a, b, axis=axis) if ufunc is np.vecdot else _PRODUCTS[ufunc](a, b)
     return ufuncs.stored(found, out, name=ufunc.__name__)
 
 

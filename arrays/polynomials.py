@@ -1,0 +1,183 @@
+"""NumPy's polynomials: coefficients from the highest power down; polyfit is least squares of tall matrices.
+
+Coefficients are few; what is done with them alone is lazy arithmetic, or NumPy on every process (roots, poly, polydiv:
+see `gathering`).  What has as many elements as there are observations stays dealt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import RankWarning
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build, reductions
+from bsp.arrays.functions.contraction import matmul, outer
+from bsp.arrays.functions.creation import arange, asarray, zeros_like
+from bsp.arrays.functions.manipulation import concat, flip, stack
+from bsp.arrays.functions.ufuncs import astype
+from bsp.arrays.gathering import brought, given, warned
+from bsp.arrays.linalg import inv, lstsq
+from bsp.arrays.selection.sliding import convolve
+from bsp.arrays.world import world
+
+
+def _array(x: Any) -> Array:
+    return wrap(build.strong(asarray(x)._node))
+
+
+def _coefficients(p: Any) -> Array:
+    found = _array(p)
+    return found if found.ndim else found[None]
+
+
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
+    """The powers of each element as columns, the highest first unless `increasing`.  Lazy."""
+    line = _array(x)
+    if line.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    count = line.shape[0] if N is None else N
+    kind = np.promote_types(line.dtype, int)
+    if count < 0:
+        raise ValueError("negative dimensions are not allowed")
+    if not count:
+        return zeros_like(line, shape=(line.shape[0], 0), dtype=kind)
+    base = astype(line, kind)
+    powers = [astype(base * 0 + 1, kind)]
+    for _ in range(count - 1):
+        powers.append(powers[-1] * base)
+    found = stack(powers, axis=1)
+    return found if increasing else flip(found, axis=1)
+
+
+def polyval(p: Any, x: Any) -> Array:
+    """The value of a polynomial at x, by Horner's rule: one pass.  Every process has the coefficients."""
+    coefficients = np.asarray(brought("polyval: coefficients", p))
+    values = _array(x)
+    found = zeros_like(values)
+    for one in coefficients:
+        found = found * values + np.asarray(one)[()]
+    return found
+
+
+def _of_both(a1: Any, a2: Any, sign: int) -> Array:
+    first, second = _coefficients(a1), _coefficients(a2)
+    more = second.shape[0] - first.shape[0]
+    if more > 0:
+        first = concat([zeros_like(first, shape=(more,)), first])
+    elif more < 0:
+        second = concat([zeros_like(second, shape=(-more,)), second])
+    return first + second if sign > 0 else first - second
+
+
+def polyadd(a1: Any, a2: Any) -> Array:
+    """The sum of two polynomials."""
+    return _of_both(a1, a2, 1)
+
+
+def polysub(a1: Any, a2: Any) -> Array:
+    """The difference of two polynomials."""
+    return _of_both(a1, a2, -1)
+
+
+def polymul(a1: Any, a2: Any) -> Array:
+    """The product of two polynomials.  Cost: that of `convolve`."""
+    return convolve(_coefficients(a1), _coefficients(a2))
+
+
+def polyder(p: Any, m: int = 1) -> Array:
+    """The m-th derivative of a polynomial."""
+    if int(m) < 0:
+        raise ValueError("Order of derivative must be positive (see polyint)")
+    found = _array(p)
+    for _ in range(int(m)):
+        found = found[:-1] * arange(found.shape[0] - 1, 0, -1) if found.shape[0] else found
+    return found
+
+
+def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
+    """The m-th integral of a polynomial, with constants k."""
+    times = int(m)
+    if times < 0:
+        raise ValueError("Order of integral must be positive (see polyder)")
+    constants = np.zeros(times) if k is None else np.atleast_1d(brought("polyint: constants", k))
+    if len(constants) == 1 and times > 1:
+        constants = constants[0] * np.ones(times)
+    if len(constants) < times:
+        raise ValueError("k must be a scalar or a rank-1 array of length 1 or >m.")
+    found = _array(p)
+    for constant in constants[:times]:
+        found = concat([found / arange(found.shape[0], 0, -1), asarray([constant])])
+    return found
+
+
+def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
+    """The polynomial of degree `deg` that fits points best, by least squares; as NumPy, scaled and with a rank check.
+
+    Cost: that of `linalg.lstsq` of a matrix of deg + 1 columns and a row for each point; it stays dealt.
+    """
+    order = int(deg) + 1
+    points, values = _array(x) + 0.0, _array(y) + 0.0
+    if order < 1:
+        raise ValueError("expected deg >= 0")
+    if points.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if not points.size:
+        raise TypeError("expected non-empty vector for x")
+    if values.ndim not in (1, 2):
+        raise TypeError("expected 1D or 2D array for y")
+    if points.shape[0] != values.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    limit = points.shape[0] * np.finfo(points.dtype).eps if rcond is None else rcond
+    left = vander(points, order)
+    if w is not None:
+        weights = _array(w) + 0.0
+        if weights.ndim != 1:
+            raise TypeError("expected a 1-d array for weights")
+        if weights.shape[0] != values.shape[0]:
+            raise TypeError("expected w and y to have the same length")
+        left = left * weights[:, None]
+        values = values * (weights[:, None] if values.ndim == 2 else weights)
+    scale = reductions.sum(left * left, axis=0) ** 0.5
+    left = left / scale
+    found, residuals, rank, singular = lstsq(left, values, limit)
+    found = (found.T / scale).T
+    if full:
+        return found, residuals, rank, singular, limit
+    if not world().abstract and int(rank) != order:
+        warned("Polyfit may be poorly conditioned", RankWarning)
+    if not cov:
+        return found
+    base = inv(matmul(left.T, left)) / outer(scale, scale)
+    factor: Any = 1
+    if not (isinstance(cov, str) and cov == "unscaled"):
+        if points.shape[0] <= order:
+            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+        factor = residuals / (points.shape[0] - order)
+    return found, base * factor if values.ndim == 1 else base[:, :, None] * factor
+
+
+def roots(p: Any) -> Array:
+    """The roots of a polynomial: eigenvalues of a matrix, found on every process, for coefficients are few."""
+    return given(np.asarray(np.roots(brought("roots", p))))
+
+
+def poly(seq_of_zeros: Any) -> Array:
+    """The polynomial with these roots, or a matrix's characteristic one; on every process, for roots are few."""
+    return given(np.asarray(np.poly(brought("poly", seq_of_zeros))))
+
+
+def polydiv(u: Any, v: Any) -> tuple[Array, Array]:
+    """The quotient and the remainder of two polynomials; on every process, for coefficients are few."""
+    quotient, remainder = np.polydiv(brought("polydiv", u), brought("polydiv", v))
+    return given(quotient), given(remainder)
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each
+    for each in (
+        vander, polyval, polyadd, polysub, polymul, polyder, polyint, polyfit, roots, poly, polydiv,
+    )
+}  # fmt: skip
