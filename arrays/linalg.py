@@ -7,7 +7,7 @@ How a function runs is decided by shapes, layouts and p alone:
 - *tall* (m >= n·p, or n² small): TSQR, and on its R, which every process has, everything else: svd, lstsq, pinv,
   matrix_rank, cond.  Wide matrices through their transposes.
 - *large*: LU, Cholesky, Householder QR by panels (see `panels`).
-- What has no distributed form (eigh, svd of a large square matrix) is brought to every process if it has at most
+- What has no distributed form (eig, eigh, svd of a large square matrix) is brought to every process if it has at most
   4096² elements, with a GatherWarning above 16 MB; beyond that GatherRefused.
 
 All that can raise LinAlgError for the values it finds is computed when it is called, not later, so that the error
@@ -69,6 +69,13 @@ class SVDResult(NamedTuple):
 
 class EighResult(NamedTuple):
     """Eigenvalues, ascending, and eigenvectors as columns."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EigResult(NamedTuple):
+    """Eigenvalues in no order, and eigenvectors as columns; complex unless all eigenvalues are real."""
 
     eigenvalues: Array
     eigenvectors: Array
@@ -618,6 +625,60 @@ def eigvalsh(x: Any, /, UPLO: Any = "L") -> Array:
     return _given(function(_values(a) if _is_whole(a) else _brought(a, "eigvalsh", advice)))
 
 
+def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array, ...]:
+    """NumPy's eigenvalues of square matrices: real where those of all matrices are, whoever has them."""
+    a = _matrix(x, name, square=True)
+    if a.ndim > 2 and not _is_whole(a):
+
+        def complex_ones(each: Any) -> tuple[Any, ...]:
+            return tuple(found.astype(np.result_type(found.dtype, np.complex64)) for found in _tuple(function(each)))
+
+        found = _stacks(complex_ones, [a], [2])
+        if a.dtype.kind == "c" or is_abstract(a) or (not world().abstract and bool(reductions.any(found[0].imag != 0))):
+            return found
+        return tuple(each.real for each in found)
+    advice = "eigh of a Hermitian matrix takes a third of the work"
+    values = _values(a) if _is_whole(a) else _brought(a, name, advice)
+    return tuple(_given(each) for each in _tuple(function(values)))
+
+
+@procedure
+def eig(x: Any, /) -> EigResult:
+    """Eigenvalues and eigenvectors of square matrices, as NumPy's.
+
+    Cost: stacks: 25n³ flops each where it lies, one superstep.  A large matrix is brought to every process.
+    """
+    return EigResult(*_unsymmetric(x, "eig", np.linalg.eig))
+
+
+@procedure
+def eigvals(x: Any, /) -> Array:
+    """Eigenvalues of square matrices, as NumPy's.  Cost: as `eig`, 10n³ flops."""
+    return _unsymmetric(x, "eigvals", np.linalg.eigvals)[0]
+
+
+def tensorinv(a: Any, ind: int = 2) -> Array:
+    """The inverse of an array as a map from its last axes to its first `ind`.  Cost: as `inv`."""
+    array = asarray(a)
+    if ind <= 0:
+        raise ValueError("Invalid ind argument.")
+    shape = array.shape[ind:] + array.shape[:ind]
+    return manipulation.reshape(inv(manipulation.reshape(array, (prod(array.shape[ind:]), -1))), shape)
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
+    """The x with tensordot(a, x, x.ndim) = b; `axes` of a go last before.  Cost: as `solve`."""
+    array, right = asarray(a), asarray(b)
+    if axes is not None:
+        order = [axis for axis in range(array.ndim) if axis not in axes] + list(axes)
+        array = manipulation.permute_dims(array, order)
+    shape = array.shape[right.ndim - array.ndim :] if array.ndim > right.ndim else ()
+    size = prod(shape)
+    if array.size != size**2:
+        raise LinAlgError("Input arrays must satisfy the requirement prod(a.shape[b.ndim:]) == prod(a.shape[:b.ndim])")
+    return manipulation.reshape(solve(manipulation.reshape(array, (size, size)), manipulation.ravel(right)), shape)
+
+
 def matrix_power(x: Any, n: int, /) -> Array:
     """The n-th power, by squaring: at most 2·log2 n products.  Negative: of the inverse."""
     array = wrap(build.strong(asarray(x)._node))
@@ -789,6 +850,14 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return moveaxis(stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1), -1, axis)
 
 
+def _numpys_cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
+    """numpy.cross: the vectors stand along `axisa` and `axisb`, the products along `axisc`; `axis`: along all three."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    found = cross(moveaxis(asarray(a), axisa, -1), moveaxis(asarray(b), axisb, -1))
+    return moveaxis(found, -1, axisc)
+
+
 def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     """The diagonals of the last two axes.  Lazy."""
     return manipulation.diagonal(x, offset, -2, -1)
@@ -802,13 +871,13 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        cholesky, cond, cross, det, diagonal, eigh, eigvalsh, inv, lstsq, matmul, matrix_norm, matrix_power,
-        matrix_rank, matrix_transpose, multi_dot, norm, outer, pinv, qr, slogdet, solve, svd, svdvals, tensordot,
-        trace, vecdot, vector_norm,
+        cholesky, cond, cross, det, diagonal, eig, eigvals, eigh, eigvalsh, inv, lstsq, matmul, matrix_norm,
+        matrix_power, matrix_rank, matrix_transpose, multi_dot, norm, outer, pinv, qr, slogdet, solve, svd, svdvals,
+        tensordot, tensorinv, tensorsolve, trace, vecdot, vector_norm,
     )
 }  # fmt: skip
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     getattr(np.linalg, name): function for name, function in FUNCTIONS.items() if hasattr(np.linalg, name)
-} | {np.cross: cross}
+} | {np.cross: _numpys_cross}
 
-__all__ = [*FUNCTIONS, "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult"]
+__all__ = [*FUNCTIONS, "EigResult", "EighResult", "LinAlgError", "QRResult", "SVDResult", "SlogdetResult"]

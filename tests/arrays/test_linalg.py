@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.linalg import LinAlgError
+from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
@@ -616,3 +617,43 @@ def test_factors_are_the_same_in_several_interpreters() -> None:
 
     alone = same_everywhere(main, 3)
     np.testing.assert_equal(same_everywhere(main, 3, elements=2), alone)
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_eigenvalues_of_any_matrix_are_numpys(nprocs: int) -> None:
+    rng = np.random.default_rng(5)
+    a = rng.normal(size=(6, 6))
+    symmetric = a + a.T
+    real_stack = np.stack([symmetric, np.triu(a), np.eye(6)])
+    as_numpys(
+        {
+            "complex": lambda a, s, r: tuple(np.linalg.eig(a)),
+            "real": lambda a, s, r: tuple(np.linalg.eig(np.triu(a))),
+            "values": lambda a, s, r: np.linalg.eigvals(a),
+            "integers": lambda a, s, r: np.linalg.eigvals((a * 9).astype(int)),
+            "a stack, one of which is complex": lambda a, s, r: tuple(np.linalg.eig(s)),
+            "a real stack": lambda a, s, r: tuple(np.linalg.eig(r)),
+            "values of a stack": lambda a, s, r: (np.linalg.eigvals(s), np.linalg.eigvals(r)),
+            "no square": lambda a, s, r: np.linalg.eig(a[:3]),
+            "a vector": lambda a, s, r: np.linalg.eigvals(a[0]),
+        },
+        [a, np.stack([symmetric, a, a.T]), real_stack], nprocs=nprocs, tolerance=1 << 10,
+    )  # fmt: skip
+
+
+def test_tensors_as_maps_and_crosses_along_axes_are_numpys() -> None:
+    rng = np.random.default_rng(6)
+    as_numpys(
+        {
+            "tensorinv": lambda a, b, c: np.linalg.tensorinv(a),
+            "of one axis": lambda a, b, c: np.linalg.tensorinv(a.reshape(6, 2, 3), ind=1),
+            "no ind": lambda a, b, c: np.linalg.tensorinv(a, ind=0),
+            "tensorsolve": lambda a, b, c: np.linalg.tensorsolve(a, b),
+            "of axes": lambda a, b, c: np.linalg.tensorsolve(a.reshape(3, 2, 6), b.reshape(6), axes=(0, 1)),
+            "that do not fit": lambda a, b, c: np.linalg.tensorsolve(a, b[0]),
+            "cross": lambda a, b, c: np.cross(c, c * 2 + 1, axisa=0, axisb=0),
+            "cross along axes": lambda a, b, c: np.cross(c, c * 2 + 1, 0, 0, 0),
+            "cross along one": lambda a, b, c: np.cross(c, c * c, axis=0),
+        },
+        [rng.normal(size=(2, 3, 3, 2)), rng.normal(size=(2, 3)), rng.normal(size=(3, 4))], tolerance=1 << 10,
+    )  # fmt: skip
