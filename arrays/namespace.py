@@ -28,6 +28,7 @@ from bsp.arrays.selection import (
     changing,
     counting,
     editing,
+    grids,
     parting,
     quantiles,
     searching,
@@ -40,7 +41,7 @@ from bsp.arrays.signatures import numpys
 
 _FAMILIES = (
     ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, selecting,
-    sorting, parting, editing, changing, searching, sliding, sets, counting, quantiles, polynomials, interchange,
+    sorting, parting, editing, changing, searching, sliding, sets, counting, quantiles, grids, polynomials, interchange,
 )  # fmt: skip
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: function for family in _FAMILIES for name, function in family.FUNCTIONS.items()

@@ -197,6 +197,12 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
     return stored(wrap(node), out)
 
 
+def einsum_path(subscripts: str, *operands: Any, optimize: Any = "greedy") -> Any:
+    """numpy.einsum_path, from shapes alone.  Local; `einsum` chooses an order of its own."""
+    shaped = [np.broadcast_to(np.zeros((), asarray(each).dtype), asarray(each).shape) for each in operands]
+    return np.einsum_path(subscripts, *shaped, optimize=optimize)
+
+
 def _subscripts(subscripts: str, nodes: list[Node]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
     """The labels of each operand and of the result; `...` becomes labels that are numbers."""
     text = subscripts.replace(" ", "")
@@ -256,5 +262,6 @@ def _without_ones(labels: tuple[str, ...], node: Node, extents: dict[str, int]) 
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (matmul, tensordot, dot, inner, outer, vecdot, vdot, matvec, vecmat, kron, einsum)
+    each.__name__: each
+    for each in (matmul, tensordot, dot, inner, outer, vecdot, vdot, matvec, vecmat, kron, einsum, einsum_path)
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
 from typing import Any
@@ -12,6 +13,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import LayoutError
 from bsp.arrays.functions import build
 from bsp.arrays.functions.ufuncs import where
+from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Blocks, DType, leaf
 from bsp.arrays.planning.layout import Layout, Shape, asked, ragged
 from bsp.arrays.views import link_of, own
@@ -174,6 +176,50 @@ def linspace(
 
     array = made((num,), found, layout_for((num,), grid, process_grid), make)
     return (array, step if num > endpoint else np.float64(np.nan)) if retstep else array
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:
+    """`num` powers of `base`, from base^start to base^stop, evenly on a logarithmic scale."""
+    found = linspace(start, stop, num, endpoint=endpoint)._node
+    powers = build.apply(ew.of_ufunc(np.power), build.operand(base), found)
+    return wrap(powers if dtype is None else build.cast(powers, np.dtype(dtype)))
+
+
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
+    """`num` numbers from start to stop, each the one before times the same."""
+    ends = np.geomspace(start, stop, 2)  # NumPy's dtype and refusals
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    kind = ends.dtype if dtype is None else np.dtype(dtype)
+    sign = np.sign(ends[0])
+    low, high = ends / sign
+    first = np.log10(low)
+    step = (np.log10(high) - first) / max(num - 1 if endpoint else num, 1)
+
+    def make(size: Shape, box: Any) -> Any:
+        ((begin, end),) = box
+        values = np.power(10.0, np.arange(begin, end, dtype=float) * step + first).astype(ends.dtype)
+        if begin == 0 and size[0]:
+            values[0] = low
+        if endpoint and num > 1 and size[0] and end == num:
+            values[-1] = high
+        return (values * sign).astype(kind)
+
+    return made((num,), kind, layout_for((num,)), make)
+
+
+def _window(name: str) -> Callable[..., Array]:
+    theirs = getattr(np, name)
+
+    @functools.wraps(theirs)
+    def function(*args: Any, **kwargs: Any) -> Array:
+        return asarray(theirs(*args, **kwargs))
+
+    function.__doc__ = f"numpy.{name}: a window of M points, made on every process.  No words."
+    return function
+
+
+bartlett, blackman, hamming, hanning, kaiser = map(_window, ("bartlett", "blackman", "hamming", "hanning", "kaiser"))
 
 
 def eye(
@@ -344,5 +390,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for each in (
         zeros, ones, empty, full, zeros_like, ones_like, empty_like, full_like, arange, linspace, eye, identity,
         from_function, asarray, array, from_local, meshgrid, tril, triu, copy,
+        logspace, geomspace, bartlett, blackman, hamming, hanning, kaiser,
     )
 } | {"fromfunction": fromfunction}  # fmt: skip

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from bsp.arrays.array import Array, wrap
@@ -340,6 +341,69 @@ def append(x: Any, values: Any, axis: int | None = None) -> Array:
     return concat([x, values], axis=axis)
 
 
+def rollaxis(x: Any, axis: int, start: int = 0) -> Array:
+    """An axis moved before the one at `start`."""
+    array = asarray(x)
+    place = build.normal_axis(axis, array.ndim)
+    if not -array.ndim <= start <= array.ndim:
+        raise AxisError(start, array.ndim + 1)
+    to = start + array.ndim if start < 0 else start
+    return moveaxis(array, place, to - 1 if place < to else to)
+
+
+def diagflat(x: Any, k: int = 0) -> Array:
+    """All elements in C order on the k-th diagonal of a matrix of zeros."""
+    return diag(ravel(x), k)
+
+
+def _bit_order(bitorder: str) -> range:
+    if bitorder[:1] not in ("b", "l"):
+        raise ValueError("'order' must begin with 'l' or 'b'")
+    return range(7, -1, -1) if bitorder[0] == "b" else range(8)
+
+
+def packbits(x: Any, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Eight elements along an axis as the bits of a byte, the last filled up with zeros; None: of all in C order."""
+    array = asarray(x)
+    if array.dtype.kind not in "biu":
+        raise TypeError("Expected an input array of integer or boolean data type")
+    order = _bit_order(bitorder)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = build.normal_axis(axis, array.ndim)
+    width = [(0, -array.shape[place] % 8 if k == place else 0) for k in range(array.ndim)]
+    lines = moveaxis(pad(array != 0, width), place, -1)
+    found = None
+    for k, shift in enumerate(order):
+        bit = wrap(build.cast(lines[..., k::8]._node, np.dtype(np.uint8))) << np.uint8(shift)
+        found = bit if found is None else found | bit
+    assert found is not None
+    return moveaxis(found, -1, place)
+
+
+def unpackbits(x: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
+    """The bits of bytes, each as an element along an axis; `count` of them, or but for -count."""
+    array = asarray(x)
+    if array.dtype != np.uint8:
+        raise TypeError("Expected an input array of unsigned byte data type")
+    order = _bit_order(bitorder)
+    if axis is None:
+        array, axis = ravel(array), 0
+    place = build.normal_axis(axis, array.ndim)
+    lines = moveaxis(array, place, -1)
+    bits = stack([(lines >> np.uint8(shift)) & np.uint8(1) for shift in order], axis=lines.ndim)
+    found = reshape(bits, (*lines.shape[:-1], lines.shape[-1] * 8))
+    length = found.shape[-1]
+    if count is not None:
+        wanted = count if count >= 0 else max(length + count, 0)
+        if count < 0 and -count > length:
+            raise ValueError(f"-ve count must be smaller than the number of elements along axis, {length}")
+        found = found[..., :wanted]
+        if wanted > length:
+            found = pad(found, [(0, wanted - length if k == found.ndim - 1 else 0) for k in range(found.ndim)])
+    return moveaxis(found, -1, place)
+
+
 def flipud(x: Any) -> Array:
     """Backwards along the first axis."""
     return flip(x, axis=0)
@@ -520,6 +584,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
         broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, dstack, block,
         column_stack, append, atleast_1d, atleast_2d, atleast_3d, flipud, fliplr, rot90, vsplit, hsplit, dsplit, split,
-        array_split, tile, repeat, pad, diagonal, diag, rechunk,
+        array_split, tile, repeat, pad, diagonal, diag, diagflat, rollaxis, packbits, unpackbits, rechunk,
     )
 }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.manipulation import concat, diagonal
+from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.functions.ufuncs import isclose, stored, where
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
@@ -19,6 +20,7 @@ from bsp.arrays.planning.layout import Axis, layout_of
 from bsp.arrays.world import world
 
 _NONE = object()
+absolute = UFUNCS["absolute"]
 
 
 def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable[..., Array]:
@@ -463,6 +465,15 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     return bool(all(same))
 
 
+def real_if_close(x: Any, tol: float = 100) -> Array:
+    """The real parts, if all imaginary ones are less than `tol` units of the last place.  A collective then."""
+    array = _array(x)
+    if array.dtype.kind != "c" or world().abstract:
+        return array
+    limit = tol * np.finfo(array.dtype).eps if tol > 1 else tol
+    return array.real if bool(all(absolute(array.imag) < limit)) else array
+
+
 def array_equiv(a: Any, b: Any) -> bool:
     """Whether two arrays are equal where one is repeated to the shape of the other.  A collective if it can be."""
     x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
@@ -478,6 +489,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for each in (
         sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
         nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, nancumsum, nancumprod, nanargmin, nanargmax, cumsum, cumprod,
-        cumulative_sum, cumulative_prod, diff, allclose, array_equal, array_equiv,
+        cumulative_sum, cumulative_prod, diff, allclose, array_equal, array_equiv, real_if_close,
     )
 } | {"amax": max, "amin": min}  # fmt: skip

@@ -407,4 +407,14 @@ def argsort(
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), True)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (sort, argsort)}
+@procedure
+def sort_complex(x: Any) -> Array:
+    """Sorted along the last axis, by the real part and then the imaginary one, as complex numbers."""
+    array = sort(x)
+    if array.dtype.kind == "c":
+        return array
+    narrow = array.dtype.char in "bhBH"  # as NumPy: what single precision holds
+    return wrap(build.cast(array._node, np.dtype(np.complex64 if narrow else np.complex128)))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (sort, argsort, sort_complex)}

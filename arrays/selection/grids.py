@@ -1,0 +1,238 @@
+"""Positions as arrays: grids of coordinates, triangles, diagonals, C-order positions and back.
+
+What a grid or a triangle has at a place follows from the place alone: every process makes its own blocks, no words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.functions import build, reductions
+from bsp.arrays.functions.creation import arange, asarray, checked_shape, from_function, linspace
+from bsp.arrays.functions.manipulation import concat, stack
+from bsp.arrays.functions.ufuncs import astype
+from bsp.arrays.selection.masks import flatnonzero, nonzero
+from bsp.arrays.world import world
+
+
+def _on_axis(line: Array, axis: int, ndim: int) -> Array:
+    return line[tuple(slice(None) if k == axis else None for k in range(ndim))]
+
+
+def _open_grid(lines: list[Array]) -> tuple[Array, ...]:
+    return tuple(_on_axis(line, axis, len(lines)) for axis, line in enumerate(lines))
+
+
+def _dense(lines: list[Array]) -> Array:
+    """All coordinates of a grid, stacked along a new first axis."""
+    shape = tuple(line.shape[0] for line in lines)
+    whole = [wrap(build.broadcast(each._node, shape)) for each in _open_grid(lines)]
+    return stack(whole, axis=0)
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """The indices of a grid: one array with an axis more, or `sparse`, one of one long axis for each."""
+    shape = checked_shape(tuple(dimensions))
+    lines = [arange(length, dtype=dtype) for length in shape]
+    if sparse:
+        return _open_grid(lines)
+    return _dense(lines) if lines else asarray(np.indices((), dtype))
+
+
+def _line(part: slice, kind: Any) -> Array:
+    """start:stop:step; a step that is imaginary says how many points, the last included."""
+    start = 0 if part.start is None else part.start
+    step = 1 if part.step is None else part.step
+    if isinstance(step, complex):
+        return astype(linspace(start, part.stop, int(abs(step))), kind)
+    length = max(0, int(np.ceil((part.stop - start) / step)))
+    return astype(arange(length), kind) * step + start
+
+
+class Grid:
+    """`mgrid[0:5, 0:1:3j]` and `ogrid[...]`: coordinates written as slices, dense or open."""
+
+    def __init__(self, sparse: bool) -> None:
+        self._sparse = sparse
+
+    def __getitem__(self, key: Any) -> Any:
+        """The coordinates of one slice, or of several."""
+        parts = key if isinstance(key, tuple) else (key,)
+        numbers = [each for part in parts for each in (part.start, part.stop, part.step)]
+        given = [abs(each) if isinstance(each, complex) else each for each in numbers if each is not None]
+        imaginary = any(isinstance(each, complex) for each in numbers)
+        kind = np.result_type(*given, *([float] if imaginary else []), int if not imaginary else float)
+        lines = [_line(part, kind) for part in parts]
+        if not isinstance(key, tuple):
+            return lines[0]
+        return _open_grid(lines) if self._sparse else _dense(lines)
+
+
+class Joined:
+    """`r_[...]` and `c_[...]`: arrays, numbers and slices, one after the other or as columns."""
+
+    def __init__(self, columns: bool) -> None:
+        self._columns = columns
+
+    def __getitem__(self, key: Any) -> Array:
+        """Slices are read as those of `mgrid`."""
+        found: list[Array] = []
+        for part in key if isinstance(key, tuple) else (key,):
+            if isinstance(part, str):
+                raise TypeError(f"{part!r}: r_ and c_ take arrays, numbers and slices; concatenate names an axis")
+            array = mgrid[part] if isinstance(part, slice) else asarray(part)
+            array = array if array.ndim else array[None]
+            found.append(array[:, None] if self._columns and array.ndim == 1 else array)
+        return concat(found, axis=-1 if self._columns else 0)
+
+
+mgrid, ogrid, r_, c_ = Grid(False), Grid(True), Joined(False), Joined(True)
+
+
+# ---------------------------------------------------------------------- triangles and diagonals
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
+    """Ones on and below the k-th diagonal, zeros above."""
+    shape = (int(N), int(N if M is None else M))
+    return from_function(lambda i, j: j - i <= k, shape, dtype=np.dtype(dtype))
+
+
+def _of_mask(mask: Array) -> tuple[Array, Array]:
+    rows, columns = nonzero(mask)
+    return rows, columns
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions on and below the k-th diagonal.  Collective: as `nonzero`."""
+    return _of_mask(tri(n, m, k, bool))
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """The positions on and above the k-th diagonal.  Collective: as `nonzero`."""
+    return _of_mask(from_function(lambda i, j: j - i >= k, (n, n if m is None else m)))
+
+
+def _matrix_shape(arr: Any) -> tuple[int, int]:
+    shape = asarray(arr).shape
+    if len(shape) != 2:
+        raise ValueError("input array must be 2-d")
+    return shape[0], shape[1]
+
+
+def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """`tril_indices` for a matrix of this shape."""
+    rows, columns = _matrix_shape(arr)
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
+    """`triu_indices` for a matrix of this shape."""
+    rows, columns = _matrix_shape(arr)
+    return triu_indices(rows, k, columns)
+
+
+def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
+    """The positions of an n by n matrix that `mask_func(ones, k)` leaves."""
+    return nonzero(mask_func(from_function(lambda i, j: np.ones_like(i + j), (n, n)), k) != 0)
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The positions of the main diagonal of a cube of `ndim` axes."""
+    return (arange(n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> tuple[Array, ...]:
+    """`diag_indices` for an array of this shape."""
+    shape = asarray(arr).shape
+    if len(shape) < 2:
+        raise ValueError("input array must be at least 2-d")
+    if len(set(shape)) > 1:
+        raise ValueError("All dimensions of input must be of equal length")
+    return diag_indices(shape[0], len(shape))
+
+
+def ix_(*args: Any) -> tuple[Array, ...]:
+    """Vectors of positions, or masks, as an index of the grid they make."""
+    found = []
+    for each in args:
+        array = asarray(each)
+        if array.ndim != 1:
+            raise ValueError("Cross index must be 1 dimensional")
+        if not array.size:
+            array = astype(array, np.intp)
+        found.append(flatnonzero(array) if array.dtype.kind == "b" else array)
+    return _open_grid(found)
+
+
+# ------------------------------------------------------------------------- C-order positions
+
+
+def _integers(x: Any) -> Array:
+    array = wrap(build.strong(asarray(x)._node))
+    if array.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    return astype(array, np.intp)
+
+
+def _refused(wrong: Array, message: str) -> None:
+    """ValueError on every process if some element is wrong.  A collective."""
+    if not world().abstract and bool(reductions.any(wrong)):
+        raise ValueError(message)
+
+
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Array, ...]:
+    """The index along each axis of positions in C order, or Fortran's.  Collective: positions are checked."""
+    at = _integers(indices)
+    lengths = checked_shape(shape)
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    size = prod(lengths)
+    wrong = (at < 0) | (at >= size)
+    if not world().abstract and bool(reductions.any(wrong)):
+        first = int(at[wrong][0])
+        raise ValueError(f"index {first} is out of bounds for array with size {size}")
+    found: list[Array] = []
+    for length in reversed(lengths) if order == "C" else lengths:
+        found.append(at % length)
+        at = at // length
+    return tuple(reversed(found)) if order == "C" else tuple(found)
+
+
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Array:
+    """The positions in C order, or Fortran's, of indices along each axis.
+
+    mode : of indices out of range: "raise" (a collective: it looks at them), "wrap", "clip"; or one for each axis.
+    """
+    lengths = checked_shape(dims)
+    given = [_integers(each) for each in multi_index]
+    if len(given) != len(lengths):
+        raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")
+    modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
+    found: Any = 0
+    parts = list(zip(given, lengths, modes, strict=True))
+    for at, length, how in parts if order == "C" else reversed(parts):
+        if how == "wrap":
+            at = at % length
+        elif how == "clip":
+            at = at.clip(0, length - 1)
+        elif how == "raise":
+            _refused((at < 0) | (at >= length), "invalid entry in coordinates array")
+        else:
+            raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
+        found = found * length + at
+    return asarray(found)
+
+
+FUNCTIONS: dict[str, Any] = {
+    each.__name__: each
+    for each in (
+        indices, tri, tril_indices, triu_indices, tril_indices_from, triu_indices_from, mask_indices, diag_indices,
+        diag_indices_from, ix_, unravel_index, ravel_multi_index,
+    )
+} | {"mgrid": mgrid, "ogrid": ogrid, "r_": r_, "c_": c_}  # fmt: skip
