@@ -499,7 +499,7 @@ LEFT_OUT = {
     "dtypes and shapes": "broadcast_shapes isdtype issubdtype mintypecode min_scalar_type promote_types",
     "the memory of one process": """
         asfortranarray frombuffer isfortran may_share_memory nested_iters shares_memory""",
-    "dates": "busday_count busday_offset datetime_as_string datetime_data is_busday isnat",
+    "calendars": "busday_count busday_offset datetime_as_string datetime_data is_busday",
     "Python objects, text files": "frompyfunc fromfile fromiter fromregex fromstring genfromtxt isscalar iterable",
 }
 NO_METHODS = "base byteswap ctypes data dump dumps flags getfield setfield setflags strides"

@@ -171,9 +171,9 @@ def needed(module: str) -> Any:
 # ------------------------------------------------------------------------- arrays on the way to files
 
 
-def native(dtype: DType) -> DType:
-    """A dtype in this machine's byte order; raises ValueError if it is not of numbers."""
-    if dtype.kind not in "biufc":
+def native(dtype: DType, kinds: str = "biufc") -> DType:
+    """A dtype in this machine's byte order; raises ValueError if it is of no kind that arrays and the format hold."""
+    if dtype.kind not in kinds:
         raise ValueError(f"arrays hold numbers; the file has {dtype}")
     return dtype.newbyteorder("=")
 

@@ -58,7 +58,7 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Ar
         with open(path, "rb") as file:
             shape, fortran, dtype = _header(file)
             start, there = file.tell(), os.fstat(file.fileno()).st_size
-        kind = native(dtype)
+        kind = native(dtype, "biufcmM")
         wanted = prod(shape) * dtype.itemsize
         if there - start < wanted:
             raise ValueError(

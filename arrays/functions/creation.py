@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
@@ -138,6 +139,8 @@ def arange(
 ) -> Array:  # fmt: skip
     """start, start + step, ... before stop."""
     _checked_device(device)
+    if _is_time(dtype, start, stop, step):
+        return _times(start, stop, step, dtype, grid, process_grid)
     if stop is None:
         start, stop = 0, start
     found = np.asarray([start, stop, step]).dtype if dtype is None else np.dtype(dtype)
@@ -151,6 +154,51 @@ def arange(
         return (first + np.arange(box[0][0], box[0][1]).astype(found) * delta).astype(found)
 
     return made((length,), found, layout_for((length,), grid, process_grid), make)
+
+
+_TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
+
+
+def _is_time(dtype: Any, *given: Any) -> bool:
+    """Whether a sequence is one of dates or durations."""
+    return any(isinstance(each, _TIMES) for each in given) or (dtype is not None and np.dtype(dtype).kind in "mM")
+
+
+def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_grid: Grid) -> Array:
+    """arange of dates or durations: whole units of the finest unit given, or of `dtype`'s; NumPy's refusals."""
+    if dtype is None:
+        names = {datetime.timedelta: "m8", datetime.date: "M8", datetime.datetime: "M8"}
+        kinds = [np.asarray(each, names.get(type(each))).dtype for each in (start, stop, step) if _is_time(None, each)]
+        kind = np.result_type(*kinds)
+    else:
+        kind = np.dtype(dtype)
+    if stop is None:
+        if kind.kind == "M":
+            raise ValueError("arange requires both a start and a stop for NumPy datetime64 ranges")
+        start, stop = 0, start
+    span = np.dtype(kind.str.replace("M8", "m8"))
+
+    def units(value: Any, dtype: DType) -> int:
+        found = np.asarray(value).astype(dtype) if isinstance(value, np.generic) else np.asarray(value, dtype)
+        if np.isnat(found):
+            raise ValueError("arange: cannot use NaT (not-a-time) datetime values")
+        return int(found.astype(np.int64))
+
+    first = units(start, kind)
+    relative = kind.kind == "M" and isinstance(stop, (int, np.integer, np.timedelta64, datetime.timedelta))
+    if relative and not isinstance(start, (int, np.integer)):
+        last = first + units(stop, span)
+    else:
+        last = units(stop, kind)
+    by = units(1 if step is None else step, span)
+    if not by:
+        raise ValueError("arange: step cannot be zero")
+    length = max(0, -(-(last - first) // by))
+
+    def make(size: Shape, box: Any) -> Any:
+        return (first + np.arange(*box[0], dtype=np.int64) * by).view(kind)
+
+    return made((length,), kind, layout_for((length,), grid, process_grid), make)
 
 
 def linspace(

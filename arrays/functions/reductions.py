@@ -255,6 +255,7 @@ def _masked_variance(
 
 def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
     typed = plain in (sum, prod)
+    of_dates = of_ufunc(np.fmin if plain is min else np.fmax)
 
     def function(
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
@@ -265,7 +266,8 @@ def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., A
         if dtype is not None or typed:
             kwargs["dtype"] = dtype
         if array.dtype.kind not in "fc":
-            return stored(plain(array, **kwargs), out)
+            dates = array.dtype.kind in "mM" and plain in (min, max)
+            return stored((of_dates if dates else plain)(array, **kwargs), out)
         found = plain(_instead(array != array, fill, array), **kwargs)
         if not typed:  # of NaN alone the least and the greatest are NaN
             some = any(array == array, axis=axis, keepdims=keepdims, where=where)

@@ -27,7 +27,7 @@ def ufunc_names() -> dict[str, np.ufunc]:
     return {
         name: found
         for name, found in sorted(vars(np).items())
-        if isinstance(found, np.ufunc) and found.signature is None and name != "isnat"
+        if isinstance(found, np.ufunc) and found.signature is None
     }
 
 

@@ -20,6 +20,11 @@ Axes = tuple[int, ...]
 Place = Sequence[tuple[int, int]]  # of a piece: for each axis its first position, and the length of the whole axis
 
 
+def typed(dtype: DType) -> DType | None:
+    """What a ufunc's methods are told to compute in.  Of dates and durations nothing: NumPy takes no units there."""
+    return None if dtype.kind in "mM" else dtype
+
+
 class Aggregate:
     """A reduction by a ufunc: what `fold`, `merge` and `finish` do is its reduce."""
 
@@ -38,7 +43,7 @@ class Aggregate:
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
         """The partial result of a piece."""
-        return np.asarray(self.ufunc.reduce(values, axis=axes, dtype=self.partial(values.dtype)))
+        return np.asarray(self.ufunc.reduce(values, axis=axes, dtype=typed(self.partial(values.dtype))))
 
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
         """Merge `part`, of `merged` values each, into `total`, of `folded` values each."""
@@ -46,7 +51,7 @@ class Aggregate:
 
     def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
         """Partial results merged along axes; `counts`: how many values each stands for, broadcasting."""
-        return np.asarray(self.ufunc.reduce(parts, axis=axes, dtype=parts.dtype))
+        return np.asarray(self.ufunc.reduce(parts, axis=axes, dtype=typed(parts.dtype)))
 
     def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
         """The partial result of no values of a dtype."""
@@ -113,7 +118,7 @@ class Extreme(Aggregate):
         new, old = part["value"], total["value"]
         take = self._better(new, old)
         equal = new == old
-        if new.dtype.kind in "fc":
+        if new.dtype.kind in "fcmM":
             new_nan, old_nan = np.isnan(new), np.isnan(old)
             take = (take & ~old_nan) | (new_nan & ~old_nan)
             equal = equal | (new_nan & old_nan)
@@ -149,6 +154,8 @@ class Moments(Aggregate):
 
     @staticmethod
     def _result(dtype: DType) -> DType:
+        if dtype.kind in "mM":
+            np.square(np.empty(1, dtype))  # NumPy's refusal
         found = np.dtype(np.float64) if dtype.kind in "iub" else dtype
         return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
 
@@ -226,7 +233,13 @@ class Mean(Aggregate):
     """A sum, divided at the end."""
 
     def __init__(self) -> None:
-        super().__init__("mean", np.add, 0, lambda dtype: np.dtype(np.float64) if dtype.kind in "iub" else dtype)
+        super().__init__("mean", np.add, 0, self._result)
+
+    @staticmethod
+    def _result(dtype: DType) -> DType:
+        if dtype.kind == "M":
+            np.add.reduce(np.empty(1, dtype))  # NumPy's refusal to add dates
+        return np.dtype(np.float64) if dtype.kind in "iub" else dtype
 
     def partial(self, dtype: DType) -> DType:
         """Sums; of half precision in single, as NumPy does."""
@@ -236,7 +249,7 @@ class Mean(Aggregate):
     def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
         """Divided by the count."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.true_divide(partial, count, dtype=partial.dtype))
+            return np.asarray(np.true_divide(partial, count, dtype=typed(partial.dtype)))
 
 
 SUM = Aggregate("sum", np.add, 0, _sum_dtype(np.add))

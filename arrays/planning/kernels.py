@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bsp.abstract.work import CACHED, counter
-from bsp.arrays.planning.aggregates import Aggregate, finished
+from bsp.arrays.planning.aggregates import Aggregate, finished, typed
 from bsp.arrays.planning.graph import Blocks, DType
 from bsp.arrays.planning.layout import Layout, Shape
 from bsp.arrays.planning.programs import PIECE, Program, flattened, part, pieces_of
@@ -246,8 +246,8 @@ class Fold:
             inputs = [x[start : start + PIECE] if x.ndim else x for x in arrays]
             values = buffer[: min(PIECE, size - start)]
             program.run(inputs, params, values, scratch)
-            parts[k] = reduce(values, dtype=partial)
-        return np.asarray(reduce(parts, dtype=partial))
+            parts[k] = reduce(values, dtype=typed(partial))
+        return np.asarray(reduce(parts, dtype=typed(partial)))
 
 
 def unfilled(room: Room, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any], dtype: DType) -> Blocks:

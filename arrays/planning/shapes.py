@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.aggregates import typed
 from bsp.arrays.planning.fusing import identity, through
 from bsp.arrays.planning.graph import (
     Access,
@@ -375,13 +376,13 @@ class Prefix:
                 out = room.empty(values.shape, self.dtype)
                 self.ufunc(out, out)
             else:
-                out = self.ufunc.accumulate(values, axis=self.axis, dtype=self.dtype)
+                out = self.ufunc.accumulate(values, axis=self.axis, dtype=typed(self.dtype))
                 others = tuple(k for axis, k in enumerate(task.at) if axis != self.axis)
                 if self.filled is not None:
                     earlier = np.flatnonzero(self.filled[: task.at[self.axis]])
                     if earlier.size:
                         totals = np.take(task.regions[1], earlier, self.axis)
-                        total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=self.dtype)
+                        total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=typed(self.dtype))
                         self.ufunc(total, out, out=out)
                 elif others in before:
                     self.ufunc(before[others], out, out=out)

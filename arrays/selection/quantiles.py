@@ -19,6 +19,7 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.ufuncs import stored
+from bsp.arrays.planning.aggregates import typed
 from bsp.arrays.planning.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
 from bsp.arrays.selection.orderstats import CHUNK, PASSES, Sorted, Unsorted, abstract_statistics, order_statistics
@@ -96,7 +97,9 @@ class Rule:
             return low
         step = high - low
         found = np.asarray(low + step * weight)
-        np.subtract(high, step * (1 - weight), out=found, where=weight >= 0.5, casting="unsafe", dtype=found.dtype)
+        np.subtract(
+            high, step * (1 - weight), out=found, where=weight >= 0.5, casting="unsafe", dtype=typed(found.dtype)
+        )
         return found
 
 
@@ -172,7 +175,7 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
 
 
 def _nan_count(x: np.ndarray) -> int:
-    if x.dtype.kind not in "fc":
+    if x.dtype.kind not in "fcmM":
         return 0
     mask = np.empty(CHUNK, bool)
     found = 0
@@ -202,9 +205,9 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
             function = getattr(np, what)
             given = () if shape == () and "median" in what else (q.item() if weak else q,)
             return _result(function(values, *given, **({} if "median" in what else {"method": method})), shape, kind)
-        kept = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+        kept = values[~np.isnan(values)] if values.dtype.kind in "fmM" else values
         if not kept.size:
-            return _result(np.full(shape, np.nan), shape, kind)
+            return _result(_missing(shape, kind), shape, kind)
         given = () if "median" in what else (q.item() if weak else q,)
         function = getattr(np, what[3:])
         return _result(function(kept, *given, **({} if "median" in what else {"method": method})), shape, kind)
@@ -226,7 +229,7 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
     statistics, extras = order_statistics(here, data, ranks, [nans])
     total = node.kind.size - int(extras.sum())
     if not statistics:
-        return _result(np.full(shape, np.nan), shape, kind)
+        return _result(_missing(shape, kind), shape, kind)
     if "median" in what:
         parts = [statistics[rank].value for rank in dict.fromkeys(((total - 1) // 2, total // 2))]
         return _result(np.mean(np.array(parts, node.kind.dtype)), shape, kind)
@@ -237,6 +240,11 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
         return found.reshape(places.shape)[()]
 
     return _result(rule.result(picked(low), picked(high), weight), shape, kind)
+
+
+def _missing(shape: tuple[int, ...], kind: DType) -> np.ndarray:
+    """NaN, or no date."""
+    return np.full(shape, "NaT", kind) if kind.kind in "mM" else np.full(shape, np.nan)
 
 
 def _result(values: Any, shape: tuple[int, ...], kind: DType) -> Node:

@@ -49,8 +49,8 @@ def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
     found = np.ones(ordered.size, bool)
     if ordered.size > 1:
         found[1:] = ordered[1:] != ordered[:-1]
-        if equal_nan and ordered.dtype.kind in "fc":
-            nan = np.isnan(ordered)
+        if equal_nan and ordered.dtype.kind in "fcmM":
+            nan = np.isnan(ordered)  # or no date
             found[1:] &= ~(nan[1:] & nan[:-1])
     return found
 
@@ -63,7 +63,7 @@ def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
         return _bare(values[_changes(values, equal_nan)])
     counts = np.concatenate([part.counts for part in parts])
     first = np.concatenate([part.first for part in parts])
-    order = np.lexsort((first, values)) if values.dtype.kind in "biuf" else _by_value(values, first)
+    order = np.lexsort((first, values)) if values.dtype.kind in "biufmM" else _by_value(values, first)
     new = np.flatnonzero(_changes(values[order], equal_nan))
     if not new.size:
         return Distinct(values, counts, first)
@@ -126,7 +126,7 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
 def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
     """Where the elements of a part stand in the whole; NaNs that are distinct are told apart by their positions."""
     found = np.searchsorted(whole.values, part.values)
-    if part.values.dtype.kind == "V" or (not equal_nan and part.values.dtype.kind in "fc"):
+    if part.values.dtype.kind == "V" or (not equal_nan and part.values.dtype.kind in "fcmM"):
         nan = np.flatnonzero(part.values != part.values)
         if part.values.dtype.kind == "V":  # rows: NaN stands anywhere
             for k in nan.tolist():
@@ -135,7 +135,7 @@ def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
             start = int(np.searchsorted(whole.values, part.values[nan[0]]))
             order = np.argsort(whole.first[start:], kind="stable")
             at = order[np.searchsorted(whole.first[start:][order], part.first[nan])]
-            if part.values.dtype.kind == "f":
+            if part.values.dtype.kind in "fmM":
                 found[nan] = start + at
             else:
                 found[nan] = [start + int(np.flatnonzero(whole.first[start:] == each)[0]) for each in part.first[nan]]
@@ -471,7 +471,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
         found, at = (compress_node(build.strong(each._node), both) for each in (first, i))
         return found, at, j[searchsorted(second, found)]
     parts = [ravel(ar1) if assume_unique else unique(ar1), ravel(ar2) if assume_unique else unique(ar2)]
-    if asarray(ar1).dtype.kind in "fc":
+    if asarray(ar1).dtype.kind in "fcmM":
         parts[0] = parts[0][parts[0] == parts[0]]  # NaN is in nothing
     found = unique(concat(parts), return_counts=True, equal_nan=False)
     return compress_node(found[0]._node, (found[1] > 1)._node)

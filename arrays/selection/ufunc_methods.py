@@ -227,7 +227,7 @@ class _Segments:
             if self.here.abstract:
                 self.ufunc(block, block)
             return self.here.empty(tuple(shape), self.dtype)
-        return self.ufunc.reduceat(block, starts, axis=self.place, dtype=self.dtype)
+        return self.ufunc.reduceat(block, starts, axis=self.place, dtype=ag.typed(self.dtype))
 
     def _owner(self, at: Shape) -> Shape | None:
         """The block where the segment begins that goes on into this one, if one does."""
@@ -247,7 +247,7 @@ class _Segments:
         if self.here.abstract:
             shape = block.shape[: self.place] + block.shape[self.place + 1 :]
             return self.here.empty(shape, self.dtype)
-        return np.asarray(self.ufunc.reduce(block[key], axis=self.place, dtype=self.dtype))
+        return np.asarray(self.ufunc.reduce(block[key], axis=self.place, dtype=ag.typed(self.dtype)))
 
     def _merged(self, results: dict[Shape, Any], blocks: Any, arrived: Any) -> None:
         """Parts added to the last segment of the block where it begins, in the order of the axis."""
@@ -265,7 +265,7 @@ class _Segments:
             return
         for _, to, piece in sorted(parts, key=lambda each: each[:2]):
             last = results[to][(slice(None),) * self.place + (slice(-1, None),)]
-            self.ufunc(last, np.expand_dims(piece, self.place), out=last, dtype=self.dtype)
+            self.ufunc(last, np.expand_dims(piece, self.place), out=last)
 
 
 # ------------------------------------------------------------------------------------------ at
