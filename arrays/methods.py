@@ -9,6 +9,7 @@ import numpy as np
 
 from bsp.arrays import namespace
 from bsp.arrays.array import Array, _takes, wrap
+from bsp.arrays.files import formats
 from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.selection import changing, masks, ufunc_methods
@@ -167,7 +168,7 @@ for _name, _function in {
     "to_device": _to_device, "to_local": _to_local, "__array_namespace__": _namespace, "__matmul__": _matmul,
     "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__rdivmod__": _rdivmod,
     "__contains__": _contains, "__array_ufunc__": ufunc_methods.array_ufunc,
-    "__array_function__": _array_function, **interchange.METHODS, **changing.METHODS,
+    "__array_function__": _array_function, **interchange.METHODS, **changing.METHODS, **formats.METHODS,
 }.items():  # fmt: skip
     setattr(Array, _name, _function)
 

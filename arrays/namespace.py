@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import fft, linalg, polynomials
+from bsp.arrays.files import formats
 from bsp.arrays.functions import (
     calculus,
     choosing,
@@ -70,6 +71,5 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     theirs: FUNCTIONS[name] for name in FUNCTIONS if (theirs := _numpys_own(name)) is not None
 }
-OF_NUMPY |= {
-    theirs: numpys(function, theirs) for theirs, function in (linalg.OF_NUMPY | fft.OF_NUMPY | sliding.OF_NUMPY).items()
-}
+_OTHERS = linalg.OF_NUMPY | fft.OF_NUMPY | sliding.OF_NUMPY | formats.OF_NUMPY
+OF_NUMPY |= {theirs: numpys(function, theirs) for theirs, function in _OTHERS.items()}

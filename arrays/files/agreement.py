@@ -129,6 +129,44 @@ def replaced(
             raise
 
 
+def path_of(given: Any, call: str) -> str:
+    """The name of a file; TypeError for one that is open, for it is one process's."""
+    try:
+        found = os.fspath(given)
+    except TypeError:
+        raise TypeError(f"{call}: a path, for all processes write the file; not {type(given).__name__}") from None
+    return found if isinstance(found, str) else os.fsdecode(found)
+
+
+def write_at(file: Any, place: int, data: Any) -> None:
+    """Bytes at a place of an open file; a write may take several calls."""
+    left = memoryview(data)
+    while left:
+        done = os.pwrite(file.fileno(), left, place)
+        left, place = left[done:], place + done
+
+
+def written_in_parts(call: str, path: PathLike, own: bytes) -> None:
+    """One file of what each process has, in the order of the pids.
+
+    Cost: 4 supersteps, of which the first tells how long the parts are.
+    """
+    here = world()
+    sizes = agreed(call, lambda: len(own))
+    start = sum(sizes[: here.pid])
+
+    def prepare(part: Path) -> None:
+        with open(part, "wb") as file:
+            file.truncate(sum(sizes))
+
+    def write(part: Path) -> None:
+        with open(part, "r+b", buffering=0) as file:
+            write_at(file, start, own)
+            os.fsync(file.fileno())
+
+    replaced(call, path, prepare, write, [pid for pid, size in enumerate(sizes) if size])
+
+
 def _replace(part: Path, target: Path) -> None:
     if part.is_dir():
         old = target.with_name(f".{target.name}.old")

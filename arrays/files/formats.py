@@ -6,16 +6,21 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from bsp.arrays.files.agreement import PathLike
+import numpy as np
+
+from bsp.arrays.files.agreement import PathLike, path_of
 from bsp.arrays.files.csv import read_csv
 from bsp.arrays.files.hdf5 import read_hdf5, write_hdf5
 from bsp.arrays.files.npy import load_npy, save_npy
+from bsp.arrays.files.npz import load_npz, savez, savez_compressed
 from bsp.arrays.files.parquet import read_parquet, write_parquet
+from bsp.arrays.files.text import savetxt, tofile
 from bsp.arrays.files.zarr import read_zarr, write_zarr
 from bsp.arrays.functions.creation import Grid
 
 _READERS: dict[str, Callable[..., Any]] = {
     ".h5": read_hdf5, ".hdf5": read_hdf5, ".zarr": read_zarr, ".parquet": read_parquet, ".csv": read_csv,
+    ".npz": load_npz,
 }  # fmt: skip
 _WRITERS: dict[str, Callable[..., Any]] = {
     ".h5": write_hdf5, ".hdf5": write_hdf5, ".zarr": write_zarr, ".parquet": write_parquet,
@@ -27,7 +32,7 @@ def _ending(path: PathLike) -> str:
 
 
 def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **options: Any) -> Any:
-    """An array from a file: .npy, or by its name HDF5 (.h5, .hdf5), Zarr, Parquet, CSV.
+    """An array from a file: .npy, or by its name HDF5 (.h5, .hdf5), Zarr, Parquet, CSV; of .npz, arrays by name.
 
     options : of `read_hdf5` (dataset=), `read_zarr`, `read_parquet`, `read_csv`; a .npy file has none.
     Each process reads its own blocks.  Cost: one superstep, in which all agree that they could read; see the readers.
@@ -52,9 +57,18 @@ def save(path: PathLike, x: Any, **options: Any) -> None:
         writer(path, x, **options)
 
 
+def _save_npy(file: PathLike, arr: Any, allow_pickle: bool = True) -> None:
+    """numpy.save: a .npy file, whatever the name says."""
+    path = path_of(file, "save")
+    save_npy(path if path.endswith(".npy") else path + ".npy", arr)
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         load, save, read_csv, read_hdf5, write_hdf5, read_zarr, write_zarr, read_parquet, write_parquet,
+        savez, savez_compressed, savetxt,
     )
 }  # fmt: skip
+OF_NUMPY = {np.save: _save_npy, np.savez: savez, np.savez_compressed: savez_compressed, np.savetxt: savetxt}
+METHODS: dict[str, Callable[..., Any]] = {"tofile": tofile}

@@ -20,6 +20,7 @@ from bsp.arrays.files.agreement import (
     replaced,
     same_everywhere,
     slabs,
+    write_at,
     writers_of,
 )
 from bsp.arrays.functions.creation import Grid, asarray, layout_for
@@ -34,7 +35,7 @@ def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
     """Shape, whether the last axis is the slowest, and dtype; then the data begin."""
     if file.read(6) != b"\x93NUMPY":
         raise ValueError("this is no .npy file: it does not begin with \\x93NUMPY")
-    file.seek(0)
+    file.seek(-6, os.SEEK_CUR)
     try:
         version = np.lib.format.read_magic(file)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
@@ -44,8 +45,10 @@ def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
     return shape, fortran, dtype
 
 
-def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Array:
+def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, start: int = 0) -> Array:
     """The array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
+
+    start : where it begins, if it stands inside of another file.
 
     Another machine's byte order becomes this one's.  Cost: one superstep, in which all agree that they could read.
     Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, or ends early.
@@ -56,19 +59,20 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> Ar
 
     def work() -> Any:
         with open(path, "rb") as file:
+            file.seek(start)
             shape, fortran, dtype = _header(file)
-            start, there = file.tell(), os.fstat(file.fileno()).st_size
+            first, there = file.tell(), os.fstat(file.fileno()).st_size
         kind = native(dtype, "biufcmM")
         wanted = prod(shape) * dtype.itemsize
-        if there - start < wanted:
+        if there - first < wanted:
             raise ValueError(
-                f"it ends early: {dtype}{list(shape)} takes {wanted} bytes after its header, there are {there - start}"
+                f"it ends early: {dtype}{list(shape)} takes {wanted} bytes after its header, there are {there - first}"
             )
         layout = layout_for(shape, grid, process_grid)
         blocks: dict[Shape, Any] = {}
         data = None
         if wanted and not here.abstract:
-            data = np.memmap(path, dtype, "r", start, shape or (1,), "F" if fortran else "C").reshape(shape)
+            data = np.memmap(path, dtype, "r", first, shape or (1,), "F" if fortran else "C").reshape(shape)
         for at in layout.mine(here.pid):
             if data is None:
                 blocks[at] = here.empty(layout.block_shape(at), kind)
@@ -90,6 +94,16 @@ def save_npy(path: PathLike, x: Any) -> None:
     together into whole rows: one total exchange.
     Raises FileError on every process if one could not write (no room, no permission); nothing is left behind.
     """
+    array = asarray(x)
+    head = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        head, {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": array.shape}
+    )
+    save_raw(f"save({os.fspath(path)!r})", path, array, head.getvalue())
+
+
+def save_raw(call: str, path: PathLike, x: Any, head: bytes) -> None:
+    """A file of a head and all elements in C order; see `save_npy`."""
     here = world()
     node = evaluated(asarray(x))
     assert node.layout is not None
@@ -98,23 +112,19 @@ def save_npy(path: PathLike, x: Any) -> None:
         node = in_layout(node, slabs(shape, here.nprocs))
     layout = node.layout
     assert layout is not None
-    head = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    )
 
     def prepare(part: Path) -> None:
         with open(part, "wb") as file:
-            file.write(head.getvalue())
-            file.truncate(head.tell() + prod(shape) * dtype.itemsize)
+            file.write(head)
+            file.truncate(len(head) + prod(shape) * dtype.itemsize)
 
     def write(part: Path) -> None:
         with open(part, "r+b", buffering=0) as file:
             for at, block in node.value.items():
-                _write_block(file, head.tell(), shape, layout.box(at), block)
+                _write_block(file, len(head), shape, layout.box(at), block)
             os.fsync(file.fileno())
 
-    replaced(f"save({os.fspath(path)!r})", path, prepare, write, writers_of(layout))
+    replaced(call, path, prepare, write, writers_of(layout))
 
 
 def _whole_axes(box: tuple[tuple[int, int], ...], shape: Shape) -> int:
@@ -135,7 +145,7 @@ def _shortest_run(layout: Layout) -> int:
 
 
 def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: Any, block: np.ndarray) -> None:
-    """The runs of one block; a write may take several calls."""
+    """The runs of one block."""
     if not block.size:
         return
     whole = _whole_axes(box, shape)
@@ -145,8 +155,4 @@ def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: A
     inner = sum(low * step for (low, _), step in zip(box[outer:], steps[outer:], strict=True))
     for at, row in zip(np.ndindex(*block.shape[:outer]), rows, strict=True):
         first = inner + sum((box[axis][0] + k) * steps[axis] for axis, k in enumerate(at))
-        left = row.view(np.uint8).data
-        place = start + first * block.itemsize
-        while left:
-            done = os.pwrite(file.fileno(), left, place)
-            left, place = left[done:], place + done
+        write_at(file, start + first * block.itemsize, row.view(np.uint8).data)

@@ -6,10 +6,14 @@ import builtins
 import bz2
 import errno
 import gzip
+import io
 import lzma
 import os
 import sys
+import zipfile
+import zlib
 from collections.abc import Callable
+from functools import reduce
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,7 @@ import bsp.arrays as ba
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
 from bsp.arrays.files import fields as io_fields
 from bsp.arrays.files import npy as io_npy
+from bsp.arrays.files import npz
 from bsp.arrays.files.fields import BadLine, Fields, exact, parsed
 
 PROCESSES = [1, 2, 3, 5, 8]
@@ -530,3 +535,181 @@ def test_parquet_columns_have_names_and_may_miss_values(tmp_path: Path) -> None:
     alike(lambda: ba.write_parquet(tmp_path / "y.parquet", ba.asarray(TABLE[:, :2]), ["u", "v"]), 3)
     assert alike(lambda: ba.read_parquet(tmp_path / "y.parquet", names=True)[1], 3) == ["u", "v"]
     assert np.array_equal(pandas.read_parquet(tmp_path / "y.parquet").to_numpy(), TABLE[:, :2])
+
+
+# ------------------------------------------------------------------------ archives and text
+
+
+@settings(max_examples=60)
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_checksums_of_parts_give_that_of_the_whole(first: bytes, second: bytes) -> None:
+    assert npz.joined(zlib.crc32(first), zlib.crc32(second), len(second)) == zlib.crc32(first + second)
+
+
+def test_a_checksum_of_many_bytes_is_joined_too() -> None:
+    zeros = 21 << 24
+    whole = reduce(lambda crc, _: zlib.crc32(bytes(1 << 24), crc), range(zeros >> 24), 0)
+    assert npz.joined(0, whole, zeros) == whole
+    assert npz.joined(zlib.crc32(b"x"), npz.joined(0, whole, zeros), zeros) == reduce(
+        lambda crc, _: zlib.crc32(bytes(1 << 24), crc), range(zeros >> 24), zlib.crc32(b"x")
+    )
+
+
+ARCHIVED = {
+    "a": np.arange(300.0).reshape(60, 5), "b": np.arange(7), "number": np.array(2.5), "empty": np.zeros((0, 3)),
+    "dates": np.arange("2026-01", "2026-03", dtype="M8[D]"), "wide": np.arange(24, dtype=np.int8).reshape(2, 3, 4),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 8])
+@pytest.mark.parametrize("name", ["savez", "savez_compressed"])
+def test_archives_are_numpys(tmp_path: Path, name: str, nprocs: int) -> None:
+    def main(proc: bsp.Process) -> Any:
+        arrays = {key: ba.asarray(each, grid=(2,) * each.ndim) for key, each in ARCHIVED.items()}
+        getattr(np, name)(tmp_path / "x", arrays["a"], arrays["b"] + 1, **arrays)
+        getattr(ba, name)(tmp_path / "y.npz")
+        return {key: each.compute() for key, each in ba.load(tmp_path / "x.npz").items()}
+
+    want = {"arr_0": ARCHIVED["a"], "arr_1": ARCHIVED["b"] + 1, **ARCHIVED}
+    results = bsp.run(main, nprocs=nprocs)
+    with np.load(tmp_path / "x.npz") as found, zipfile.ZipFile(tmp_path / "x.npz") as archive:
+        assert archive.testzip() is None
+        for loaded in (dict(found), *results):
+            assert loaded.keys() == want.keys()
+            for key, each in want.items():
+                assert (loaded[key].dtype, loaded[key].shape) == (each.dtype, each.shape)
+                np.testing.assert_array_equal(loaded[key], each)
+    assert list(np.load(tmp_path / "y.npz")) == []
+
+
+def test_archives_of_numpy_are_read_and_equal_arrays_are_equal_files(tmp_path: Path) -> None:
+    np.savez(tmp_path / "plain.npz", **ARCHIVED)
+    np.savez_compressed(tmp_path / "small.npz", **ARCHIVED)
+
+    def main(proc: bsp.Process) -> Any:
+        arrays = {key: ba.asarray(each) for key, each in ARCHIVED.items()}
+        ba.savez(tmp_path / f"{proc.nprocs}.npz", **arrays)
+        return [
+            {key: each.compute() for key, each in ba.load(tmp_path / f"{name}.npz").items()}
+            for name in ("plain", "small")
+        ]
+
+    for nprocs in (1, 3):
+        for both in bsp.run(main, nprocs=nprocs):
+            for found in both:
+                for key, each in ARCHIVED.items():
+                    np.testing.assert_array_equal(found[key], each)
+    assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "3.npz").read_bytes()
+
+
+def test_the_long_end_of_an_archive_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of one with more than 65,535 arrays or 4 GB."""
+    monkeypatch.setattr(npz, "_MANY", 1)
+
+    def main(proc: bsp.Process) -> None:
+        ba.savez(tmp_path / "x", a=ba.arange(9), b=ba.arange(3))
+
+    bsp.run(main, nprocs=2)
+    text = (tmp_path / "x.npz").read_bytes()
+    assert b"PK\x06\x06" in text
+    (tmp_path / "x.npz").write_bytes(text[:-14] + b"\xff\xff\xff\xff" + text[-10:])  # a count that has no room
+    with np.load(tmp_path / "x.npz") as found:
+        np.testing.assert_array_equal(found["a"], np.arange(9))
+        assert sorted(found) == ["a", "b"]
+
+
+def test_wrong_archives(tmp_path: Path) -> None:
+    (tmp_path / "no.npz").write_bytes(b"nothing")
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.arange(5)
+        with pytest.raises(FormatError, match=r"load\('.*no\.npz'\): this is no \.npz archive"):
+            ba.load(tmp_path / "no.npz")
+        with pytest.raises(FileNotFoundError):
+            ba.load(tmp_path / "missing.npz")
+        with pytest.raises(ValueError, match="Cannot use un-named variables and keyword arr_0"):
+            np.savez(tmp_path / "x", x, arr_0=x)
+        with pytest.raises(TypeError, match="savez: a path, for all processes write the file; not BytesIO"):
+            np.savez(io.BytesIO(), x)
+        with pytest.raises(FileNotFoundError, match="there is no folder"):
+            np.savez(tmp_path / "no folder" / "x", x)
+
+    bsp.run(main, nprocs=3)
+
+
+TEXTS: list[tuple[Any, dict[str, Any]]] = [
+    (np.random.default_rng(0).normal(size=(17, 3)), {}),
+    (np.arange(17), {"fmt": "%d"}),
+    (np.arange(12.0).reshape(6, 2), {"fmt": ["%5.1f", "%g"], "delimiter": ", ", "header": "a b\nc", "footer": "end"}),
+    (np.arange(6.0).reshape(3, 2), {"newline": "\r\n", "comments": "% ", "header": "x"}),
+    (np.array([[1 + 2j, 3]]), {}),
+    (np.zeros((0, 3)), {"header": "nothing"}),
+]
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("ending", [".txt", ".gz", ".bz2", ".xz"])
+def test_text_is_numpys(tmp_path: Path, nprocs: int, ending: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        for k, (x, options) in enumerate(TEXTS):
+            np.savetxt(tmp_path / f"ours{k}{ending}", ba.asarray(x, grid=(2,) * x.ndim), **options)
+
+    bsp.run(main, nprocs=nprocs)
+    opened = {".txt": open, ".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}[ending]
+    for k, (x, options) in enumerate(TEXTS):
+        np.savetxt(tmp_path / "theirs.txt", x, **options)
+        with opened(tmp_path / f"ours{k}{ending}", "rb") as file:
+            assert file.read() == (tmp_path / "theirs.txt").read_bytes()
+
+
+def test_wrong_text(tmp_path: Path) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.ones((4, 3)))
+        with pytest.raises(ValueError, match="Expected 1D or 2D array, got 3D array instead"):
+            np.savetxt(tmp_path / "x", x[None])
+        with pytest.raises((ValueError, AttributeError, TypeError), match="fmt"):
+            np.savetxt(tmp_path / "x", x, fmt=["%d"])
+        with pytest.raises(TypeError, match="savetxt: a path"):
+            np.savetxt(io.StringIO(), x)
+
+    bsp.run(main, nprocs=3)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_tofile_writes_memory_or_text(tmp_path: Path, nprocs: int) -> None:
+    x = np.arange(21.0).reshape(7, 3) / 4
+
+    def main(proc: bsp.Process) -> None:
+        array = ba.asarray(x, grid=(3, 2))
+        array.tofile(tmp_path / "memory")
+        array.tofile(tmp_path / "text", sep=", ", format="%.3f")
+        (array > 2).tofile(tmp_path / "plain", "; ")
+
+    bsp.run(main, nprocs=nprocs)
+    assert (tmp_path / "memory").read_bytes() == x.tobytes()
+    for name, values, options in (("text", x, {"sep": ", ", "format": "%.3f"}), ("plain", x > 2, {"sep": "; "})):
+        values.tofile(tmp_path / "theirs", **options)
+        assert (tmp_path / name).read_bytes() == (tmp_path / "theirs").read_bytes()
+
+
+def test_numpys_save_adds_npy_to_any_other_name(tmp_path: Path) -> None:
+    def main(proc: bsp.Process) -> None:
+        np.save(tmp_path / "x.h5", ba.arange(7))
+        np.save(tmp_path / "y.npy", ba.arange(7))
+
+    bsp.run(main, nprocs=2)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["x.h5.npy", "y.npy"]
+    np.testing.assert_array_equal(np.load(tmp_path / "x.h5.npy"), np.arange(7))
+
+
+def test_archives_and_text_without_values(tmp_path: Path) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.random.rand(5000, 3))
+        ba.savez(tmp_path / "x", x)
+        ba.savez_compressed(tmp_path / "y", x)
+        ba.savetxt(tmp_path / "x.txt", x)
+        x.tofile(tmp_path / "x.bin")
+
+    assert bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True).per_superstep
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,261 @@
+"""NumPy's .npz archives: each array a .npy file in a zip, written by all processes at once.
+
+A zip wants the checksum of each member before its data.  Each process takes that of its own rows, and checksums of
+parts give that of the whole (see `joined`).  Deflated data may be put together too: each process compresses its rows
+by themselves and ends at a whole byte, the last one with the end of the stream.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from functools import lru_cache, reduce
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.array import Array
+from bsp.arrays.files.agreement import (
+    PathLike,
+    agreed,
+    evaluated,
+    in_layout,
+    path_of,
+    replaced,
+    same_everywhere,
+    slabs,
+    write_at,
+)
+from bsp.arrays.files.npy import load_npy
+from bsp.arrays.functions.creation import Grid, asarray
+from bsp.arrays.world import world
+
+_POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)
+_ONE = 1 << 31
+_LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_END64, _LOCATOR64 = b"PK\x06\x06", b"PK\x06\x07"
+_VERSION = 45  # of the zip format: with sizes of 64 bits
+_DATE = (1 << 5) | 1  # the first day of 1980: equal arrays are equal files
+_ALL, _MANY = 0xFFFFFFFF, 0xFFFF  # of what stands in the extra field, or in the long form
+
+
+# ---------------------------------------------------------------------------------- checksums
+
+
+def _times(a: int, b: int) -> int:
+    """The product of two polynomials over GF(2), modulo CRC-32's."""
+    found = 0
+    while a:
+        if a & _ONE:
+            found ^= b
+        a = (a << 1) & _ALL
+        b = (b >> 1) ^ (_POLYNOMIAL if b & 1 else 0)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _power(k: int) -> int:
+    """x^(8·2^k): what 2^k bytes of zeros multiply a checksum by."""
+    return 1 << 23 if not k else _times(_power(k - 1), _power(k - 1))
+
+
+def joined(first: int, second: int, length: int) -> int:
+    """The CRC-32 of two pieces, one after the other; `length`: bytes of the second."""
+    shift, k = _ONE, 0
+    while length >> k:
+        if (length >> k) & 1:
+            shift = _times(shift, _power(k))
+        k += 1
+    return _times(first, shift) ^ second
+
+
+# -------------------------------------------------------------------------------------- parts
+
+
+class Part(NamedTuple):
+    """What a process has of a member: bytes before and after compression, and their checksum."""
+
+    raw: int
+    stored: int
+    crc: int
+
+
+class Member(NamedTuple):
+    """One array of an archive."""
+
+    name: bytes
+    start: int  # of its local header in the file
+    raw: int
+    stored: int
+    crc: int
+
+    def header(self, method: int) -> bytes:
+        """What stands before its data."""
+        extra = struct.pack("<HHQQ", 1, 16, self.raw, self.stored)
+        fields = (_VERSION, 0x800, method, 0, _DATE, self.crc, _ALL, _ALL, len(self.name), len(extra))
+        return _LOCAL + struct.pack("<HHHHHIIIHH", *fields) + self.name + extra
+
+    def entry(self, method: int) -> bytes:
+        """What stands in the directory at the end."""
+        extra = struct.pack("<HHQQQ", 1, 24, self.raw, self.stored, self.start)
+        made = (3 << 8) | _VERSION  # by Unix
+        fields = (made, _VERSION, 0x800, method, 0, _DATE, self.crc, _ALL, _ALL, len(self.name), len(extra))
+        rights = 0o600 << 16
+        return _CENTRAL + struct.pack("<HHHHHHIIIHHHHHII", *fields, 0, 0, 0, rights, _ALL) + self.name + extra
+
+
+def _end(start: int, size: int, count: int) -> bytes:
+    """The end of the directory; in its long form too, if the short one has no room for the numbers."""
+    if max(start, size) < _ALL and count < _MANY:
+        return _END + struct.pack("<HHHHIIH", 0, 0, count, count, size, start, 0)
+    long = _END64 + struct.pack("<QHHIIQQQQ", 44, _VERSION, _VERSION, 0, 0, count, count, size, start)
+    locator = _LOCATOR64 + struct.pack("<IQI", 0, start + size, 1)
+    return long + locator + _END + struct.pack("<HHHHIIH", 0, 0, _MANY, _MANY, _ALL, _ALL, 0)
+
+
+def _own_bytes(x: Array) -> tuple[list[Any], int]:
+    """This process's share of a .npy file, the head with the first rows; and how many bytes."""
+    here = world()
+    node = evaluated(x)
+    shape, dtype = node.kind.shape, node.kind.dtype
+    laid = in_layout(node, slabs(shape, here.nprocs))
+    head = io.BytesIO()
+    if here.pid == 0:
+        np.lib.format.write_array_header_2_0(
+            head, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+        )
+    block = next(iter(laid.value.values()), None)
+    size = head.tell() + (0 if block is None else prod(block.shape) * dtype.itemsize)
+    if here.abstract or block is None or not block.size:
+        return [head.getvalue()], size
+    return [head.getvalue(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data], size
+
+
+def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[Part, list[Any]]:
+    """A process's share as it is stored."""
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    if not compressed:
+        return Part(size, size, crc), pieces
+    here = world()
+    stream = zlib.compressobj(-1, zlib.DEFLATED, -15)
+    found = [stream.compress(piece) for piece in pieces]
+    found.append(stream.flush(zlib.Z_FINISH if here.pid == here.nprocs - 1 else zlib.Z_FULL_FLUSH))
+    return Part(size, sum(map(len, found)), crc), found
+
+
+def _written(call: str, path: str, arrays: dict[str, Any], compressed: bool) -> None:
+    here = world()
+    method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
+    own: list[Part] = []
+    pieces: list[list[Any]] = []
+    for each in arrays.values():
+        part, data = _part(*_own_bytes(asarray(each)), compressed)
+        own.append(part)
+        pieces.append(data)
+    told = agreed(call, lambda: own)
+    members: list[Member] = []
+    places: list[int] = []  # of this process's parts
+    at = 0
+    for k, name in enumerate(arrays):
+        parts = [parts[k] for parts in told]
+        crc = reduce(lambda whole, part: joined(whole, part.crc, part.raw), parts, 0)
+        stored = sum(part.stored for part in parts)
+        member = Member(f"{name}.npy".encode(), at, sum(part.raw for part in parts), stored, crc)
+        members.append(member)
+        first = at + len(member.header(method))
+        places.append(first + sum(part.stored for part in parts[: here.pid]))
+        at = first + stored
+    directory = b"".join(member.entry(method) for member in members)
+
+    def prepare(target: Path) -> None:
+        with open(target, "wb") as file:
+            for member in members:
+                file.seek(member.start)
+                file.write(member.header(method))
+            file.seek(at)
+            file.write(directory + _end(at, len(directory), len(members)))
+
+    def write(target: Path) -> None:
+        with open(target, "r+b", buffering=0) as file:
+            for place, data in zip(places, pieces, strict=True):
+                for piece in data:
+                    write_at(file, place, piece)
+                    place += len(piece)
+            os.fsync(file.fileno())
+
+    replaced(call, path, prepare, write, range(here.nprocs))
+
+
+def _saved(call: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], compressed: bool) -> None:
+    path = path_of(file, call)
+    path = path if path.endswith(".npz") else path + ".npz"
+    arrays = dict(kwds)
+    for k, each in enumerate(args):
+        if f"arr_{k}" in arrays:
+            raise ValueError(f"Cannot use un-named variables and keyword arr_{k}")
+        arrays[f"arr_{k}"] = each
+    _written(f"{call}({path!r})", path, arrays, compressed)
+
+
+def savez(file: PathLike, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """Several arrays as one .npz archive, which numpy.load reads: arr_0, arr_1, ... and those that are named.
+
+    Cost: rows that are cut are brought together, one total exchange an array; 4 supersteps.
+    Raises FileError on every process if one could not write; nothing is left behind.
+    """
+    _saved("savez", file, args, kwds, False)
+
+
+def savez_compressed(file: PathLike, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
+    """`savez`, deflated: each process compresses its own rows, which it has in memory until they are written."""
+    _saved("savez_compressed", file, args, kwds, True)
+
+
+def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> dict[str, Array]:
+    """The arrays of a .npz archive by name; grid and process_grid are those of each.
+
+    Cost: one superstep, and one for each array: each process reads its own blocks.  An array that is compressed is
+    decompressed by every process, which has all of it for a moment.
+    """
+    call = f"load({os.fspath(path)!r})"
+
+    def listed() -> list[tuple[str, int, bool]]:
+        found = []
+        try:
+            with zipfile.ZipFile(path) as archive, open(path, "rb") as file:
+                for each in archive.infolist():
+                    file.seek(each.header_offset + 26)
+                    name, extra = struct.unpack("<HH", file.read(4))
+                    start = each.header_offset + 30 + name + extra
+                    found.append((each.filename, start, each.compress_type == zipfile.ZIP_STORED))
+        except zipfile.BadZipFile as wrong:
+            raise ValueError(f"this is no .npz archive: {wrong}") from None
+        return found
+
+    members = same_everywhere(call, agreed(call, listed))
+    arrays = {}
+    for name, start, plain in members:
+        key = name.removesuffix(".npy")
+        if plain:
+            arrays[key] = load_npy(path, grid, process_grid, start=start)
+        else:
+            arrays[key] = asarray(_inflated(call, path, name), grid=grid, process_grid=process_grid)
+    return arrays
+
+
+def _inflated(call: str, path: PathLike, name: str) -> np.ndarray:
+    found: list[np.ndarray] = []
+
+    def work() -> None:
+        with zipfile.ZipFile(path) as archive, archive.open(name) as file:
+            found.append(np.lib.format.read_array(file))
+
+    agreed(call, work)
+    return found[0]
