@@ -55,7 +55,8 @@ LEGEND = (
     "`A`, `A2`: matrices of 190 × 140 floats; `W`: as `A`, to be changed; `N`: `A` with some NaN; `U`: of 0.1 to 0.9; "
     "`C`: complex; `J`, `J2`: integers; `M`: booleans; `S`: 150 × 150, symmetric, positive definite; `T`: 2000 × 12; "
     "`v`, `u`, `w`: 20,011 floats (`w` to be changed); `k`: `v` sorted; `c`: 150; `I`, `I2`: 20,011 integers from 1 to "
-    "8; `o`: an order of 20,011; `B`: booleans; `b`: bytes; `L`: 1000 × 240, of 0.1 to 0.9; `path`: an empty folder."
+    "8; `o`: an order of 20,011; `B`: booleans; `b`: bytes; `L`: 1000 × 240, of 0.1 to 0.9; `dates`: 20,011 days; "
+    "`path`: an empty folder."
 )
 
 
@@ -74,6 +75,7 @@ def operands() -> dict[str, np.ndarray]:
         "v": v, "u": rng.normal(size=size), "w": v.copy(), "k": np.sort(v), "I": rng.integers(1, 9, size),
         "I2": rng.integers(1, 9, size), "o": rng.permutation(size), "B": v > 0.3,
         "b": rng.integers(0, 256, size, dtype=np.uint8), "L": rng.uniform(0.1, 0.9, (1000, 240)),
+        "dates": np.datetime64("2026-01-01") + rng.integers(-9999, 9999, size).astype("m8[D]"),
     }  # fmt: skip
 
 
@@ -175,6 +177,7 @@ intersect1d             I, I2 + 3
 is_busday               '2026-01-01'
 isclose                 A, A + 1e-9
 isin                    I, I2[:3]
+isnat                   dates
 ix_                     I, I2
 kaiser                  51, 14.0
 kron                    A, c[:2]
@@ -186,6 +189,7 @@ logspace                0.0, 3.0, 20_000
 lstsq                   T, T[:, 0] + 1, rcond=None
 mask_indices            150, np.triu
 matmul                  A, A2.T
+may_share_memory        A, A2
 matvec                  A, A2[0]
 meshgrid                v, c
 moveaxis                A, 0, 1
@@ -242,6 +246,7 @@ loadtxt                 [np.savetxt(path + '/z.csv', np.eye(4), delimiter=','), 
 savez                   [f(path + '/y.npz', A=A), np.load(path + '/y.npz')['A']][1]
 savez_compressed        [f(path + '/yc.npz', A=A), np.load(path + '/yc.npz')['A']][1]
 searchsorted            k, u
+shares_memory           A, A2
 select                  [v < 0, v > 1], [v, u], 5.0
 setdiff1d               I, I2[:5]
 setxor1d                I, I2 + 3
@@ -486,6 +491,17 @@ A[I] | A[:, [3, 3, -1]] | A[I[:9], I2[:9]] | A[np.ix_([1, 2], [3, 4])] | A[3, I]
 (operator.setitem(w, B, u[:int(np.count_nonzero(B))]), w) | (operator.setitem(W, ([1, 2], [3, 4]), 5.0), W)
 """
 
+WRITTEN = """
+np.roll(A, 1, 0) | np.flip(A, 0) | np.stack([A, A2], 0) | np.take(A, I, 0) | np.repeat(A, 2, 0) | A.repeat(2, 0)
+A.take(I, 0) | np.tril(A, 1) | np.tensordot(A, A2.T, 1) | np.zeros_like(A, int) | np.reshape(A, (140, 190), 'C')
+np.reshape(A, (140, 190), 'F') | A.copy('C') | A.item(3, 4) | np.clip(a=A, a_min=0, a_max=1) | np.max(A, 0, None, True)
+np.std(A, axis=0, ddof=1) | np.where(M) | A == None | round(A[3, 4], 2) | A.astype(int, casting='unsafe')
+np.nanmean(N, axis=0, dtype=np.float32) | np.mean(A, where=M) | np.unique(J, axis=0) | np.linalg.norm(A, axis=1)
+np.lib.stride_tricks.sliding_window_view(v, 5) | np.lexsort((v, I)) | np.fft.rfft(A, axis=0) | len(A.flat)
+dates - dates[0] | np.diff(dates) | np.sort(dates) | dates.min() | dates < dates[0] | dates[dates > dates[3]]
+np.unique(dates) | (dates - dates[0]).sum() | dates.astype('M8[M]')
+"""
+
 UFUNC_METHODS = {"reduce": "I", "accumulate": "I", "reduceat": "I, [0, 50, 200]", "outer": "I[:30], I2[:40]",
                  "at": "(f(o, [3, 5], 2), o)"}  # fmt: skip
 
@@ -498,7 +514,7 @@ LEFT_OUT = {
         seterrcall show_config show_runtime test typename""",
     "dtypes and shapes": "broadcast_shapes isdtype issubdtype mintypecode min_scalar_type promote_types",
     "the memory of one process": """
-        asfortranarray frombuffer isfortran may_share_memory nested_iters shares_memory""",
+        asfortranarray frombuffer isfortran nested_iters""",
     "calendars": "busday_count busday_offset datetime_as_string datetime_data is_busday",
     "Python objects, text files": "frompyfunc fromfile fromiter fromregex fromstring genfromtxt isscalar iterable",
 }
@@ -705,6 +721,7 @@ def cases() -> list[Case]:
         *_generators(),
         *plain("methods and attributes", [(name, f"f({methods.get(name, f'A.{name}')})") for name in attributes]),
         *plain("operators and conversions", [(each, f"f({each})") for each in listed(OPERATORS)]),
+        *plain("as users write it", [(each, f"f({each})") for each in listed(WRITTEN)]),
         *plain("indexing", [(each, f"f({each})") for each in listed(INDEXING)]),
         *_ufuncs(),
         *_standard(recipes),

@@ -166,10 +166,10 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
     layout = layout_at(node)
     if layout.replicated:
         return _finished(node, own.distinct, own.inverses, (indices, inverse, counts))
-    few = own.distinct.values.size * here.nprocs <= ALL
     sample = own.distinct.values
+    few = sample.size * here.nprocs * _words(sample.dtype) <= ALL
     if not few:
-        count = max(16, 64 * here.nprocs)
+        count = _sampled(here, sample.dtype)
         sample = sample[(2 * np.arange(count) + 1) * sample.size // (2 * count)]
     out: list[tuple[int, Any]] = []
     message = np.array([few, own.distinct.values.size], np.int64)
@@ -185,6 +185,16 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
         inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
         return _finished(node, whole, inverses, (indices, inverse, counts))
     return _dealt(here, node, own, arrived, equal_nan, (indices, inverse, counts))
+
+
+def _words(dtype: DType) -> int:
+    """Of an element; a whole slice may be one."""
+    return max(1, dtype.itemsize // 8)
+
+
+def _sampled(here: World, dtype: DType) -> int:
+    """How many elements each process tells to find splitters."""
+    return max(16, 64 * here.nprocs // _words(dtype))
 
 
 def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any]]:
@@ -277,8 +287,8 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
         here.at_most()
         kinds = [dtype, INT64, INT64][: 3 if details else 1]
         share = sum(block.size for block in blocks)
-        few = min(share, ALL // here.nprocs)
-        first = [here.empty((2,), INT64), here.empty((max(64 * here.nprocs, few),), dtype)]
+        few = min(share, ALL // here.nprocs // _words(dtype))
+        first = [here.empty((2,), INT64), here.empty((max(_sampled(here, dtype), few),), dtype)]
         first += [here.empty((few,), kind) for kind in kinds[1:]]
         here.exchange("distinct elements, or a sample", [(to, each) for to in range(here.nprocs) for each in first])
         dest = (here.pid + 1) % here.nprocs

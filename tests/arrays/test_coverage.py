@@ -16,10 +16,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "arrays-coverage.md"
 
 # as many as there were: what has a distributed form keeps it
 LEAST = {
-    "numpy": 231, "numpy.linalg": 25, "numpy.fft": 12, "numpy.random.Generator": 41,
-    "samplers of dealt parameters": 32, "methods and attributes": 46,
-    "operators and conversions": 40, "indexing": 24, "ufunc.reduce": 6, "ufunc.accumulate": 2, "ufunc.outer": 38,
-    "array API standard 2024.12": 163,
+    "numpy": 337, "numpy.linalg": 27, "numpy.fft": 12, "numpy.random.Generator": 41,
+    "samplers of dealt parameters": 32, "methods and attributes": 56, "operators and conversions": 40,
+    "as users write it": 38, "indexing": 24, "ufunc.reduce": 17, "ufunc.accumulate": 17, "ufunc.reduceat": 17,
+    "ufunc.outer": 38, "ufunc.at": 80, "array API standard 2024.12": 163,
 }  # fmt: skip
 
 

@@ -28,11 +28,8 @@ def test_type_checkers_see_every_method_and_property_of_an_array_and_no_other() 
 
 
 def test_methods_are_declared_with_parameters_of_the_functions_they_are() -> None:
-    for name in written().keys() & set(ba.__all__) - {
-        "copy",
-        "reshape",
-        "astype",
-    }:  # with other parameters than the function
+    others = {"copy", "reshape", "astype", "resize"}  # NumPy's methods have other parameters than its functions
+    for name in written().keys() & set(ba.__all__) - others:
         declared = written()[name]
         if isinstance(declared, ast.FunctionDef):
             taken = inspect.signature(getattr(ba, name)).parameters
