@@ -254,6 +254,16 @@ def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -
         array._node = value if access is None else build.written(array._node, access, value)
 
 
+def replace(array: Array, value: Node) -> None:
+    """Give an array a node of another shape; ValueError if it shares elements with other arrays."""
+    link = link_of(array)
+    if link is not None:
+        if link.base is not None or link.living():
+            raise ValueError("cannot resize an array that references or is referenced by another array")
+        del array._link
+    array._node = value
+
+
 def settled(array: Array) -> None:
     """Tell the views of an array that its blocks are there."""
     link = link_of(array)
@@ -273,6 +283,31 @@ def shows(view: Array, array: Array, access: tuple[Access, ...]) -> bool:
         found = link.op.access if found is None else build.composed(link.op.access, found)
         link = link.base
     return link is not None and found == access
+
+
+def overlap(a: Array, b: Array) -> bool:
+    """Whether what is written through one array may show in the other: exact for slices; else of one family, yes."""
+    if not a.size or not b.size:
+        return False
+    first, second = link_of(a), link_of(b)
+    if first is None or second is None or a is b:
+        return a is b
+    regions = []
+    for link in (first, second):
+        region: tuple[Access, ...] | None = None
+        shape, sliced = link.node.kind.shape, True
+        while link.base is not None:
+            sliced &= isinstance(link.op, View)
+            if isinstance(link.op, View):
+                region = link.op.access if region is None else build.composed(link.op.access, region)
+            link = link.base
+        regions.append((link, region, shape, sliced))
+    (top, x, x_shape, x_sliced), (other, y, y_shape, y_sliced) = regions
+    if top is not other:
+        return False
+    if not (x_sliced and y_sliced) or x is None or y is None:
+        return True
+    return not _apart(x, x_shape, y, y_shape)
 
 
 def keeps_order(array: Array, shape: Shape | None = None) -> bool:

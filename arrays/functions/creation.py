@@ -402,7 +402,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False) -> list[A
     for k, line in enumerate(lines):
         place = order.index(k)
         index = tuple(slice(None) if axis == place else None for axis in range(len(shape)))
-        found.append(line[index] if sparse else wrap(build.broadcast(line[index]._node, shape)))
+        found.append(wrap(line[index]._node) if sparse else wrap(build.broadcast(line[index]._node, shape)))
     return found
 
 

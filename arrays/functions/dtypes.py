@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array
+from bsp.arrays.views import overlap
 
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
@@ -91,12 +92,12 @@ def common_type(*arrays: Any) -> Any:
 
 
 def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether a change of one array changes the other: only if they are one array, for there are no views."""
-    return a is b
+    """Whether a change of one array shows in the other: of one array, and of views that overlap.  Local."""
+    return isinstance(a, Array) and isinstance(b, Array) and overlap(a, b)
 
 
 def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    """As `shares_memory`, which is exact.  Local."""
+    """As `shares_memory`."""
     return shares_memory(a, b)
 
 

@@ -146,7 +146,8 @@ def scalar_of(number: Node, dtype: DType) -> np.ndarray:
 def assignable(value: Node, dtype: DType) -> Node:
     """A value as an array of this dtype."""
     if value.kind.weak is not None:
-        value = build.operand(scalar_of(value, dtype).item())
+        number = scalar_of(value, dtype)
+        value = build.from_whole(number) if dtype.kind in "mM" else build.operand(number.item())
     return build.strong(build.cast(value, dtype))
 
 

@@ -307,7 +307,8 @@ def block(arrays: Any) -> Array:
             return reshape(array, (1,) * (ndim - array.ndim) + array.shape)
         return concat([joined(each, level + 1) for each in part], axis=ndim - depth + level)
 
-    return joined(arrays, 0)
+    found = joined(arrays, 0)
+    return found if isinstance(arrays, list) else wrap(found._node)
 
 
 def _leaves(arrays: Any) -> Iterator[Array]:

@@ -20,8 +20,10 @@ from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.selection import parting, sorting
 from bsp.arrays.selection.editing import cycled
+from bsp.arrays.selection.procedures import flattened
 from bsp.arrays.selection.selecting import put_flat
 from bsp.arrays.selection.selecting import take as taken
+from bsp.arrays.views import replace
 from bsp.arrays.world import world
 
 
@@ -30,6 +32,11 @@ def _changed(name: str, x: Any) -> Array:
     if not isinstance(x, Array):
         raise TypeError(f"{name} changes an array of bsp.arrays, not {type(x).__name__}")
     return x
+
+
+def _flattened(x: Array) -> Array:
+    """All elements in C order; no view."""
+    return wrap(flattened(build.strong(x._node)))
 
 
 def _become(x: Array, found: Array) -> None:
@@ -70,11 +77,11 @@ def _resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
     from bsp.arrays.functions.manipulation import concat
 
     shape = checked_shape(new_shape[0] if len(new_shape) == 1 else new_shape) if new_shape else self.shape
-    flat, size = ravel(self), int(np.prod(shape, dtype=np.int64))
+    flat, size = _flattened(self), int(np.prod(shape, dtype=np.int64))
     if size > flat.size:
         zeros = build.broadcast(build.cast(build.operand(0), self.dtype), (size - flat.size,))
         flat = concat([flat, wrap(zeros)])
-    self._node = reshape(flat[:size], shape)._node
+    replace(self, reshape(flat[:size], shape)._node)
 
 
 def _condition(mask: Any) -> Node:
@@ -149,7 +156,7 @@ def place(x: Any, mask: Any, values: Any) -> None:
         return
     if not given.size:
         raise ValueError("Cannot insert from an empty array!")
-    flat = ravel(target)
+    flat = _flattened(target)
     flat[ravel(held)] = cycled(given, count)
     _become(target, reshape(flat, target.shape))
 
@@ -206,17 +213,17 @@ class Flat:
 
     def copy(self) -> Array:
         """All elements in C order."""
-        return ravel(self._array)
+        return _flattened(self._array)
 
     def __len__(self) -> int:
         return self._array.size
 
     def __getitem__(self, key: Any) -> Array:
-        return ravel(self._array)[key]
+        return _flattened(self._array)[key].copy()
 
     def __setitem__(self, key: Any, values: Any) -> None:
         """Values are repeated as often as need be, as NumPy has it."""
-        flat = ravel(self._array)
+        flat = _flattened(self._array)
         chosen = flat[key]
         if not chosen.size:
             return

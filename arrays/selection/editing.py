@@ -28,7 +28,7 @@ def cycled(values: Array, count: int) -> Array:
     """Values in C order, repeated, or cut, to so many; one value alone broadcasts."""
     if values.size == 1:
         return reshape(values, ())
-    flat = ravel(values)
+    flat = wrap(ravel(values)._node)
     if values.size >= count:
         return flat[:count]
     return take(flat, arange(count) % values.size)
@@ -44,7 +44,7 @@ def resize(a: Any, new_shape: Any) -> Array:
     if not array.size:
         return zeros_like(array, shape=shape)
     found = cycled(array, prod(shape))
-    return reshape(found, shape) if found.ndim else wrap(build.broadcast(found._node, shape))
+    return (reshape(found, shape) if found.ndim else wrap(build.broadcast(found._node, shape))).copy()
 
 
 def _along(arr: Any, axis: int | None) -> tuple[Array, int]:

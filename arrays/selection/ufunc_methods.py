@@ -17,7 +17,7 @@ from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build, contraction, manipulation, reductions, ufuncs
 from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.indexing import is_advanced, parts_of
+from bsp.arrays.functions.indexing import parts_of
 from bsp.arrays.functions.lines import LineFunction, of_lines
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning.graph import DType
@@ -296,8 +296,8 @@ def _at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = 0) -> None:
     with np.errstate(all="ignore"):  # NumPy's refusal of dtypes, on every process, whoever has elements to change
         one, other = np.ones(1, x.dtype), np.ones(1, given.dtype)
         ufunc.at(*((one, [0]) if ufunc.nin == 1 else (one, [0], other)))
-    parts = parts_of(indices)
-    if is_advanced(parts):
+    parts, advanced = parts_of(indices)
+    if advanced:
         selecting.put(x, parts, given, _Combining(ufunc))
         return
     chosen = x[indices]

@@ -226,12 +226,52 @@ def test_repr_shows_values_that_every_process_has_and_takes_no_superstep() -> No
         ]
 
 
-def test_memory_is_shared_by_one_array_only() -> None:
-    def main(proc: bsp.Process) -> list[bool]:
-        a = ba.asarray(A)
-        return [np.shares_memory(a, a), np.may_share_memory(a, a.copy()), np.may_share_memory(a, A)]
+def test_memory_is_shared_by_views_that_overlap() -> None:
+    as_numpys(
+        {
+            "itself": lambda a, v: np.shares_memory(a, a),
+            "a copy": lambda a, v: np.may_share_memory(a, a.copy()),
+            "another": lambda a, v: np.shares_memory(a, v),
+            "a transpose": lambda a, v: np.shares_memory(a.T, a[2:4]),
+            "parts": lambda a, v: (np.shares_memory(a[:3], a[3:]), np.shares_memory(a[:4], a[3:])),
+            "steps": lambda a, v: np.shares_memory(v[::2], v[1::2]),
+            "of a reshape": lambda a, v: np.may_share_memory(a.reshape(35), a),
+            "a result": lambda a, v: np.shares_memory(a, a + 0),
+            "nothing": lambda a, v: np.shares_memory(a[:0], a),
+        },
+        [A, V],
+        ways=("blocks",),
+    )
 
-    assert bsp.run(main, nprocs=2) == [[True, False, False]] * 2
+
+def test_changes_show_in_views_and_flat_is_no_view() -> None:
+    def changed(a: Any) -> Any:
+        part, turned = a[1:4], a.T
+        a.sort(axis=0)
+        part.fill(2)
+        a.flat[3] = 9
+        one = a.flat[:3]
+        one[:] = 7
+        np.put(turned, [0, 1], 5)
+        np.copyto(part, 1, where=part > 1)
+        np.add.at(turned, ([0, 0], [1, 1]), 1)
+        return a, part, turned, one
+
+    as_numpys({"views": changed}, [A], ways=("blocks", "fine"))
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(A)
+        part = x[:2]
+        for each in (x, part):
+            with pytest.raises(ValueError, match="cannot resize an array that references or is referenced"):
+                each.resize(3)
+        copies = [np.resize(x, (7, 5)), np.block(x), np.meshgrid(x[0], sparse=True)[0], x.flatten("F"), x.flat.copy()]
+        before = [each.compute() for each in copies]
+        x[...] = 0
+        for each, old in zip(copies, before, strict=True):
+            np.testing.assert_array_equal(each.compute(), old)
+
+    bsp.run(main, nprocs=2)
 
 
 def test_changes_run_abstractly() -> None:

@@ -111,7 +111,7 @@ def test_at_positions_counts_each_one(
     as_numpys(
         {
             "known": ufunc_at(ufunc, where, what),
-            "rows": lambda x: ufunc_at(ufunc, (slice(1, 4), where), what)(np.repeat(x[:, None], 5, 1)),
+            "rows": lambda x: ufunc_at(ufunc, (slice(1, 4), where), what)(np.concatenate([x[:, None]] * 5, axis=1)),
         },
         [values((5,), dtype)], nprocs=nprocs, ways=(way,), tolerance=256,
     )  # fmt: skip
