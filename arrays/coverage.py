@@ -448,7 +448,7 @@ min             A.min(axis=0)
 nbytes          A.nbytes
 ndim            A.ndim
 nonzero         M.nonzero()
-partition       (w.partition(40), w[40])
+partition       (w.partition(40), w[40] + 0, w.sort())[1]
 prod            A.prod(axis=0)
 put             (w.put([3, 5], 1.5), w)
 ravel           A.ravel()

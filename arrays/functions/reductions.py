@@ -469,7 +469,7 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
 
 def real_if_close(x: Any, tol: float = 100) -> Array:
     """The real parts, if all imaginary ones are less than `tol` units of the last place.  A collective then."""
-    array = _array(x)
+    array = x if isinstance(x, Array) else _array(x)
     if array.dtype.kind != "c" or world().abstract:
         return array
     limit = tol * np.finfo(array.dtype).eps if tol > 1 else tol
