@@ -19,6 +19,7 @@ How nobody without the key makes one (`key`; a part holds a pickle, and whoever 
    or takes one of another bundle, checkpoint, run or job, has to change the manifest, and cannot seal it again.
 6. Of what has no right seal nothing is used, not even parsed.  A part's digest is taken of the bytes that are used,
    on their way into memory: a part that is changed behind `latest` is refused as well.
+7. A checkpoint that others can write into (`ownership`) is refused, whatever its seal.
 
 A folder is one job's at a time.  Checkpoints of other jobs in it are refused and never removed.
 """
@@ -42,6 +43,7 @@ from typing import Any
 from bsp.faults.archive import Block
 from bsp.faults.errors import CheckpointError
 from bsp.faults.key import VARIABLE, Key
+from bsp.faults.ownership import exposed
 
 FORMAT = 3  # 2: not sealed
 MANIFEST = "manifest.json"
@@ -293,6 +295,8 @@ def _verified(
     folder: Path, key: Key, name: str, wanted: dict[str, Any], words: Callable[[str, Any, Any], str]
 ) -> Checkpoint:
     """One checkpoint, all of its files read; CheckpointError with the reason to refuse it."""
+    if why := exposed(folder / name):
+        raise CheckpointError(why)
     manifest = _read_manifest(folder / name, key)
     _same_job(manifest["job"], wanted, words)
     parts = tuple(Part(**part) for part in manifest["parts"])

@@ -445,6 +445,16 @@ def test_a_part_that_is_changed_while_it_is_read_is_refused(tmp_path: Path) -> N
             (inside / part.file).write_bytes(changed)
 
 
+def test_a_checkpoint_into_which_others_can_write_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, 1)
+    write(tmp_path, 2)
+    (tmp_path / name_at(2)).chmod(0o777)
+    checkpoint, said = last(tmp_path)
+    assert_is(checkpoint, 1)
+    why = f"everybody may write into it (mode 777): chmod 700 {tmp_path / name_at(2)}"
+    assert said == [f"checkpoint-000002 refused: {why}"]
+
+
 def test_nobody_else_may_write_into_what_is_made_here_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
