@@ -575,17 +575,27 @@ def _transposed(traits: int) -> int:
 
 
 def _row_traits(of: AbstractArray, key: Any) -> int:
-    """A view is known to be contiguous if it is one row, consecutive rows, or everything."""
+    """The traits of a view: it is contiguous if its elements follow each other in an array that is."""
     kept = of._traits & UPPER_BOUND
-    if of._traits & NOT_C:
-        return kept | NOT_C
-    if type(key) is slice:
-        return kept if key.step in (None, 1) else kept | NOT_C
-    if type(key) is tuple:
-        *rows, last = key or (...,)
-        if any(type(row) is not int for row in rows) or (type(last) is slice and last.step not in (None, 1)):
-            return kept | NOT_C
-    return kept
+    return kept | NOT_C if of._traits & NOT_C or not _in_rows(of._shape, key) else kept
+
+
+def _in_rows(shape: Shape, key: Any) -> bool:
+    """Whether an index of integers, slices, `...` and None takes elements that follow each other in C order."""
+    parts = [part for part in (key if type(key) is tuple else (key,)) if part is not None]
+    if ... not in parts:
+        parts.append(...)
+    at = parts.index(...)
+    parts[at : at + 1] = [slice(None)] * (len(shape) - len(parts) + 1)
+    taken = [range(1) if type(part) is int else range(n)[part] for n, part in zip(shape, parts, strict=True)]
+    if not all(taken):
+        return True
+    whole = True  # along all axes behind this one
+    for length, positions in zip(reversed(shape), reversed(taken), strict=True):
+        if len(positions) > 1 and not (whole and positions.step == 1):
+            return False
+        whole = whole and len(positions) == length
+    return True
 
 
 def _unpickled(shape: Shape, dtype: DType, traits: int) -> AbstractArray:

@@ -289,6 +289,16 @@ def test_views_share_the_memory_account() -> None:
     assert counter.live_bytes == before
 
 
+@settings(max_examples=200)
+@given(data=st.data())
+def test_a_view_is_contiguous_where_numpys_is(data: st.DataObject) -> None:
+    a = data.draw(arrays())
+    key = data.draw(hnp.basic_indices(a.shape, allow_newaxis=True))
+    real = a[key]
+    if isinstance(real, np.ndarray):
+        assert abstract(a)[key].flags.c_contiguous == real.flags.c_contiguous
+
+
 def test_contiguity_decides_between_a_view_and_a_copy() -> None:
     x = AbstractArray((6, 4))
     assert np.shares_memory(x.ravel(), x) and np.shares_memory(x[1:3].reshape(8), x)
