@@ -7,12 +7,13 @@ Tiskin 2004):
     1   all blocks at once       2n²/√p           1         3n²/√p
     2   a pair at a time         2n²/√p           √p        6n²/p
     4   three-dimensional        3n²/p^(2/3)      2         3n²/p^(2/3)
-    recursive                    from 4's to 2's by the memory there is (McColl, Tiskin 1999; 1.6.3)
+    recursive                    from 4's to 1's by the memory there is (McColl, Tiskin 1999; 1.6.3)
     summa                        the usual baseline: broadcasts of panels
 
-All are `schedules`: a process grid and a number of rounds.  `counts` counts their words, exactly; `running` carries
-them out; `methods` has the formulas and the choice; `python -m bsp.algorithms.matmul --study` prints words and memory
-beside the lower bounds.
+All are `schedules`: a process grid, a number of rounds, and the side of the box that rounds are pieces of.  `grids`
+estimates what thousands of them cost; `counts` counts the words of the best, exactly; `running` carries one out
+(`summa` the baseline); `methods` has the formulas and the choice; `python -m bsp.algorithms.matmul --study` prints
+words and memory beside the lower bounds.
 """
 
 from bsp.algorithms.matmul.counts import Cost

@@ -38,8 +38,15 @@ def memory_independent(m: int, k: int, n: int, p: int) -> float:
 
 
 def memory_dependent(m: int, k: int, n: int, p: int, memory: float) -> float:
-    """Words that come in and go out, of a process with so many words of memory: V/(2·sqrt(2·M)) - M.
+    """Words of A and B that come in and partial sums that go out, with so many words of memory on each process:
+    2V/√M - 2M - mn/p.
 
-    Irony, Toledo, Tiskin (JPDC 2004), the trade-off between memory and words: for M = O(n²/p) it is n²/√p's order.
+    Cut the run of a process into times in which 2M elements of A and B came in and sums were begun.  In such a time it
+    has at most 3M elements of A, B and C to work with, M from before, so it does at most M^(3/2) products (Loomis and
+    Whitney).  V products take V/M^(3/2) times, the last one not full.  A sum that was begun goes out, or is one of C's
+    mn elements in the end.  Added up over processes, the work need not be divided evenly.
+    M is all of a process's memory, its blocks of A and B among it, so the bound is 0 where M is more than V^(2/3); of
+    cubes it is above `loomis_whitney` from some thousand processes on.
+    Source: Irony, Toledo, Tiskin (JPDC 2004); the constant 2: Smith, Lowery, Langou, van de Geijn (2019).
     """
-    return max(0.0, m * n * k / p / (2 * sqrt(2 * memory)) - memory)
+    return max(0.0, 2 * m * n * k / p / sqrt(memory) - 2 * memory - m * n / p)

@@ -6,14 +6,14 @@ places of the grid at once, and the most that one process sends, and that one re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bsp.algorithms.matmul import strassen
-from bsp.algorithms.matmul.schedules import SHIFTED, TWO_PHASE, Schedule, cuts
+from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, Place, Schedule, cuts
 from bsp.arrays.planning.graph import Access
 from bsp.arrays.planning.layout import Layout
 from bsp.arrays.planning.moves import pieces, stays
@@ -97,7 +97,7 @@ def bringing(sources: Sequence[Layout | None], targets: Sequence[Layout], nprocs
 @lru_cache(maxsize=4096)
 def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> Cost:
     """The cost of a schedule for elements of so many bytes."""
-    count = _shifted if schedule.way == SHIFTED else _broadcast
+    count = _in_rounds if schedule.way in (SHIFTED, SPREAD) else _broadcast
     exchanges, flops, memory = count(schedule, itemsize, leaf)
     return Cost(method, schedule, tuple(exchanges), float(flops), -(-int(memory) * itemsize // WORD))
 
@@ -115,6 +115,150 @@ def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return found
 
 
+# ------------------------------------------------------------- what travels in a superstep
+
+
+class Phase(NamedTuple):
+    """What becomes of one brick, or of its sum, in one superstep: elements, by place in the grid.
+
+    sent, received, messages : between processes.
+    copied : made to be sent; others of the element may have it until the next superstep ends, as they may `lent`.
+    joined : what arrived and what was there, put together in memory of its own; 0: as it came.
+    freed : no longer needed once joined.  lent : no longer needed, but read by others.
+    """
+
+    sent: Any
+    received: Any
+    messages: Any
+    copied: Any
+    joined: Any
+    freed: Any
+    lent: Any = 0
+
+
+class Share(NamedTuple):
+    """What each process has of a piece of its brick, and how large the piece is, along both axes.
+
+    some : how many of those that share the brick have something of the piece, along both axes.
+    """
+
+    own: tuple[Any, Any]
+    full: tuple[Any, Any]
+    some: tuple[Any, Any]
+    split: tuple[int, int]
+    sliced: bool  # whether what each has lies scattered in its block
+    phased: bool = False
+
+    @property
+    def size(self) -> Any:
+        """Elements of the piece."""
+        return self.full[0] * self.full[1]
+
+    @property
+    def members(self) -> int:
+        """Processes that share a brick."""
+        return self.split[0] * self.split[1]
+
+
+def _share(s: Schedule, matrix: str, t: int) -> Share:
+    """Of round t, where pieces are spread."""
+    dealing, sides = s.dealing(matrix), SIDES[matrix]
+    i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
+    brick, member = s.brick(matrix, Place(i, j, layer))  # type: ignore[arg-type]
+    at = member // dealing.split[1], member % dealing.split[1]
+    own, full, some = [], [], []
+    for axis in (0, 1):
+        before = dealing.bounds(axis)
+        if s.rounds > 1 and sides[axis] == s.along:
+            before = (before + (s.rounds - 1 - t)) // s.rounds  # of the piece, before each part
+        sizes = np.diff(before).reshape(dealing.bricks[axis], dealing.split[axis])
+        own.append(sizes[brick[axis], at[axis]])
+        full.append(sizes.sum(1)[brick[axis]])
+        some.append((sizes > 0).sum(1)[brick[axis]])
+    return Share(
+        (own[0], own[1]), (full[0], full[1]), (some[0], some[1]), dealing.split, s.varies(matrix), s.in_phases(matrix)
+    )
+
+
+def _gathering(share: Share) -> list[Phase]:
+    """A piece of a brick, to all who share the brick."""
+    (own_0, own_1), (_, full_1), (rows, columns) = share.own, share.full, share.split
+    own, size = own_0 * own_1, share.size
+    copied = own * share.sliced
+    if share.members == 1:
+        return []
+    if not share.phased:
+        joined = size * ((share.some[0] * share.some[1] > 1) | share.sliced)
+        others = share.members - 1
+        received = size - own
+        return [Phase(own * others, received, (own > 0) * others, copied, joined, received * (joined > 0))]
+    half = own_0 * full_1  # after the first phase
+    received = half - own
+    joined = half * ((share.some[1] > 1) | share.sliced | (own == 0))  # what it keeps is its own memory
+    first = Phase(
+        own * (columns - 1), received, (own > 0) * (columns - 1), copied, joined, received * (joined > 0)
+    )  # fmt: skip
+    received = size - half
+    joined = size * ((share.some[0] > 1) | (half == 0))
+    held = np.where(first.joined > 0, first.joined, first.received)
+    gone = joined > 0
+    second = Phase(
+        half * (rows - 1), received, (half > 0) * (rows - 1), 0 * half, joined, received * gone, held * gone
+    )  # fmt: skip
+    return [first, second]
+
+
+def _summing(share: Share) -> list[Phase]:
+    """A piece of a brick of partial sums, to those who have parts of it, and added up there."""
+    (own_0, own_1), (_, full_1), (rows, columns) = share.own, share.full, share.split
+    own, size = own_0 * own_1, share.size
+    if share.members == 1:
+        return []
+    if not share.phased:
+        received, messages = own * (share.members - 1), share.some[0] * share.some[1] - (own > 0)
+        if columns == 1:  # rows, sent from where they are
+            return [Phase(size - own, received, messages, 0 * own, own, received, size)]
+        return [Phase(size - own, received, messages, size - own, own, received + size)]
+    half = own_0 * full_1
+    received, messages = half * (rows - 1), (full_1 > 0) * (share.some[0] - (own_0 > 0))
+    first = Phase(size - half, received, messages, 0 * half, half, received, size)
+    received, messages = own * (columns - 1), (own_0 > 0) * (share.some[1] - (own_1 > 0))
+    return [first, Phase(half - own, received, messages, half - own, own, received + half)]
+
+
+def _shifted(s: Schedule) -> Iterator[dict[str, tuple[Share, list[Phase]]]]:
+    """Of A and B, round by round, where pieces are shifted: who reads what of whom follows from turns."""
+    rounds = s.rounds
+    i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
+    sliced = s.columns % rounds != 0  # A's pieces are parts of blocks, so they are copied to be sent
+    length = np.diff(cuts(s.k, s.layers * rounds)).reshape(s.layers, rounds)
+    turns = {"A": i * rounds // s.rows, "B": j * rounds // s.columns}  # of the row, of the column: together the turn
+    sides = {"A": np.diff(cuts(s.m, s.rows))[i], "B": np.diff(cuts(s.n, s.columns))[j]}
+    held = {name: _layered(s.k, s.layers, rounds, s.dealing(name).members) for name in "AB"}
+    read, met = {}, {}
+    for name, other in ("AB", "BA"):  # in each row, or column, that begins with a piece, what is read of each process
+        begun = np.bincount(turns[other].reshape(-1), minlength=rounds)
+        readers = begun[(np.arange(rounds) - np.arange(rounds)[:, None]) % rounds]
+        read[name], met[name] = (np.tensordot(readers, each, (1, 1)) for each in (held[name], held[name] > 0))
+    for t in range(rounds):
+        piece, found = (turns["A"] + turns["B"] + t) % rounds, {}
+        for name, of in held.items():
+            member, first = (j if name == "A" else i), (turns[name] + t) % rounds
+            side, cut = sides[name], sliced and name == "A"
+            own, full, some = of[layer, piece, member], length[layer, piece], (of > 0).sum(2)[layer, piece]
+            share = Share((side, own), (side, full), (side > 0, some), s.dealing(name).split, cut)
+            if name == "B":  # k is its first side
+                share = share._replace(own=share.own[::-1], full=share.full[::-1], some=share.some[::-1])
+            phases = _gathering(share)
+            if phases:
+                copied = side * of.sum(1)[layer, member] * cut
+                sent = side * (read[name][first, layer, member] - own)
+                messages = (side > 0) * (met[name][first, layer, member] - (own > 0))
+                phases[0] = phases[0]._replace(sent=sent, messages=messages, copied=copied)
+            found[name] = share, phases
+        yield found
+
+
 def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
     """Elements of k that piece s of layer l shares with the part of that layer at home in place x: [l, s, x]."""
     pieces, homes = cuts(k, layers * rounds), cuts(k, layers * parts)
@@ -124,58 +268,122 @@ def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
     ])  # fmt: skip
 
 
-def _shifted(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:
-    """Every process fetches the piece of its turn: of A from its row of the grid, of B from its column."""
-    rows, columns, layers, rounds = s.rows, s.columns, s.layers, s.rounds
-    height, width = np.diff(cuts(s.m, rows))[:, None], np.diff(cuts(s.n, columns))[None, :]
-    of_a, of_b = _layered(s.k, layers, rounds, columns), _layered(s.k, layers, rounds, rows)
-    length = np.diff(cuts(s.k, layers * rounds)).reshape(layers, rounds)
-    i, j = np.arange(rows)[:, None], np.arange(columns)[None, :]
-    turn = (i * rounds // rows + j * rounds // columns) % rounds
-    readers_a, readers_b = np.zeros((rows, rounds), np.int64), np.zeros((columns, rounds), np.int64)
-    np.add.at(readers_a, (np.broadcast_to(i, turn.shape), turn), 1)  # of each piece in each row of the grid,
-    np.add.at(readers_b, (np.broadcast_to(j, turn.shape), turn), 1)  # and in each column
-    home = height * of_a.sum(1)[:, None, :] + of_b.sum(1)[:, :, None] * width
-    block = height * width
-    sliced = columns % rounds != 0  # A's pieces are parts of blocks, so they are copied to be sent
-    exchanges, flops, memory = [], 0.0, 0
-    for t in range(rounds):
-        piece = (turn + t) % rounds
-        now_a, now_b = np.roll(readers_a, t, 1), np.roll(readers_b, t, 1)
-        own_a, own_b = of_a[:, piece, j], of_b[:, piece, i]  # (layers, rows, columns), like all that follows
-        in_a, in_b = height * (length[:, piece] - own_a), (length[:, piece] - own_b) * width
-        out_a = height * (now_a @ of_a - own_a)
-        out_b = ((now_b @ of_b).transpose(0, 2, 1) - own_b) * width
-        messages = (height > 0) * (now_a @ (of_a > 0) - (own_a > 0))
-        messages = messages + ((now_b @ (of_b > 0)).transpose(0, 2, 1) - (own_b > 0)) * (width > 0)
-        exchanges.append(
-            exchange(f"matmul: blocks {t + 1} of {rounds}", out_a + out_b, in_a + in_b, messages, itemsize)
+# ----------------------------------------------------------------------------- what is held
+
+
+class Books:
+    """What every process of the grid holds, and the most that it ever held: elements."""
+
+    def __init__(self, held: np.ndarray) -> None:
+        self.now, self.most, self._lent = held, held, np.zeros_like(held)
+
+    def take(self, elements: Any) -> None:
+        """More is held."""
+        self.now = self.now + elements
+        self.most = np.maximum(self.most, self.now)
+
+    def give(self, elements: Any) -> None:
+        """It is no longer held."""
+        self.now = self.now - elements
+
+    def superstep(self, phases: Sequence[Phase]) -> None:
+        """All is sent, all arrives; then one after the other is put together."""
+        self.take(sum(each.copied for each in phases))
+        self.give(self._lent)  # whoever was slower has read it by now
+        self._lent = np.zeros_like(self._lent)
+        self.take(sum(each.received for each in phases))
+        for each in phases:
+            self.take(each.joined)
+            self.give(each.freed)
+            self._lent = self._lent + each.copied + each.lent
+
+
+def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:
+    """Of schedules in which every process gathers what it needs."""
+    once = s._replace(rounds=1)  # its pieces are whole bricks
+    home_a, home_b, home_c = (each.own[0] * each.own[1] for each in (_share(once, name, 0) for name in "ABC"))
+    books = Books(home_a + home_b + np.zeros_like(home_c))
+    shifted = _shifted(s) if s.way == SHIFTED and s.rounds > 1 else None
+    exchanges: list[Exchange] = []
+    shares: dict[str, Share] = {}
+    bricks: dict[str, Any] = {}
+    flops = 0.0
+    sums: Share | None = None  # of the round before, on their way
+    for t in range(s.rounds):
+        moves = {}
+        if shifted is not None:
+            for name, (share, phases) in next(shifted).items():
+                shares[name], moves[name] = share, phases
+        else:
+            for name in "AB":
+                if t == 0 or s.varies(name):
+                    shares[name] = _share(s, name, t)
+                    moves[name] = _gathering(shares[name])
+        for name, phases in moves.items():
+            bricks[name] = _brick(shares[name], phases)
+            if not phases:
+                books.take(bricks[name])
+        label = f"matmul: blocks {t + 1} of {s.rounds}"
+        if sums is not None:
+            moves["C"], label = _summing(sums), label + ", partial sums"
+        flops += _travelled(books, exchanges, moves, label, itemsize)
+        if sums is not None:  # into this process's block of C
+            books.take(home_c * (t == 1))
+            books.give(sums.own[0] * sums.own[1])
+        height, length, width = shares["A"].full[0], shares["A"].full[1], shares["B"].full[1]
+        adds = s.along == "k" and t > 0
+        strip = height
+        if adds:
+            piece = -(-height // s.sums)
+            strip = -(-piece // s.strips(leaf))
+        work = strassen.workspace(int(strip.max()), int(length.max()), int(width.max()), leaf)
+        books.take(strip * width + work)
+        books.give(strip * width * adds + work)
+        flops += _product_flops(height, length, width, leaf) + adds * int((height * width).max())
+        sums = _share(s, "C", t) if s.along != "k" else None
+        for name in [name for name in bricks if s.varies(name) or t == s.rounds - 1]:
+            books.give(bricks.pop(name))
+    pieces = range(s.sums) if s.along == "k" else [s.rounds - 1]
+    for t in pieces:
+        label = "matmul: partial sums" + f" {t + 1} of {s.sums}" * (s.sums > 1)
+        flops += _travelled(books, exchanges, {"C": _summing(_share(s.adding, "C", t))}, label, itemsize)
+    if len(pieces) > 1:
+        books.take(home_c)  # where its parts are put together
+    return exchanges, flops, int(books.most.max())
+
+
+def _brick(share: Share, phases: list[Phase]) -> Any:
+    """Memory of a piece that has been gathered; nothing where it is the process's own block."""
+    held = share.size * share.sliced if share.members == 1 else 0
+    for phase in phases:
+        held = np.where(phase.joined > 0, phase.joined, held + phase.received)
+    return held
+
+
+def _travelled(
+    books: Books, exchanges: list[Exchange], moves: dict[str, list[Phase]], label: str, itemsize: int
+) -> float:
+    """The supersteps in which some bricks are gathered and some sums added up; the additions."""
+    flops = 0
+    for at in range(max(map(len, moves.values()))):
+        phases = {name: each[at] for name, each in moves.items() if at < len(each)}
+        books.superstep(list(phases.values()))
+        out, into, messages = (
+            sum(getattr(each, what) for each in phases.values()) for what in ("sent", "received", "messages")
         )
-        adds = block if t else 0
-        copies = 2 * of_a.sum(1)[:, None, :] * height if sliced else 0  # of the last round too, by who is slower
-        held = home + copies + adds
-        many_a, many_b = ((of_a > 0).sum(2) > 1)[:, piece] | sliced, ((of_b > 0).sum(2) > 1)[:, piece]
-        joined_a, joined_b = many_a * height * length[:, piece], many_b * length[:, piece] * width
-        brick_a, brick_b = np.where(many_a, joined_a, in_a), np.where(many_b, joined_b, in_b)
-        work = strassen.workspace(int(height.max()), int(length.max()), int(width.max()), leaf)
-        for now in (in_a + in_b + joined_a, brick_a + in_b + joined_b, brick_a + brick_b + block + work):
-            memory = max(memory, int((held + now).max()))
-        flops += _product_flops(height, length[:, piece], width, leaf) + int(np.max(adds))
-    if layers > 1:
-        parts = np.diff(cuts(s.m, rows * layers)).reshape(rows, layers).T[:, :, None] * width  # (layers, rows, columns)
-        summed = parts.sum(0)
-        received = (layers - 1) * parts
-        sends = ((parts > 0).sum(0) - (parts > 0)) * np.ones_like(parts)
-        exchanges.append(exchange("matmul: partial sums", summed - parts, received, sends, itemsize))
-        flops += int(received.max())
-        memory = max(memory, int((home + block + received + parts).max()))
-    return exchanges, flops, memory
+        exchanges.append(exchange(label + ", passed on" * (at > 0), out, into, messages, itemsize))
+        if "C" in phases:
+            flops += int(phases["C"].received.max(initial=0))
+    return flops
 
 
 def _product_flops(height: np.ndarray, length: np.ndarray, width: np.ndarray, leaf: str) -> float:
     if leaf == "blas":
         return float(2 * int((height * length * width).max()))
     return strassen.flops(int(height.max()), int(length.max()), int(width.max()))
+
+
+# ------------------------------------------------------------------------ SUMMA, the baseline
 
 
 def _broadcast(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:

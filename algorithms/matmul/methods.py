@@ -1,32 +1,33 @@
 """The methods of McColl 1.6.2 and 1.6.3, SUMMA, and the choice among them.
 
-Every method is a family of schedules, one for each process grid of at most p processes; of these the cheapest by the
-machine is taken: W + g·H + o·messages + L·S, with the exact words of each superstep.  A grid need be neither square
-nor of all processes, but of more than half of those that could have work: p = 7 may be 7 x 1 or 3 x 2, whichever costs
-less.  Below, formulas are for n × n matrices and the grids that McColl has in mind; `counts` has them for all others.
+Every method is a family of schedules: process grids of at most p processes, and how many rounds on them.  The cheapest
+by the machine is taken: W + g·H + o·messages + L·S, with the exact words of each superstep.  A grid need be neither
+square nor of all processes, but of more than half of those that could have work: p = 7 may be 7 x 1 or 3 x 2,
+whichever costs less.  "recursive" is the general family: it has the schedules of the others but SUMMA's, which move
+more words in more supersteps.  Below, formulas are for n × n matrices and the grids that McColl has in mind; `counts`
+has them for all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import islice
 from math import prod
 
-import numpy as np
-
 from bsp.algorithms.matmul.counts import Cost, counted
-from bsp.algorithms.matmul.schedules import AT_ONCE, TWO_PHASE, Schedule
+from bsp.algorithms.matmul.grids import CLOSEST, SPARE, Family, at_once, dealt, growing, skewed, staying
+from bsp.algorithms.matmul.grids import grids as process_grids
+from bsp.algorithms.matmul.schedules import AT_ONCE, SHIFTED, SPREAD, TWO_PHASE, Schedule
 from bsp.arrays.errors import PlanTooLarge
-from bsp.arrays.planning.layout import factors
-from bsp.cost.model import DEFAULT, WORD, Machine
+from bsp.cost.model import WORD, Machine
 from bsp.cost.units import in_bytes
 
 __concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
 
-CLOSEST = 6  # grids, best by estimate, whose words are counted
+FITTINGS = 6  # times that rounds are added to where an estimate was too low
 
 Shape = tuple[int, int, int]  # m, k, n
-Grid = tuple[int, int, int]  # rows, columns, layers
 
 
 def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -36,7 +37,8 @@ def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Sch
     where no two processes share an element: then it is received in its place).
     Source: McColl 1.6.2, Method 1.
     """
-    return [Schedule(*shape, *q) for q in _nearest(shape, p, machine, room, lambda q: 1 + 0 * q[0])]
+    grids = process_grids(shape, p, 0)
+    return Family(shape, grids, at_once(shape, grids, machine)).best(room)
 
 
 def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -45,69 +47,61 @@ def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Sc
     W = 2n³/p,  H = 2n²/√p,  S = √p,  M = 5n²/p and a product on its way.
     Source: McColl 1.6.2, Method 2; the order is Cannon's, so that no block is asked for twice in a superstep.
     """
-    found = _nearest(shape, p, machine, room, lambda q: np.maximum(q[0], q[1]))
-    return [Schedule(*shape, *q, rounds=max(q)) for q in found]
+    grids = process_grids(shape, p, 0)
+    return Family(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
 
 
 def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """Method 4: bricks as near to cubes as p allows; one superstep for the inputs, one for the partial sums.
+    """Method 4: bricks as near to cubes as p allows; one superstep for the inputs, one for the partial sums, or two
+    each where messages cost more than a superstep.
 
     W = 2n³/p,  H = 3n²/p^(2/3) - 3n²/p,  S = 2,  M = 3n²/p^(2/3) and the blocks.
     Source: McColl 1.6.2, Method 4 (McColl and Valiant; Agarwal and others 1995).
     """
-    found = _nearest(shape, p, machine, room, lambda q: 1 + 0 * q[0], layers=True)
-    return [Schedule(*shape, *q) for q in found]
+    grids = process_grids(shape, p, 1)
+    found = Family(shape, grids, at_once(shape, grids, machine)).best(room)
+    return [other for s in found for other in dealt(s, machine)]
 
 
 def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """Bricks halved: by different processes as long as there are some, by one after the other where room is short.
+    """The general family: any grid, and on it as many rounds as the memory asks for, along the cheapest side.
 
-    With q = p^(1/3) to p^(1/2) bricks along each side of the matrices (q³/p of them for each process, one a round):
-    W = 2n³/p,  H = 2n²q/p and n²/q² of partial sums,  S = q³/p + 1,  M = 3n²/q² and the blocks.
-    q = p^(1/3) is Method 4, q = p^(1/2) is Method 2; `room` decides.
-    Source: McColl and Tiskin, Algorithmica 24 (1999); McColl 1.6.3.
+    With q = p^(1/3) to p^(1/2) bricks along each side of the matrices, q³/p of them for each process:
+    W = 2n³/p,  H = 2n²q/p + n²/q² - 3n²/p,  S = rounds + 1,  M = 2n²/p for the blocks of A and B, n²/q² for the brick
+    that stays, and a few times its size divided by the rounds.  q = p^(1/3) is Method 4; q = p^(1/2) has the words of
+    Method 1 in little more memory than Method 2's.  The cheapest that fits is taken; if none does, those that need
+    least memory are returned.  Bricks are cut along both sides where that is more even, or where messages cost more
+    than one superstep (`dealt`).
+    Source: McColl and Tiskin, Algorithmica 24 (1999); McColl 1.6.3.  The brick of any matrix may stay: Kwasniewski and
+    others (SC 2019).
     """
-    found: dict[Schedule, float] = {}
-    for processes in range(p, p // 2, -1):
-        primes = factors(processes)
-        for depth in range(len(primes) + 1):
-            grid = _divided(shape, primes, depth)
-            schedule = Schedule(*shape, *grid, rounds=_in_turn(shape, grid, room))
-            found.setdefault(schedule, _estimate(schedule, machine))
-    most = max(s.processes for s in found)
-    found = {s: price for s, price in found.items() if 2 * s.processes > most}
-    fitting = [s for s in found if not room or _estimated_memory(s) <= room]
-    least = sorted(found, key=lambda s: (_estimated_memory(s), found[s]))[:2] if room else []
-    return list(dict.fromkeys(sorted(fitting, key=found.__getitem__)[:CLOSEST] + least))
+    grids = process_grids(shape, p, SPARE)
+    families = [Family(shape, grids, at_once(shape, grids, machine))]
+    if room and not families[0].cheapest_fits(room):
+        families += [
+            Family(shape, grids, growing(shape, grids, machine, room), SPREAD),
+            Family(shape, grids, skewed(shape, grids, machine, room), SHIFTED),
+            Family(shape, grids, staying(shape, grids, machine, room, "n"), SPREAD, "n"),
+            Family(shape, grids, staying(shape, grids, machine, room, "m"), SPREAD, "m"),
+        ]
+    closest = sorted((each for family in families for each in family.closest(room)), key=lambda each: each[0])
+    fitting = (_fitting(dealt(s, machine), room) for _, s in closest)
+    found = [s for several in islice(filter(None, fitting), CLOSEST) for s in several]
+    return found or [other for family in families for s in family.least() for other in dealt(s, machine)]
 
 
-def _divided(shape: Shape, primes: Sequence[int], depth: int) -> Grid:
-    """The recursion between processes: the longest side of the brick is cut, the summed one at most `depth` times."""
-    m, k, n = shape
-    if not primes:
-        return 1, 1, 1
-    first, *rest = primes
-    sides = {"m": m, "n": n, "k": k} if depth else {"m": m, "n": n}
-    longest = max(sides, key=lambda side: sides[side])  # the first of equals
-    if sides[longest] < first:
-        return _divided(shape, rest, depth)
-    if longest == "k":
-        rows, columns, layers = _divided((m, k // first, n), rest, depth - 1)
-        return rows, columns, layers * first
-    if longest == "m":
-        rows, columns, layers = _divided((m // first, k, n), rest, depth)
-        return rows * first, columns, layers
-    rows, columns, layers = _divided((m, k, n // first), rest, depth)
-    return rows, columns * first, layers
-
-
-def _in_turn(shape: Shape, grid: Grid, room: float) -> int:
-    """The recursion of one process: its brick's summed side is halved until a pair of blocks fits, or is no larger
-    than those that it has anyway."""
-    rounds, enough = 1, min(max(grid[:2]), -(-shape[1] // grid[2]))
-    while room and rounds < enough and _estimated_memory(Schedule(*shape, *grid, rounds=rounds)) > room:
-        rounds *= 2
-    return rounds
+def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
+    """Return the schedules that fit, some with a few more rounds: estimates are of bricks that divide evenly."""
+    found = []
+    for s in several:
+        for _ in range(FITTINGS):
+            if not room or counted(s, WORD, "blas", "recursive").memory <= room:
+                found.append(s)
+                break
+            if s.rounds == 1:
+                break
+            s = s._replace(rounds=s.rounds + 1 + s.rounds // 8, sums=s.sums + (s.sums > 1) * (1 + s.sums // 8))
+    return found
 
 
 def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -117,81 +111,15 @@ def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]
     W = 2n³/p,  M = 7n²/p (9n²/p in two phases) and a product on its way.
     Source: van de Geijn and Watts, Concurrency 9 (1997); two-phase broadcast: McColl 1.6.1.
     """
-    found = _nearest(shape, p, machine, room, lambda q: np.maximum(q[0], q[1]))
-    return [Schedule(*shape, *q, way=way) for q in found for way in (AT_ONCE, TWO_PHASE)]
+    grids = process_grids(shape, p, 0)
+    found = Family(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
+    return [s._replace(rounds=1, way=way) for s in found for way in (AT_ONCE, TWO_PHASE)]
 
 
 METHODS: dict[int | str, Callable[[Shape, int, Machine, float], list[Schedule]]] = {
     1: all_at_once, 2: pair_by_pair, 4: three_d, "recursive": recursive, "summa": summa,
 }  # fmt: skip
-
-
-# ------------------------------------------------------------------------------------ grids
-
-
-@lru_cache(maxsize=256)
-def _grids(shape: Shape, p: int, layers: bool) -> np.ndarray:
-    """Process grids that give each process work, and more than half as many of them as the largest grid: columns of
-    (rows, columns, layers); more rows first."""
-    m, k, n = (max(1, side) for side in shape)
-    rows = np.arange(min(p, m), 0, -1)
-    many = np.minimum(p // rows, n)
-    rows = np.repeat(rows, many)
-    columns = np.concatenate([np.arange(count, 0, -1) for count in many])
-    found = np.stack([rows, columns, np.ones_like(rows)])
-    if layers:
-        deep = np.minimum(p // (rows * columns), k)
-        found = np.concatenate([found, np.stack([rows, columns, deep])[:, deep > 1]], axis=1)
-    processes = found.prod(axis=0)
-    return found[:, 2 * processes > processes.max()]
-
-
-def _nearest(
-    shape: Shape,
-    p: int,
-    machine: Machine,
-    room: float,
-    rounds: Callable[[np.ndarray], np.ndarray],
-    layers: bool = False,
-) -> list[Grid]:
-    """The grids that seem cheapest among those that seem to fit, and those that seem to need least memory."""
-    grids = _grids(shape, p, layers)
-    times = np.asarray(rounds(grids))
-    price, memory = _estimates(shape, grids, times, machine)
-    best = np.argsort(np.where((memory > room) & bool(room), np.inf, price), kind="stable")[:CLOSEST].tolist()
-    if room:
-        best += np.lexsort((price, memory))[:2].tolist()
-    return [(int(grids[0, at]), int(grids[1, at]), int(grids[2, at])) for at in dict.fromkeys(best)]
-
-
-def _estimates(shape: Shape, grid: np.ndarray, rounds: np.ndarray, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-    """Flop-times and words of memory, to choose whose words to count."""
-    m, k, n = (-(-side // count) for side, count in zip(shape, (grid[0], grid[2], grid[1]), strict=True))
-    rows, columns, layers = grid
-    into = m * k * (1 - 1 / columns) + k * n * (1 - 1 / rows) + m * n * (1 - 1 / layers)
-    price = 2.0 * m * k * n + machine.g * into + machine.o * (rows + columns + layers)
-    price = price + machine.L * (rounds * ((rows > 1) | (columns > 1)) + (layers > 1))
-    piece = -(-k // rounds)
-    home_a, home_b = m * -(-k // columns), -(-k // rows) * n
-    sliced = columns % rounds != 0
-    brick_a, brick_b, block = m * piece, piece * n, m * n
-    in_a, in_b = brick_a * (1 - (rounds == 1) / columns), brick_b * (1 - (rounds == 1) / rows)
-    joined_a, joined_b = brick_a * ((brick_a > home_a) | sliced), brick_b * (brick_b > home_b)
-    most = np.maximum(in_a + in_b + joined_a, brick_a + in_b + joined_b)
-    most = np.maximum(np.maximum(most, brick_a + brick_b + block) + block * (rounds > 1), 2 * block * (layers > 1))
-    return price, home_a * (1 + 2 * sliced) + home_b + most
-
-
-def _estimate(s: Schedule, machine: Machine) -> float:
-    return float(_of_one(s, machine)[0])
-
-
-def _estimated_memory(s: Schedule) -> float:
-    return float(_of_one(s, DEFAULT)[1])
-
-
-def _of_one(s: Schedule, machine: Machine) -> tuple[np.ndarray, np.ndarray]:
-    return _estimates((s.m, s.k, s.n), np.array([s.rows, s.columns, s.layers]), np.array(s.rounds), machine)
+AUTO: tuple[int | str, ...] = (1, 4, "recursive")  # the last has the schedules of all that can be cheapest
 
 
 # ----------------------------------------------------------------------------------- choice
@@ -207,7 +135,7 @@ def options(
         for schedule in METHODS[name](shape, p, machine, room):
             yield counted(schedule, itemsize, leaf, name)
 
-    return tuple(each for name in (METHODS if method == "auto" else [method]) for each in of(name))
+    return tuple(each for name in (AUTO if method == "auto" else [method]) for each in of(name))
 
 
 def chosen(

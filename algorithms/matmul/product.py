@@ -26,13 +26,15 @@ def matmul(A: Any, B: Any, method: int | str = "auto", memory: float | None = No
     """A @ B, by an algorithm whose words, supersteps and memory are known beforehand.  A collective.
 
     A : shape (m, k);  B : (k, n); arrays, or what `bsp.arrays.asarray` takes (the whole, equal on all processes).
-    method : 1 all blocks at once, 2 a pair at a time, 4 three-dimensional, "recursive" between 2 and 4 as memory
-        allows, "summa"; "auto": the cheapest by the machine's (p, g, L) and o of those that fit.
+    method : 1 all blocks at once, 2 a pair at a time, 4 three-dimensional, "recursive" any grid in as many rounds as
+        the memory asks for, "summa"; "auto": the cheapest of all by the machine's (p, g, L) and o that fits.
     memory : bytes that a process may use for it, its blocks of A, B and C among them; None: what the machine profile
         has for it; 0: no limit.
     leaf : "strassen" multiplies large bricks by Strassen's recursion (Winograd's form): fewer flops, less accurate in
         small elements; see `strassen`.  Booleans are always multiplied by NumPy.
     Returns C of shape (m, n), NumPy's dtype for the product, one block on each process of the method's grid.
+    Where words cost more than messages and supersteps, "auto" moves at most 1.3 times the words of the lower bounds
+    (`bounds`) in memory of 2.5 times a process's share of A, B and C or more; with less, see docs/matmul-study.md.
 
     Cost: that of `cost(m, k, n, p, method, memory, machine)`, exactly; the formulas are in `methods`.  Operands in
     another layout than the method's are brought there first: one superstep, h = at most (mk + kn)/q words if they

@@ -1,12 +1,21 @@
-"""Who multiplies which bricks of A·B when: four numbers, from which layouts and every exchange follow.
+"""Who multiplies which bricks of A·B when: a process grid, a number of rounds, and what a round is of.
 
 A product of an m × k by a k × n matrix is a box of m·k·n elementary products.  A schedule cuts it for a grid of
-rows × columns × layers processes: process (i, j, l) computes the l-th part of the sum of block (i, j) of C, in
-`rounds` bricks one after the other.  It holds the (l·columns + j)-th part of A's columns in rows i, and the
-(l·rows + i)-th part of B's rows in columns j.  The methods of McColl 1.6.2 are choices of these four numbers.
+rows × columns × layers processes: process (i, j, l) computes the l-th part of the sum of block (i, j) of C.  The box of
+a process has a face in each matrix, its *brick* of that matrix.  Bricks are shared: the processes of a row of the grid
+have the same brick of A, those of a column the same brick of B, those of all layers the same brick of C.  Who shares a
+brick holds a part of it: of A and B before the product, of C after it.  So bricks of A and B are gathered, and
+those of C added up.
 
-In round t process (i, j, l) multiplies the piece of k whose number is t plus its *turn*, which differs along rows and
-columns of the grid, so that every block is read by few processes at a time (Cannon's skew, for any grid).
+With memory for whole bricks that is done once.  Otherwise it is done in `rounds`, `along` one of the three sides: in
+each round a piece of that side is gathered, multiplied and added up, and the brick that does not have this side stays:
+along k it is C's that grows, along n A's is gathered once, along m B's.  The words are the same whatever the number of
+rounds; memory falls to the brick that stays.  The methods of McColl 1.6.2 are choices of these numbers.
+
+Pieces are *spread* (piece t of r has positions t, t + r, t + 2r, ... of the side, so that every process holds as much
+of every piece), or *shifted*: they are intervals, and in round t process (i, j, l) takes the one whose number is t plus
+its *turn*, which differs along rows and columns of the grid (Cannon's skew, for any grid).  Spread, a process sends to
+all who share the brick in every round; shifted, to one or a few, but what it holds itself saves it no words.
 """
 
 from __future__ import annotations
@@ -21,13 +30,21 @@ from bsp.arrays.planning.layout import Axis, Layout, Shape, dealt, replicated, t
 
 __concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
 
-SHIFTED, AT_ONCE, TWO_PHASE = "shifted", "broadcast", "two-phase broadcast"
+SHIFTED, SPREAD, AT_ONCE, TWO_PHASE = "shifted", "spread", "broadcast", "two-phase broadcast"
+SIDES = {"A": "mk", "B": "kn", "C": "mn"}  # that each matrix has
+
+Brick = tuple[int, int]  # its number along both axes of its matrix
 
 
 @lru_cache(maxsize=4096)
 def cuts(length: int, parts: int) -> np.ndarray:
     """parts + 1 positions, as even as can be: those of a layout's axis."""
     return Axis(length, parts).bounds
+
+
+def span(length: int, parts: int, number: int) -> tuple[int, int]:
+    """The range of one part."""
+    return length * number // parts, length * (number + 1) // parts
 
 
 class Place(NamedTuple):
@@ -38,11 +55,44 @@ class Place(NamedTuple):
     layer: int
 
 
+class Dealing(NamedTuple):
+    """How a matrix lies: cut into bricks, and each brick into parts for the processes that share it.
+
+    shape : of the matrix.  bricks : along each of its axes.  split : parts of a brick along each axis, in row-major
+    order those of the 1st, 2nd, ... process that shares it.
+    """
+
+    shape: Shape
+    bricks: tuple[int, int]
+    split: tuple[int, int]
+
+    @property
+    def members(self) -> int:
+        """Processes that share a brick."""
+        return self.split[0] * self.split[1]
+
+    def bounds(self, axis: int) -> np.ndarray:
+        """Where the parts begin and end along an axis of the matrix."""
+        return cuts(self.shape[axis], self.bricks[axis] * self.split[axis])
+
+    def parts(self, axis: int, number: int) -> list[int]:
+        """Where the parts of a brick begin and end along an axis."""
+        first = number * self.split[axis]
+        found: list[int] = self.bounds(axis)[first : first + self.split[axis] + 1].tolist()
+        return found
+
+
 class Schedule(NamedTuple):
     """m, k, n: of A (m, k) and B (k, n).  rows, columns, layers: the grid.  rounds: bricks of each process.
 
-    way : how blocks travel: "shifted" (each process fetches what its turn asks for), or panels "broadcast", in one
+    way : how blocks travel: "spread" or "shifted" (each process fetches what it needs), or panels "broadcast", in one
         superstep or in two.
+    along : the side that the rounds are pieces of: "m", "k" or "n"; shifted pieces and panels are of k.
+    across : into how many parts a brick of A is cut along m, one of B and one of C along n; the rest of the cuts that
+        a brick needs, to have a part for each of its processes, are along its other side.
+    phased : whether a brick that is cut along both sides is gathered along one and then along the other, and added up
+        so: a process then meets fewer others, in one superstep more.
+    sums : in how many pieces, of m, the bricks of C are added up where rounds are along k.
     """
 
     m: int
@@ -53,6 +103,10 @@ class Schedule(NamedTuple):
     layers: int = 1
     rounds: int = 1
     way: str = SHIFTED
+    along: str = "k"
+    across: tuple[int, int, int] = (1, 1, 1)
+    phased: bool = False
+    sums: int = 1
 
     @property
     def processes(self) -> int:
@@ -71,21 +125,77 @@ class Schedule(NamedTuple):
         i, layer = divmod(rest, self.layers)
         return Place(i, j, layer)
 
+    def dealing(self, matrix: str) -> Dealing:
+        """How A, B or C lies."""
+        a, b, c = self.across
+        if matrix == "A":
+            return Dealing((self.m, self.k), (self.rows, self.layers), (a, self.columns // a))
+        if matrix == "B":
+            return Dealing((self.k, self.n), (self.layers, self.columns), (self.rows // b, b))
+        return Dealing((self.m, self.n), (self.rows, self.columns), (self.layers // c, c))
+
+    def brick(self, matrix: str, place: Place) -> tuple[Brick, int]:
+        """The brick of a matrix that a process shares, and its number among those who do."""
+        i, j, layer = place
+        found = {"A": ((i, layer), j), "B": ((layer, j), i), "C": ((i, j), layer)}
+        return found[matrix]
+
+    def sharing(self, matrix: str, place: Place) -> list[Place]:
+        """The places of all who share a brick of a matrix with a process, itself among them."""
+        i, j, layer = place
+        if matrix == "A":
+            return [Place(i, x, layer) for x in range(self.columns)]
+        if matrix == "B":
+            return [Place(x, j, layer) for x in range(self.rows)]
+        return [Place(i, j, x) for x in range(self.layers)]
+
+    @property
+    def adding(self) -> Schedule:
+        """The rounds in which bricks of C are added up: those of the products, unless these are along k."""
+        return self._replace(rounds=self.sums, way=SPREAD, along="m") if self.along == "k" else self
+
+    def varies(self, matrix: str) -> bool:
+        """Whether every round has another piece of a matrix's bricks."""
+        return self.rounds > 1 and self.along in SIDES[matrix]
+
+    def in_phases(self, matrix: str) -> bool:
+        """Whether a matrix's bricks travel along one axis first, and then along the other."""
+        return self.phased and min(self.dealing(matrix).split) > 1
+
+    def strips(self, leaf: str) -> int:
+        """In how many strips of rows a product is added to the sum of those before it.
+
+        So many that no second brick of C is held: a strip takes as much as a round's part of it.  Strassen's recursion
+        wants large bricks.
+        """
+        return -(-self.rounds // self.sums) if leaf == "blas" else 1
+
     def turn(self, i: int, j: int) -> int:
-        """The piece that process (i, j, l) begins with."""
+        """The piece that process (i, j, l) begins with, where pieces are shifted."""
         return (i * self.rounds // self.rows + j * self.rounds // self.columns) % self.rounds
 
-    def piece(self, place: Place, t: int) -> tuple[int, int]:
-        """The range of k that a process multiplies in round t."""
+    def wanted(self, matrix: str, place: Place, t: int) -> tuple[range, range]:
+        """The rows and columns of a matrix that a process multiplies, or sums that it has, in round t."""
+        dealing = self.dealing(matrix)
+        brick, _ = self.brick(matrix, place)
+        first, second = (span(dealing.shape[axis], dealing.bricks[axis], brick[axis]) for axis in (0, 1))
+        sides = SIDES[matrix]
+        return self._piece(sides[0], first, place, t), self._piece(sides[1], second, place, t)
+
+    def _piece(self, side: str, whole: tuple[int, int], place: Place, t: int) -> range:
+        if side != self.along or self.rounds == 1:
+            return range(*whole)
+        if self.way == SPREAD:
+            return range(whole[0] + (t - whole[0]) % self.rounds, whole[1], self.rounds)
         number = place.layer * self.rounds + (self.turn(place.i, place.j) + t) % self.rounds
-        return span(self.k, self.layers * self.rounds, number)
+        return range(*span(self.k, self.layers * self.rounds, number))
 
     def home_a(self, layer: int, j: int) -> tuple[int, int]:
-        """The columns of A that processes (·, j, l) hold."""
+        """The columns of A that processes (·, j, l) hold, where its bricks are cut along k alone."""
         return span(self.k, self.layers * self.columns, layer * self.columns + j)
 
     def home_b(self, layer: int, i: int) -> tuple[int, int]:
-        """The rows of B that processes (i, ·, l) hold."""
+        """The rows of B that processes (i, ·, l) hold, where its bricks are cut along k alone."""
         return span(self.k, self.layers * self.rows, layer * self.rows + i)
 
     @property
@@ -97,23 +207,27 @@ class Schedule(NamedTuple):
     def layouts(self, nprocs: int) -> tuple[Layout, Layout, Layout]:
         """Of A, B and C: one block on each process of the grid.
 
-        Those of `grid=`: A's is (rows, layers · columns), C's (rows · layers, columns), B's (rows, columns) where there
-        is one layer; else no grid gives B's owners.
+        Where `across` is (1, 1, 1) they are those of `grid=`: A's is (rows, layers · columns), C's (rows · layers,
+        columns), B's (rows, columns) if there is one layer; else no grid gives B's owners.
         """
-        rows, columns, layers = self.rows, self.columns, self.layers
-        a = _grid((self.m, self.k), (rows, layers * columns), nprocs)
-        c = _grid((self.m, self.n), (rows * layers, columns), nprocs)
-        if rows == 1 or layers == 1:
-            return a, _grid((self.k, self.n), (layers * rows, columns), nprocs), c
-        layer, i, j = np.ix_(range(layers), range(rows), range(columns))
-        owner = (i * layers + layer) * columns + j
-        return a, table_layout((Axis(self.k, layers * rows), Axis(self.n, columns)), owner), c
+        return _layouts(self, nprocs)
 
 
-def _grid(shape: Shape, grid: Shape, nprocs: int) -> Layout:
-    return replicated(shape) if nprocs == 1 else dealt(shape, grid, grid)
+@lru_cache(maxsize=4096)
+def _layouts(s: Schedule, nprocs: int) -> tuple[Layout, Layout, Layout]:
+    pids = np.arange(s.processes).reshape(s.rows, s.layers, s.columns)
+    a = _layout(s.dealing("A"), pids, nprocs)
+    b = _layout(s.dealing("B"), pids.transpose(1, 2, 0), nprocs)
+    c = _layout(s.dealing("C"), pids.transpose(0, 2, 1), nprocs)
+    return a, b, c
 
 
-def span(length: int, parts: int, number: int) -> tuple[int, int]:
-    """The range of one part."""
-    return length * number // parts, length * (number + 1) // parts
+def _layout(dealing: Dealing, pids: np.ndarray, nprocs: int) -> Layout:
+    """pids : by brick along both axes, and number among those who share it."""
+    if nprocs == 1:
+        return replicated(dealing.shape)
+    grid = (dealing.bricks[0] * dealing.split[0], dealing.bricks[1] * dealing.split[1])
+    owner = pids.reshape(*dealing.bricks, *dealing.split).transpose(0, 2, 1, 3).reshape(grid)
+    if (owner.reshape(-1) == np.arange(owner.size)).all():
+        return dealt(dealing.shape, grid, grid)
+    return table_layout((Axis(dealing.shape[0], grid[0]), Axis(dealing.shape[1], grid[1])), owner)

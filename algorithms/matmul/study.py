@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
+from math import sqrt
 
 from bsp.algorithms.matmul.bounds import loomis_whitney, memory_dependent, memory_independent
 from bsp.algorithms.matmul.product import cost
+from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD
+from bsp.arrays.errors import PlanTooLarge
 from bsp.cost.model import WORD, Machine
 from bsp.cost.whole_file import write_text
 
@@ -24,11 +28,33 @@ below makes cheapest, so one can be cheaper in words than its formula where p is
 half way (in the logarithm) between the memory that methods 2 and 4 take.
 
 Lower bounds, in the same unit (`algorithms/matmul/bounds.py`): *LW*, by Loomis and Whitney, of all words that a process
-must read or add elsewhere (H / LW: all methods bring inputs and sums in different supersteps, so none is below 1);
-*ITT*, Irony, Toledo and Tiskin's without regard to memory; *ITT(M)*, theirs for the memory that the method takes (0
-where that is so large that it says nothing).
+must read or add elsewhere (H / LW: what one process sends another receives, so no method is below 1); *ITT*, Irony,
+Toledo and Tiskin's without regard to memory; *ITT(M)*, theirs for the memory that the method takes (0 where that is so
+large that it says nothing).
 
 """
+LIMITED = """
+## Other shapes, and less memory
+
+`matmul(A, B, memory=...)` for an m × k by a k × n matrix.  The *limit* is in multiples of a process's share of A, B and
+C together, (mk + kn + mn)/p, and so is the *memory* that is taken.  *Stays* is the matrix whose bricks a process keeps
+through all rounds.  The schedules are those of the machine above, with words ten times as dear: so words decide.
+
+*H / bound*: the bound is the larger of *LW* and 2mnk/(p·√M), M being the limit.  From 2.5 shares on, words are within
+1.3 of it, whatever the shape.  With less, a process has its blocks of A and B in its memory, and less than half of it
+for a brick: of cubes the sums of one block of C, which makes 2n²/√p words, and no method that keeps the operands where
+they are has fewer.
+
+"""
+SHAPES = {
+    "square": (4096, 4096, 4096),
+    "panel": (256, 262144, 256),
+    "tall": (262144, 256, 256),
+    "outer product": (65536, 256, 65536),
+    "matrix by 8 vectors": (16384, 16384, 8),
+}
+LIMITS = (1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 8.0)
+SOME = 512  # processes
 
 
 def machine(p: int) -> Machine:
@@ -55,13 +81,47 @@ def table(side: int = SIDE, processes: Sequence[int] = PROCESSES) -> str:
             found = cost(side, side, side, p, method, limit, machine(p))
             s = found.schedule
             dependent = memory_dependent(side, side, side, p, found.memory)
-            rounds = len(s.panels) if s.way != "shifted" else s.rounds
+            rounds = len(s.panels) if s.way not in (SHIFTED, SPREAD) else s.rounds
             lines.append(
                 f"| {p} | {method} | {s.rows}×{s.columns}×{s.layers} | {rounds} | {found.words / share:.2f} | "
                 f"{found.supersteps} | {found.memory / share:.2f} | {bound / share:.2f} | {found.words / bound:.2f} | "
                 f"{without / share:.2f} | {dependent / share:.2f} |"
             )
     return "\n".join(lines)
+
+
+def limited() -> str:
+    """What a memory limit makes of products of several shapes, as Markdown."""
+    lines = [
+        f"p = {SOME}.",
+        "",
+        "| product | limit | grid | rounds | stays | words | supersteps | memory | H / LW | H / bound |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    on = replace(machine(SOME), g=10 * machine(SOME).g)
+    for name, (m, k, n) in SHAPES.items():
+        share, least = (m * k + k * n + m * n) / SOME, loomis_whitney(m, k, n, SOME)
+        for limit in LIMITS:
+            label = f"| {name}, {m}×{k} by {k}×{n} | {limit:g} |"
+            try:
+                found = cost(m, k, n, SOME, "auto", WORD * limit * share, on)
+            except PlanTooLarge:
+                lines.append(f"{label} none fits | | | | | | | |")
+                continue
+            s = found.schedule
+            stays = "–" if s.rounds == 1 else {"k": "C", "n": "A", "m": "B"}[s.along]
+            bound = max(least, 2 * m * n * k / SOME / sqrt(limit * share))
+            lines.append(
+                f"{label} {s.rows}×{s.columns}×{s.layers} | {s.rounds} | {stays} | {found.words} | "
+                f"{found.supersteps} | {found.memory / share:.2f} | {found.words / least:.2f} | "
+                f"{found.words / bound:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def document(side: int = SIDE) -> str:
+    """The whole study."""
+    return HEAD + table(side) + "\n" + LIMITED + limited() + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.side < 1:
         parser.error(f"--side {asked.side}: 1 or more")
     if asked.write is None:
-        print(table(asked.side))
+        print(table(asked.side) + "\n\n" + limited())
     else:
-        write_text(HEAD + table(asked.side) + "\n", asked.write)
+        write_text(document(asked.side), asked.write)
     return 0

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from bsp.algorithms.matmul.blocks import contiguous, own
 from bsp.algorithms.matmul.counts import Cost
-from bsp.algorithms.matmul.running import contiguous, own, summed
-from bsp.algorithms.matmul.schedules import Schedule, span
+from bsp.algorithms.matmul.running import idle, summed, together
+from bsp.algorithms.matmul.schedules import Place, Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.forecast import procedure
@@ -75,7 +76,7 @@ def matvec(A: Any, x: Any) -> Array:
         (block,) = nodes[0].value.values()
         total = np.matmul(own(here, block), own(here, part))
     if grid[1] > 1:
-        total = summed(here, cost, place, total)
+        total = _summed(here, cost, place, total)
     out = _line(m, here.nprocs, grid[0] * grid[1])
     return made_of((m,), dtype, out, {} if place is None else dict.fromkeys(out.mine(here.pid), total))
 
@@ -97,6 +98,16 @@ def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
         if layout is Schedule(matrix.shape[0], matrix.shape[1], 1, grid[0], 1, grid[1]).layouts(nprocs)[0]
         else None
     )
+
+
+def _summed(here: World, cost: Cost, place: Place | None, total: Any) -> Any:
+    """The sums over all layers, a part of them on each."""
+    steps = cost.exchanges[-1:]
+    if place is None:
+        idle(here, steps)
+        return None
+    moves = {"C": summed(here, cost.schedule, place, 0, total.reshape(-1, 1))}
+    return together(here, iter(steps), moves)["C"].reshape(-1)
 
 
 def _fetched(here: World, cost: Cost, piece: Any, dtype: DType) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from bsp.algorithms.matmul import bounds, methods, strassen, study
 from bsp.arrays.errors import PlanTooLarge
 from bsp.errors import ShapeError
 
+forecasts: dict[Any, Any] = sys.modules["bsp.arrays.forecast"]._forecasts  # those of an earlier call are kept
 METHODS: list[int | str] = [1, 2, 4, "recursive", "summa"]
 SHAPES = [(12, 12, 12), (13, 7, 5), (1, 9, 30), (40, 3, 2), (3, 50, 4), (37, 41, 29)]
 EMPTY = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)]
@@ -84,6 +87,56 @@ def test_any_grid_and_any_rounds_multiply_right_at_the_words_stated(
             assert counted(main, 12)[:-1] == stated(cost)
         finally:
             methods.options.cache_clear()
+
+
+def of(members: int) -> Any:
+    """Numbers of parts that a brick of so many processes may be cut into along one side."""
+    return st.sampled_from([parts for parts in range(1, members + 1) if members % parts == 0])
+
+
+@st.composite
+def schedules(draw: Any) -> methods.Schedule:
+    """Any schedule on at most 12 processes, of any shape: what a choice would never make among them."""
+    shape = draw(st.tuples(*[st.integers(0, 24)] * 3))
+    rows, columns, layers = draw(st.sampled_from([*GRIDS, (2, 2, 3), (1, 6, 2), (12, 1, 1)]))
+    rounds = draw(st.sampled_from([1, 2, 3, 5, 8]))
+    along = draw(st.sampled_from("mkn")) if rounds > 1 else "k"
+    across = draw(of(columns)), draw(of(rows)), draw(of(layers))
+    sums = draw(st.sampled_from([1, 2, 5])) if along == "k" else 1
+    way = "spread" if rounds > 1 else "shifted"
+    return methods.Schedule(*shape, rows, columns, layers, rounds, way, along, across, draw(st.booleans()), sums)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(schedules())
+def test_any_schedule_multiplies_right_at_the_words_and_in_the_memory_stated(schedule: methods.Schedule) -> None:
+    a, b = integers(schedule.m, schedule.k), integers(schedule.k, schedule.n, seed=1)
+    found: list[ba.Forecast] = []
+
+    def main(proc: bsp.Process) -> None:
+        left, right = mm.laid_out(ba.asarray(a, grid=(1, 1)), ba.asarray(b, grid=(1, 1)), 1)
+        if proc.pid == 0:
+            found.append(ba.forecast(mm.matmul, left, right, 1))
+        proc.sync(label="from here")
+        product = mm.matmul(left, right, 1)
+        proc.sync(label="to here")
+        assert product.layout is schedule.layouts(12)[2]
+        np.testing.assert_array_equal(product.compute(), a @ b)
+
+    with mock.patch.dict(methods.METHODS, {1: lambda *given: [schedule]}):
+        for cache in (methods.options.cache_clear, forecasts.clear):  # they know the method by its number
+            cache()
+        try:
+            cost = mm.cost(schedule.m, schedule.k, schedule.n, 12, 1)
+            steps = counted(main, 12)
+        finally:
+            for cache in (methods.options.cache_clear, forecasts.clear):
+                cache()
+    assert cost.schedule == schedule
+    labels = [label for label, _ in steps]
+    assert steps[labels.index("from here") + 1 : labels.index("to here")] == stated(cost)
+    assert tuple(step.h for step in found[0].supersteps) == cost.h
+    assert found[0].peak_bytes <= 8 * cost.memory
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -256,6 +309,100 @@ def test_less_memory_never_means_fewer_words_and_always_fits() -> None:
     assert len(seen) >= 4
 
 
+# ----------------------------------------------------------------- words under a memory limit
+
+SIDES = {
+    "square": (4096, 4096, 4096),
+    "ragged": (3001, 2003, 4999),
+    "panel": (256, 262144, 256),
+    "panel, ragged": (777, 50003, 911),
+    "tall": (262144, 256, 256),
+    "wide": (200, 333, 100003),
+    "outer product": (65536, 256, 65536),
+    "vectors": (8192, 8192, 8),
+    "vector": (16384, 16384, 1),
+}
+
+
+@pytest.mark.parametrize("p", [3, 7, 16, 61, 64, 127, 343, 512])
+@pytest.mark.parametrize("name", list(SIDES))
+def test_words_are_near_the_lower_bounds_whatever_the_shape_and_the_memory(name: str, p: int) -> None:
+    """Where words decide.  The bounds are `loomis_whitney` and 2V/√M, the leading term of `memory_dependent`.
+
+    In 2.5 times its share of A, B and C a process has room for a brick beside its blocks.  In less, M is what its
+    blocks of A and B leave: they stay where they are while they are multiplied.  A prime number of processes is left
+    for a smaller one only where the share of these fits too.
+    """
+    m, k, n = SIDES[name]
+    on = bsp.Machine(p=p, g=1e6, L=1.0, o=0.0)
+    share, operands = (m * k + k * n + m * n) / p, (m * k + k * n) / p
+    least, fits = bounds.loomis_whitney(m, k, n, p), 0
+    for part in (1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 8.0, 30.0):
+        try:
+            cost = mm.cost(m, k, n, p, memory=8 * part * share, machine=on)
+        except PlanTooLarge:
+            assert part < 2
+            continue
+        fits += 1
+        room = part * share - (0 if part >= 2.5 else operands)
+        assert cost.memory <= part * share
+        assert cost.words <= (1.3 if part >= 2.5 else 1.45) * max(least, 2 * m * k * n / p / room**0.5)
+        assert cost.words >= bounds.memory_dependent(m, k, n, p, part * share)
+    assert fits >= 6
+
+
+@pytest.mark.parametrize("p", [343, 512])
+@pytest.mark.parametrize("shape", [(256, 262144, 256), (262144, 256, 256), (256, 256, 262144)])
+def test_a_panel_is_multiplied_in_few_words_and_messages_on_the_default_machine(
+    shape: tuple[int, int, int], p: int
+) -> None:
+    m, k, n = shape
+    for part in (1.5, 2.0, 5.0, 6.5, 8.0, 100.0):
+        cost = mm.cost(m, k, n, p, memory=8 * part * (m * k + k * n + m * n) / p)
+        assert cost.words <= 1.1 * bounds.loomis_whitney(m, k, n, p)
+        assert sum(step.messages for step in cost.steps) < p / 4 * max(1, cost.schedule.rounds)
+
+
+@pytest.mark.parametrize(("p", "part"), [(343, 1.3), (512, 5.0)])
+def test_words_supersteps_and_memory_of_a_panel_are_those_of_a_run_without_values(p: int, part: float) -> None:
+    m, k, n = SIDES["panel"]
+    limit = 8 * part * (m * k + k * n + m * n) / p
+    cost = mm.cost(m, k, n, p, memory=limit, machine=machine(p))
+    found: list[ba.Forecast] = []
+
+    def main(proc: bsp.Process) -> None:
+        a, b = ba.ones((m, k), grid=cost.schedule.layouts(p)[0].grid), ba.ones((k, n), grid=(p, 1))
+        if proc.pid == 0:
+            found.append(ba.forecast(mm.matmul, a, b, "auto", limit))
+
+    bsp.predict(main, nprocs=p, machine=machine(p), abstract=True)
+    assert tuple(step.h for step in found[0].supersteps) == cost.h
+    assert 0.6 * 8 * cost.memory <= found[0].peak_bytes <= 8 * cost.memory <= limit
+
+
+@pytest.mark.parametrize("p", [2, 5, 8, 12])
+@pytest.mark.parametrize("shape", [(40, 44, 36), (7, 301, 9), (101, 6, 53), (33, 34, 1)])
+def test_products_under_a_limit_are_numpys_in_the_words_stated(shape: tuple[int, int, int], p: int) -> None:
+    m, k, n = shape
+    a, b = integers(m, k), integers(k, n, seed=1)
+    on = bsp.Machine(p=p, g=1e4, L=1.0, o=1.0)
+    enough = mm.cost(m, k, n, p, machine=on).memory
+    seen = set()
+    for part in (1.0, 0.95, 0.8, 0.7, 0.6, 0.5, 0.4):
+        limit = 8 * part * enough
+        try:
+            cost = mm.cost(m, k, n, p, memory=limit, machine=on)
+        except PlanTooLarge:
+            continue
+        seen.add(cost.schedule)
+
+        def main(proc: bsp.Process, limit: float = limit) -> None:
+            np.testing.assert_array_equal(mm.matmul(a, b, memory=limit).compute(), a @ b)
+
+        assert counted(main, p, on)[: cost.supersteps] == stated(cost)
+    assert len({schedule.rounds for schedule in seen}) >= (2 if shape == (40, 44, 36) else 1)
+
+
 # ------------------------------------------------------------------------------------- memory
 
 
@@ -294,9 +441,9 @@ def test_memory_is_not_below_what_a_run_without_values_takes(
 
 def test_what_does_not_fit_is_refused_with_the_least_that_is_needed() -> None:
     with pytest.raises(
-        PlanTooLarge, match=r"matmul of \(100, 100\) by \(100, 100\) on 4 processes needs .* limit 80 KB"
+        PlanTooLarge, match=r"matmul of \(100, 100\) by \(100, 100\) on 4 processes needs .* limit 60 KB"
     ):
-        mm.cost(100, 100, 100, 4, memory=80_000)
+        mm.cost(100, 100, 100, 4, memory=60_000)
     least = min(mm.cost(100, 100, 100, 4, method).memory for method in METHODS)
     assert mm.cost(100, 100, 100, 4, memory=8 * least).memory <= least
 
@@ -472,7 +619,7 @@ def test_the_bound_of_loomis_and_whitney_is_that_of_the_sides() -> None:
 
 def test_the_document_of_the_study_is_what_the_study_gives() -> None:
     document = Path(__file__).parents[2] / "docs" / "matmul-study.md"
-    assert document.read_text() == study.HEAD + study.table() + "\n"
+    assert document.read_text() == study.document()
 
 
 def test_the_study_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -480,7 +627,9 @@ def test_the_study_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert printed.count("| recursive |") == len(study.PROCESSES)
     assert study.main(["--study", "--side", "64", "--write", str(tmp_path / "s.md")]) == 0
-    assert (tmp_path / "s.md").read_text() == study.HEAD + printed
+    written = (tmp_path / "s.md").read_text()
+    assert written == study.document(64)
+    assert all(line in written for line in printed.splitlines())
     with pytest.raises(SystemExit):
         study.main([])
     assert "--study" in capsys.readouterr().err
@@ -494,6 +643,9 @@ def test_bits_do_not_depend_on_the_number_of_elements() -> None:
     rng = np.random.default_rng(7)
     a, b = rng.normal(size=(300, 260)), rng.normal(size=(260, 280))
     x = rng.normal(size=260)
+    least = min(mm.cost(300, 260, 280, 3, memory=8 * part * 78_000).memory for part in (1.3, 2.0))
+    limits = [8 * least, 8 * 2.0 * 78_000]
+    assert all(mm.cost(300, 260, 280, 3, memory=limit).schedule.rounds > 1 for limit in limits)
 
     def main(proc: bsp.Process) -> list[np.ndarray]:
         import bsp.algorithms.matmul as mm
@@ -501,6 +653,7 @@ def test_bits_do_not_depend_on_the_number_of_elements() -> None:
 
         found = [mm.matmul(a, b, method).compute() for method in (1, 2, 4, "recursive", "summa", "auto")]
         found.append(mm.matmul(ba.asarray(a, grid=(3, 1)), ba.asarray(b, grid=(1, 3)), 2).compute())
+        found += [mm.matmul(a, b, memory=limit).compute() for limit in limits]
         return [*found, mm.matvec(a, ba.asarray(x, grid=(3,))).compute()]
 
     alone, one, two = (bsp.run(main, nprocs=3, elements=elements)[0] for elements in (1, 2, 3))
