@@ -425,11 +425,12 @@ NONDETERMINISM = {
         import random
         proc = bsp.process()
         proc.sync()
-        jitter = random.random()  # <- jitter
+        jitter = random.SystemRandom().random()  # <- jitter
         proc.sync()
         proc.allreduce(jitter)  # <- at
         """,
-        AGAIN.format(0, 2) + r", first seen in 'jitter' \(<jitter>: jitter = random\.random\(\).*\) in superstep 1: "
+        AGAIN.format(0, 2)
+        + r", first seen in 'jitter' \(<jitter>: jitter = random\.SystemRandom\(\)\.random\(\).*\) in superstep 1: "
         rf"unseeded randomness reaches the result; {CURE}",
     ),
     "a generator without a seed, on one process": (
