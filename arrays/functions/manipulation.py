@@ -487,14 +487,15 @@ def dsplit(x: Any, parts: Any) -> list[Array]:
 
 def tile(x: Any, repetitions: Any, /) -> Array:
     """Repeated as a whole: a copy."""
-    array = wrap(_node(x))
+    array = asarray(x)
     times = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
     ndim = max(len(times), array.ndim)
     times = [1] * (ndim - len(times)) + [int(each) for each in times]
     array = reshape(array, (1,) * (ndim - array.ndim) + array.shape)
     both = tuple(length for pair in zip(times, array.shape, strict=True) for length in pair)
     spread = expand_dims(array, axis=tuple(range(0, 2 * ndim, 2)))
-    return reshape(broadcast_to(spread, both), tuple(t * n for t, n in zip(times, array.shape, strict=True)))
+    shape = tuple(t * n for t, n in zip(times, array.shape, strict=True))
+    return reshape(broadcast_to(spread, both), shape, copy=True)
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
@@ -511,7 +512,8 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
         times = int(counts.reshape(()))
         spread = expand_dims(array, axis=place + 1)
         shape = (*array.shape[: place + 1], times, *array.shape[place + 1 :])
-        return reshape(broadcast_to(spread, shape), (*array.shape[:place], length * times, *array.shape[place + 1 :]))
+        whole = (*array.shape[:place], length * times, *array.shape[place + 1 :])
+        return reshape(broadcast_to(spread, shape), whole, copy=True)
     if counts.shape != (length,):
         raise ValueError(f"operands could not be broadcast together with shape ({length},) {counts.shape}")
     from bsp.arrays.selection.selecting import take  # it needs what is here
