@@ -87,7 +87,7 @@ class Checker:
             self._merge(transport)
         if transport.index == 0 and self._path is not None and is_own(os.path.dirname(self._path)):
             with open(self._path, "wb") as file:
-                pickle.dump(self.record, file)
+                pickle.dump(self.record, file, 5)  # large arrays of a state are PickleBuffers: protocol 5 or later
 
     def _merge(self, transport: Transport) -> None:
         for k, part in enumerate(transport.gather(self.record)):
