@@ -1303,3 +1303,21 @@ def test_what_killed_jobs_have_left_behind_does_not_stop_later_ones(tmp_path: Pa
         [BSPRUN, "-p", "2", "-n", "2", script], env=os.environ | {"TMPDIR": str(left)}, timeout=60, capture_output=True
     )
     assert done.returncode == 0, done.stderr
+
+
+@ELEMENTS
+def test_check_keeps_records_with_large_states(write: Write, elements: int) -> None:
+    script = write("""
+        import numpy as np
+        import bsp
+
+        proc = bsp.process()
+        state = bsp.State(x=np.zeros(20_000))
+        for k in proc.rounds(4, state):
+            state.x += proc.allreduce(k)
+            proc.sync()
+        print(proc.pid, state.x.sum())
+    """)
+    ended = job(script, elements=elements, options="--check")
+    assert (ended.status, ended.out) == (0, lines("{} 480000.0"))
+    assert ended.err.startswith(CLEAN.rstrip("\n") + ", and so do processes made again at the heads of rounds")
