@@ -182,16 +182,9 @@ class Array:
         return self._gathered("tolist").tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The whole array, read-only as compute() gives it: what is written to it would not show here.
-
-        np.array makes a copy that can be written to.
-        """
+        """The whole array as a NumPy array of its own: libraries write to what they have converted."""
         found = self._gathered("np.asarray")
-        if copy:
-            return np.array(found, dtype=dtype)
-        converted: np.ndarray = np.asarray(found, dtype=dtype)
-        converted.flags.writeable = False
-        return converted
+        return np.array(found, dtype=dtype, copy=True if copy is None else copy)
 
     def _gathered(self, what: str) -> Any:
         if self.nbytes > GATHER_LIMIT:

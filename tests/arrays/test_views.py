@@ -324,9 +324,7 @@ def test_what_numpy_does_not_write_to_is_refused() -> None:
                 view += 1
             with pytest.raises(ValueError, match="read-only"):
                 ba.add(view, 1, out=view)
-        with pytest.raises(ValueError, match="read-only"):
-            np.asarray(x)[0] = 1
-        np.array(x)[0] = 1
+        np.asarray(x)[0] = np.array(x)[0] = 7  # conversions: copies, as np.may_share_memory says
         np.testing.assert_array_equal(x.compute(), np.ones((6, 6)))
         k = np.arange(6)
         x[k, k] = 5
