@@ -253,7 +253,11 @@ class AbstractArray(NDArrayOperatorsMixin):
     def __contains__(self, value: object) -> bool:
         raise value_needed("'in'", self, ROUNDS)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __hash__(self) -> int:
+        """Of a number: its value is needed, as a dict's key or an entry of a set.  Arrays have none, as NumPy's."""
+        if self._traits & SCALAR:
+            raise value_needed("a hash", self, "compute it from shapes and pids instead")
+        raise TypeError("unhashable type: 'numpy.ndarray'")
 
     item = _refusal("item")
     tolist = _refusal("tolist")

@@ -110,4 +110,4 @@ for _suffix in ("2", "n"):
 @rule("fft.fftshift", "fft.ifftshift")
 def shift(x: Any, axes: Any = None) -> Any:
     """Bytes read and written."""
-    return np.roll(x, 0, axes if axes is None or isinstance(axes, int) else tuple(axes))
+    return np.roll(x, 0, tuple(axes) if np.ndim(axes) else axes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -97,10 +98,10 @@ def kron(a: Any, b: Any) -> Any:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """A matrix product of the free axes over the summed ones."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
-    if hasattr(axes, "__iter__"):
+    if hasattr(axes, "__iter__") and getattr(axes, "ndim", True):
         a_axes, b_axes = (list(each) if hasattr(each, "__iter__") else [each] for each in axes)
     else:
-        a_axes, b_axes = list(range(-axes, 0)), list(range(axes))
+        a_axes, b_axes = list(range(-operator.index(axes), 0)), list(range(operator.index(axes)))
     if len(a_axes) != len(b_axes):
         raise ValueError("shape-mismatch for sum")
     pairs = list(zip(a_axes, b_axes, strict=True))

@@ -310,6 +310,8 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     """The smallest and the largest element."""
     if isinstance(bins, str):
         raise value_needed(f"the number of bins by {bins!r}", operand(a), "say how many bins there are (bins=)")
+    if type(bins) is AbstractArray and bins.is_scalar:
+        raise value_needed("the number of bins", bins, "compute it from shapes and pids instead")
     if isinstance(bins, (int, np.integer)):
         if bins < 1:
             raise ValueError("`bins` must be positive, when an integer")

@@ -400,7 +400,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """A product an element."""
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
-    shape = (x.shape[0], x.shape[0] if N is None else N)
+    shape = (x.shape[0], x.shape[0] if N is None else operator.index(N))
     counter.flops("elementwise", prod(shape))
     return result(shape, np.promote_types(x.dtype, int))
 

@@ -128,8 +128,8 @@ class Counter:
         return self.account.peak_bytes
 
     def flops(self, kernel: str, amount: float) -> None:
-        """Count one call of `amount` flops in a class of kernels."""
-        setattr(self, kernel, getattr(self, kernel) + amount)
+        """Count one call of `amount` flops in a class of kernels; ValueNeeded if that is abstract itself."""
+        setattr(self, kernel, getattr(self, kernel) + float(amount))
         self.calls += 1
 
     def factoring(self, amount: float, narrow: float) -> None:

@@ -362,6 +362,19 @@ ASKED = {
     "rot90": lambda: np.rot90(AbstractArray((2, 3)), k=SCALAR),
     "windows": lambda: np.lib.stride_tricks.sliding_window_view(AbstractArray(9), SCALAR),
     "tile": lambda: np.tile(AbstractArray(3), SCALAR),
+    "split into some": lambda: np.array_split(AbstractArray(9), SCALAR),
+    "split by keyword": lambda: np.array_split(AbstractArray(9), indices_or_sections=AbstractArray(2, int)),
+    "hsplit": lambda: np.hsplit(AbstractArray((4, 4)), AbstractArray(2, int)),
+    "vsplit": lambda: np.vsplit(AbstractArray((4, 4)), AbstractArray(2, int)),
+    "dsplit": lambda: np.dsplit(AbstractArray((4, 4, 4)), AbstractArray(2, int)),
+    "vander": lambda: np.vander(AbstractArray(4), SCALAR),
+    "tensordot": lambda: np.tensordot(AbstractArray((4, 4)), AbstractArray((4, 4)), SCALAR),
+    "fftshift": lambda: np.fft.fftshift(AbstractArray(4), SCALAR),
+    "bins": lambda: np.histogram(AbstractArray(4), SCALAR),
+    "axis": lambda: np.sum(AbstractArray((4, 4)), axis=SCALAR),
+    "axis of a method": lambda: AbstractArray((4, 4)).max(axis=SCALAR),
+    "decimals": lambda: np.round(AbstractArray(4), SCALAR),
+    "key": lambda: {SCALAR: 1},
 }
 
 
@@ -369,6 +382,24 @@ ASKED = {
 def test_values_are_refused_with_the_line(asked: str) -> None:
     with pytest.raises(ValueNeeded, match=r"at test_abstract_arrays\.py:\d+: --abstract carries shapes"):
         ASKED[asked]()
+
+
+def test_what_is_refused_leaves_no_trace_in_the_counts() -> None:
+    """A number of flops that is abstract itself would make every later count abstract."""
+    counter.take()
+    for ask in ASKED.values():
+        with pytest.raises(ValueNeeded):
+            ask()
+    work = counter.take()
+    assert all(
+        type(getattr(work, name)) in (int, float) for name in ("blas1", "blas2", "blas3", "elementwise", "bytes")
+    )
+    assert np.add(AbstractArray(3), 1).shape == (3,)
+
+
+def test_arrays_are_no_keys_as_numpys() -> None:
+    with pytest.raises(TypeError, match=r"unhashable type: 'numpy\.ndarray'"):
+        hash(AbstractArray(3))
 
 
 def test_numpys_own_errors_come_first() -> None:
