@@ -5,6 +5,7 @@ What bsprun adds to it, with an interpreter for each pass, is in tests/faults/te
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -292,3 +293,42 @@ def test_a_round_may_be_left_by_an_exception_that_is_caught(run: Any) -> None:
         return state.x
 
     assert check(run, main) == [10, 10, 10]
+
+
+LOST = {
+    "send": lambda proc, x: proc.send(0, "text"),
+    "put": lambda proc, x: x.put(0, [1.0, 2.0], at=slice(0, 2)),
+    "scalar put": lambda proc, x: x.put(0, 1.0, at=0),
+    "assignment": lambda proc, x: operator.setitem(x, (0, 1), 2.0),
+    "get": lambda proc, x: x.get(0),
+    "put_each": lambda proc, x: x.put_each([0, 0], [0, 1], [1.0, 2.0]),
+    "get_each": lambda proc, x: x.get_each([0, 0], [0, 1]),
+}
+
+
+@pytest.mark.parametrize("call", list(LOST))
+@pytest.mark.parametrize("new", [False, True])
+def test_what_no_boundary_delivers_is_told_with_the_line_of_the_first(run: Any, call: str, new: bool) -> None:
+    """new : of a coarray whose remote shapes are not known yet."""
+    line = LOST[call].__code__.co_firstlineno
+
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(2)
+        if not new:
+            proc.sync()
+        if proc.pid == 1:
+            LOST[call](proc, x)
+            proc.send(2, "a later one")
+
+    with pytest.raises(
+        bsp.EffectsLost, match=rf"process 1 ends with .*; the first at test_check\.py:{line}\); sync once"
+    ):
+        check(run, main)
+
+
+def test_without_check_a_lost_call_says_how_its_line_is_found(run: Any) -> None:
+    def main(proc: bsp.Process) -> None:
+        proc.send(0, "text")
+
+    with pytest.raises(bsp.EffectsLost, match=r"bsprun --check names the line of the first\); sync once"):
+        run(main, nprocs=2)
