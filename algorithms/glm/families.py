@@ -31,7 +31,7 @@ class Expansion(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What a log-likelihood is made of, besides the sums that do not depend on the coefficients."""
+    """The fitted quantities that a log-likelihood is computed from, besides the sums that do not depend on them."""
 
     n_rows: Any  # of positive weight
     sum_weights: Any

@@ -161,7 +161,7 @@ class Share(NamedTuple):
 
 
 def _share(s: Schedule, matrix: str, t: int) -> Share:
-    """Of round t, where pieces are spread."""
+    """Return the moves of round t, where pieces are spread."""
     dealing, sides = s.dealing(matrix), SIDES[matrix]
     i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
     brick, member = s.brick(matrix, Place(i, j, layer))  # type: ignore[arg-type]
@@ -227,7 +227,7 @@ def _summing(share: Share) -> list[Phase]:
 
 
 def _shifted(s: Schedule) -> Iterator[dict[str, tuple[Share, list[Phase]]]]:
-    """Of A and B, round by round, where pieces are shifted: who reads what of whom follows from turns."""
+    """Return the moves of A and B, round by round, where pieces are shifted: turns decide who reads what of whom."""
     rounds = s.rounds
     i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
     sliced = s.columns % rounds != 0  # A's pieces are parts of blocks, so they are copied to be sent
@@ -272,7 +272,7 @@ def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
 
 
 class Books:
-    """What every process of the grid holds, and the most that it ever held: elements."""
+    """Count the elements that every process of the grid holds, and the most that it ever held."""
 
     def __init__(self, held: np.ndarray) -> None:
         self.now, self.most, self._lent = held, held, np.zeros_like(held)
@@ -299,7 +299,7 @@ class Books:
 
 
 def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:
-    """Of schedules in which every process gathers what it needs."""
+    """Estimate schedules in which every process gathers what it needs."""
     once = s._replace(rounds=1)  # its pieces are whole bricks
     home_a, home_b, home_c = (each.own[0] * each.own[1] for each in (_share(once, name, 0) for name in "ABC"))
     books = Books(home_a + home_b + np.zeros_like(home_c))
