@@ -34,7 +34,7 @@ MODULES = {
             import bsp
             bsp.process()
         except bsp.BoundaryInImport as refused:
-            said = str(refused)
+            said = str(refused).split(" (process")[0]  # not which process ran the module
     """,
 }
 
