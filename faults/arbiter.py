@@ -4,7 +4,8 @@ bsprun is a single point anyway (so is the MPI launcher), outside the data path;
 election and no quorum: it numbers the views, and what it says is its state, repeated (rule N14).
 
 N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
-N3      What bsprun stood still for counts as nobody's silence, nor against any other limit: see `tick`.
+N3      What bsprun stood still for counts as nobody's silence, nor against any other limit: see `tick`.  All limits
+        grow with the pauses that bsprun and the elements have seen in themselves: see `_allow`.
 N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
         had time to compare; then, when all text is out, for everybody.
 N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
@@ -44,12 +45,14 @@ from bsp.faults.messages import (
     Token,
     View,
 )
+from bsp.faults.pauses import Pauses, allowance
 from bsp.faults.reach import Reach
 from bsp.faults.spoken import Spoken
 from bsp.faults.votes import Jury
 
 _KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
 _NAMING = 1.0  # seconds for a clone to come to a head at which it can be held
+_MOST = 2.0  # hang limits that may be added to one: behind longer stops all is waited for anew anyway
 _JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
 
 
@@ -79,6 +82,8 @@ class Arbiter:
         self._orders_sent = 0
         self._effects: list[Any] = []
         self._now = 0.0
+        self._pauses = Pauses()
+        self._allowed = 0.0  # the most that an element has ever been allowed
         self._ticked = -math.inf  # silence counts from the first on: before it, the last to appear is waited for
         self._heard: dict[int, float] = {}
         self._fenced: set[int] = set()
@@ -131,7 +136,7 @@ class Arbiter:
         if element in self.dead or self.over:
             return []
         self.dead[element] = how
-        self._over_at[element] = now if confirmed else now + self.limits.alone
+        self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
         self._note("died", element=element, reason=how)
         self.reports.pop(element, None)
         self._remove(element)
@@ -143,8 +148,12 @@ class Arbiter:
     def tick(self, now: float) -> list[Any]:
         """Time has passed; whatever was there to be read has been read."""
         self._now = now
-        jumped = now - self._ticked > min(_JUMP, self.limits.hang_limit / 2)
+        pause = now - self._ticked
+        jumped = pause > min(_JUMP, self.limits.hang_limit / 2)
         self._ticked = now
+        if math.isfinite(pause):
+            self._pauses.note(now, pause - self.limits.beat)  # between two looks are less than a beat
+        self._allow()
         if self.over:
             if now >= self._beat_at:
                 self._order()
@@ -158,6 +167,14 @@ class Arbiter:
         if now >= self._beat_at:
             self._order()
         return self._flush()
+
+    def _allow(self) -> None:
+        """Who has stood still may do so again, and so may its neighbours: silence means less than it did."""
+        seen = max((report.paused for report in self.reports.values()), default=0.0)
+        allowed = min(allowance(max(seen, self._pauses.longest(self._now))), _MOST * self.limits.hang_limit)
+        if allowed != self.orders.allowance:
+            self._set(allowance=allowed)
+            self._allowed = max(self._allowed, allowed)
 
     def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
         """Text from a clone (N9, N11); not from the one that stood there before it was made anew."""
@@ -378,18 +395,19 @@ class Arbiter:
     # ------------------------------------------------------------------------------ silence
 
     def _listen(self) -> None:
-        limit = self.limits.hang_limit
+        limit = self.limits.hang_limit + self.orders.allowance
+        told = f"silent for {round(limit, 1):g} s"
         silent = {e for e in self.view.elements() if self._now - self._heard.get(e, self._now) > limit}
         for element in sorted(silent - self._fenced):
             alone = self._alone(element, silent)
             if alone:
-                why = f"every element with its state has been silent for {limit:g} s"
+                why = f"every element with its state has been {told}"
                 self._effects.append(Lost(alone[0], self._last_superstep(alone[0]), why))
                 self.over = True
                 return
             self._fenced.add(element)
             self._note("suspected", element=element, silent=round(self._now - self._heard[element], 3))
-            self._effects.append(Fence(element, f"silent for {limit:g} s"))
+            self._effects.append(Fence(element, told))
 
     def _alone(self, element: int, silent: set[int]) -> list[int]:
         """The bundles of an element that nobody else has, who is heard and not about to be killed (N5)."""
@@ -514,7 +532,8 @@ class Arbiter:
         heads = [p.held for p in said if p is not None and p.held is not None]
         if self.orders.hold is not None and self.orders.hold.target is not None:
             return min(heads) if len(heads) == len(said) and heads else self.orders.hold.target
-        return max(heads) if heads and (len(heads) == len(said) or self._ticked > self._hold_at + _NAMING) else None
+        waited = self._ticked > self._hold_at + _NAMING + self.orders.allowance
+        return max(heads) if heads and (len(heads) == len(said) or waited) else None
 
     def _arrange_checkpoint(self) -> None:
         """The newest head that some clone of every bundle has kept: one of them writes each part."""

@@ -263,6 +263,7 @@ class Report:
     overdue: tuple[tuple[int, int], ...] = ()  # (bundle, element) that keeps too much memory waiting
     number: int = 0  # the larger is the newer; 0: not told
     sent: int = 0  # bytes to other elements
+    paused: float = 0.0  # seconds: its longest pause of late
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +285,7 @@ class Orders:
     printed: int = 0  # bytes of the program's text that are out
     released: int = -1  # checkpoints of heads up to this one are settled
     end: bool = False
+    allowance: float = 0.0  # seconds by which limits of silence have grown (N3)
     number: int = 0  # the larger is the newer; 0: not told
 
 

@@ -18,7 +18,8 @@ N1  First come serves: an announcement carries small packets; large ones come fr
     receiver's column, after `grace` from any that has announced; after `patience` they are asked for.
 N2  A clone is judged by its own clock: a tail is a self-reported computation above
     T * max(MinTime, floor); it costs a pull of passive siblings.  Only silence is fenced.
-N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines.
+N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines.  It reports how long
+    it has stood still of late; limits of silence grow with the longest of these pauses (bsprun's part).
 N4  Packets are dropped when every clone in the view has marked them; a mark said under a later view
     than ours is not believed yet; while a sibling joins, a mark stays.
 N5  The last holder of a bundle's state is never fenced or refreshed (bsprun's part).
@@ -83,6 +84,7 @@ from bsp.faults.messages import (
     Write,
     Wrote,
 )
+from bsp.faults.pauses import Pauses
 from bsp.faults.retention import Retention
 from bsp.faults.tails import Pace
 from bsp.faults.votes import KEPT_STATES, Votes
@@ -105,6 +107,7 @@ class Member:
         self._effects: list[Any] = []
         self._now = 0.0
         self._ticked = False
+        self._pauses = Pauses()
         self._heard_bsprun: float | None = None
         self._beat_at = 0.0
         self._deadline = 0.0
@@ -153,12 +156,14 @@ class Member:
 
     def tick(self, now: float) -> list[Any]:
         """Time has passed.  The inbox must be empty: after a jump of the clock it is read first (N3)."""
-        jumped = self._ticked and now - self._deadline > min(_JUMP, self.limits.alone / 2)
+        late = now - self._deadline if self._ticked else 0.0
+        jumped = late > min(_JUMP, self.limits.alone / 2)
+        self._pauses.note(now, late)
         self._now, self._ticked = now, True
         if not self._over:
             if jumped and self._heard_bsprun is not None:
                 self._heard_bsprun = now
-            if self._heard_bsprun is not None and now - self._heard_bsprun > self.limits.alone:
+            if self._heard_bsprun is not None and now - self._heard_bsprun > self._may_be_alone():
                 self._over = True
                 self._do(Die("bsprun has not been heard"))
             else:
@@ -174,6 +179,10 @@ class Member:
                 self._plan_tick()
         effects, self._effects = self._effects, []
         return effects
+
+    def _may_be_alone(self) -> float:
+        """Seconds without bsprun; its word only, which also says when this element is over for certain (N9)."""
+        return self.limits.alone + (self._orders.allowance if self._orders is not None else 0.0)
 
     def _do(self, effect: Any) -> None:
         self._effects.append(effect)
@@ -965,6 +974,7 @@ class Member:
             self._votes.differences,
             self._overdue(),
             self._reports,
+            paused=self._pauses.longest(self._now),
         )
 
     def _next_head(self, clone: Clone) -> int | None:

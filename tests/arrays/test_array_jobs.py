@@ -104,7 +104,7 @@ for array in (state.beta, state.worst, state.order):
 def bsprun(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`bsprun` to its end."""
     given = [str(word) for word in words]
-    return subprocess.run([BSPRUN, *given], capture_output=True, text=True, timeout=90, cwd=cwd)
+    return subprocess.run([BSPRUN, *given], capture_output=True, text=True, timeout=300, cwd=cwd)
 
 
 def left_over(folder: Path) -> list[list[str]]:

@@ -696,7 +696,7 @@ def killed_writers(folder: Path, seed: int) -> None:
 @pytest.mark.jobs
 def test_kill_9_at_30_random_moments_always_leaves_the_last_complete_checkpoint(tmp_path: Path) -> None:
     write(tmp_path, 1)
-    ran = subprocess.run([sys.executable, __file__, str(tmp_path), "20"], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, __file__, str(tmp_path), "20"], capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout.split()[1]) >= 5  # the kills did strike half-way
     write(tmp_path, 10**6, keep=1)

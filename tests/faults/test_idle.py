@@ -28,7 +28,7 @@ def process(text: str) -> Iterator[psutil.Popen]:
 
 def settled(child: psutil.Popen, status: str) -> None:
     """It is in this state, and has used no time between two looks."""
-    until, used = time.monotonic() + 30, None
+    until, used = time.monotonic() + 300, None
     while child.status() != status or child.cpu_times() != used:
         assert time.monotonic() < until
         used = child.cpu_times()

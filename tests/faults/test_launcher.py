@@ -85,7 +85,7 @@ def test_a_reader_that_stands_still_does_not_stop_the_job(tmp_path: Path) -> Non
     with running(tmp_path, "--clones 2", 30, 10_000) as job:
         assert wait_for(tmp_path, "ended", job)["status"] == 0
         assert job.poll() is None  # it holds a megabyte that nobody has read
-        said, _ = job.communicate(timeout=30)
+        said, _ = job.communicate(timeout=300)
         assert job.returncode == 0
         assert sorted(said.splitlines()) == text(30, 10_000)
 
@@ -98,7 +98,7 @@ def test_a_refresh_whose_checkpoint_cannot_be_written_lets_the_job_go_on(tmp_pat
         folder.rmdir()
         folder.write_text("")
         agents(job)[1].kill()
-        said, _ = job.communicate(timeout=60)
+        said, _ = job.communicate(timeout=300)
         assert job.returncode == 0, errors(tmp_path)
         assert sorted(said.splitlines()) == text(100)
     assert errors(tmp_path).count("no checkpoint at superstep") == 1  # not one a writer
@@ -113,7 +113,7 @@ def test_a_job_that_cannot_write_its_checkpoint_ends_all_the_same(tmp_path: Path
         folder.rmdir()
         folder.write_text("")
         job.send_signal(signal.SIGTERM)
-        job.communicate(timeout=60)
+        job.communicate(timeout=300)
         assert job.returncode == 128 + signal.SIGTERM
     assert "no checkpoint at superstep" in errors(tmp_path) and "ended by SIGTERM" in errors(tmp_path)
 
@@ -128,7 +128,7 @@ def test_a_second_sigterm_ends_a_job_that_comes_to_no_round(tmp_path: Path) -> N
     job.send_signal(signal.SIGTERM)
     assert "a second SIGTERM ends the job" in job.stderr.readline()
     job.send_signal(signal.SIGTERM)
-    assert job.wait(timeout=30) == 128 + signal.SIGTERM
+    assert job.wait(timeout=300) == 128 + signal.SIGTERM
     job.stderr.close()
 
 
@@ -136,17 +136,17 @@ def test_a_folder_with_checkpoints_of_this_very_job_is_not_begun_anew(tmp_path: 
     """A restart would take the states of the run before for its own."""
     options = f"--clones 2 --checkpoint {tmp_path / 'ck'} --every 10"
     with running(tmp_path, options, 25) as job:
-        job.communicate(timeout=60)
+        job.communicate(timeout=300)
         assert job.returncode == 0, errors(tmp_path)
     before = sorted((tmp_path / "ck").iterdir())
     with running(tmp_path, options, 25) as job:
-        said, _ = job.communicate(timeout=60)
+        said, _ = job.communicate(timeout=300)
         assert (job.returncode, said) == (2, "")
     assert "checkpoints of this very job are there already, the last is checkpoint-0000" in errors(tmp_path)
     assert f"--resume {tmp_path / 'ck'}" in errors(tmp_path)
     assert sorted((tmp_path / "ck").iterdir()) == before
     with running(tmp_path, options, 26) as job:  # other arguments: another job
-        job.communicate(timeout=60)
+        job.communicate(timeout=300)
         assert job.returncode == 0, errors(tmp_path)
 
 
@@ -156,7 +156,7 @@ def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: 
         while job.poll() is None and not agents(job):
             time.sleep(0.001)
         agents(job)[0].kill()
-        said, _ = job.communicate(timeout=100)
+        said, _ = job.communicate(timeout=300)
         assert job.returncode == 0, errors(tmp_path)
         assert sorted(said.splitlines()) == text(30)
     assert " in 60 s" not in errors(tmp_path)  # its death was seen
@@ -167,9 +167,9 @@ def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path
         wait_for(tmp_path, "started", job)
         all_agents = agents(job)
         job.send_signal(signal.SIGSTOP)
-        psutil.wait_procs(all_agents, timeout=60)  # they hear nobody
+        psutil.wait_procs(all_agents, timeout=300)  # they hear nobody
         job.send_signal(signal.SIGCONT)
-        job.communicate(timeout=60)
+        job.communicate(timeout=300)
         assert job.returncode == 3
     assert re.search(r"had not heard bsprun, which stood still for \d+ s, and ended itself after 5 s", errors(tmp_path))
 

@@ -23,6 +23,6 @@ def test_a_message_that_overtakes_another_does_not_take_its_buffers(network: str
     command = [mpiexec, "--oversubscribe", "--mca", "btl", network, "-n", "2", sys.executable]
     command.append(str(PROGRAMS / "two_messages.py"))
     environment = os.environ | Launch(nprocs=2, elements=2, program=[]).environment()
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stderr
     assert sorted(ran.stdout.splitlines()) == ["Data D D", "Handover H H"]

@@ -491,6 +491,31 @@ def test_an_element_that_was_stopped_does_not_die_of_bsprun_s_silence_at_once() 
     assert given(member.later(0.3, bsprun=False), Die) == [Die("bsprun has not been heard")]
 
 
+def test_an_element_says_for_how_long_it_has_stood_still_of_late() -> None:
+    """N3: the longest of half a minute; what any loop is late by is no pause."""
+    member = Driven(0, PAIRS)
+    member.later(1.0)
+    assert member.member.report().paused == 0.0
+    for seconds in (0.5, 3.0, 1.0):
+        member.jump(seconds)
+        member.later(5.0)
+    said = member.member.report().paused
+    assert 2.8 < said <= 3.0
+    member.later(20.0)
+    assert 0.8 < member.member.report().paused <= 1.0
+    member.later(10.0)
+    assert member.member.report().paused == 0.0
+
+
+def test_an_element_waits_for_bsprun_as_much_longer_as_bsprun_has_told_it() -> None:
+    """N3: its own pauses do not count: bsprun says when an element that it cannot see is over (N9)."""
+    member = Driven(0, PAIRS)
+    member.jump(3.0)
+    member.command(Orders(PAIRS, allowance=1.5))
+    assert not given(member.later(LIMITS.alone + 1.4, bsprun=False), Die)
+    assert given(member.later(0.2, bsprun=False), Die)
+
+
 # ---------------------------------------------------------------------------------- N4: retention
 
 

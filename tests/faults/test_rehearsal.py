@@ -38,7 +38,7 @@ def check(tmp_path: Path) -> Check:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
         done = subprocess.run(
             [BSPRUN, "-p", str(p), "-n", str(n), *options, "--check", str(path)],
-            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=100, env=environment,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300, env=environment,
         )  # fmt: skip
         said = done.stderr
         for k, line in enumerate(path.read_text().splitlines(), 1):

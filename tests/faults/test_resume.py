@@ -56,7 +56,7 @@ def undisturbed(script: Path) -> str:
     return bsprun("-p", "4", "-n", "2", script, "150").stdout
 
 
-def bsprun(*arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def bsprun(*arguments: object, timeout: float = 300) -> subprocess.CompletedProcess[str]:
     return subprocess.run([BSPRUN, *map(str, arguments)], capture_output=True, text=True, timeout=timeout)
 
 
@@ -72,7 +72,7 @@ def kill_everything(job: subprocess.Popen[str]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     job.communicate()
-    psutil.wait_procs(family, timeout=5)
+    psutil.wait_procs(family, timeout=300)
 
 
 def wait_for(path: Path, word: str, job: subprocess.Popen[str], times: int = 1) -> None:
@@ -130,7 +130,7 @@ def test_sigterm_writes_a_checkpoint_and_ends_with_75_and_the_two_halves_are_the
     )  # fmt: skip
     wait_for(events, "checkpoint", job)
     job.send_signal(signal.SIGTERM)
-    out, said = job.communicate(timeout=30)
+    out, said = job.communicate(timeout=300)
     assert job.returncode == 75, said
     assert "go on with --resume" in said
     rest = bsprun("-p", 4, "-n", 2, "--resume", folder, script, 150)
@@ -149,7 +149,7 @@ def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(events, "checkpoint", job)
     job.send_signal(signal.SIGTERM)
-    said = job.communicate(timeout=30)[1]
+    said = job.communicate(timeout=300)[1]
     assert job.returncode == 75, said
     rest = bsprun("-p", 2, "-n", 2, "--clones", 2, "--resume", folder, program)
     assert rest.returncode == 0, rest.stderr

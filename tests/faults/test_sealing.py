@@ -49,7 +49,7 @@ ROUNDS = ["40", "0.02"]
 
 def bsprun(*arguments: object, **environment: str | None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [BSPRUN, *map(str, arguments)], capture_output=True, text=True, timeout=60, env=changed(environment)
+        [BSPRUN, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=changed(environment)
     )
 
 
@@ -74,7 +74,7 @@ def stopped(folder: Path, script: Path, **environment: str | None) -> None:
     while not (events.exists() and '"kind": "started"' in events.read_text()):
         assert job.poll() is None
     job.terminate()
-    said = job.communicate(timeout=30)[1]
+    said = job.communicate(timeout=300)[1]
     assert job.returncode == 75, said
     assert inside(folder)
 
@@ -308,7 +308,7 @@ def test_the_key_is_on_no_command_line_and_in_no_environment_of_an_element(scrip
         assert KEY not in "".join(path.read_text() for path in (tmp_path / "c").glob("*/manifest.json"))
     finally:
         job.terminate()
-        job.communicate(timeout=30)
+        job.communicate(timeout=300)
 
 
 # --------------------------------------------------------------------------------------- folders and what is in them
@@ -356,6 +356,6 @@ def test_a_script_that_is_changed_while_it_runs_stays_the_job_that_was_started(t
                 changed = count
     finally:
         job.kill()
-        job.communicate(timeout=30)
+        job.communicate(timeout=300)
     written = [json.loads(path.read_text())["job"]["script"] for path in folder.glob("*/manifest.json")]
     assert set(written) == {hashlib.sha256(PROGRAM.encode()).hexdigest()}

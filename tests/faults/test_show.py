@@ -212,6 +212,6 @@ def test_whoever_pastes_it_learns_who_starts_agents(capsys: pytest.CaptureFixtur
     bsp.cli.bsprun(["--show", *shlex.split("-p 2 -n 2 --clones 1 --standby 0 train.py 'it''s'")])
     line, note = capsys.readouterr()
     assert "bsprun itself listens on a port" in note
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=300)
     assert done.returncode != 0
     assert "an agent works for the bsprun that has started it; start the job with bsprun" in done.stderr

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def ran(*words: object) -> tuple[int, bytes, bytes]:
     """Status, stdout and stderr of a command."""
-    done = subprocess.run([str(word) for word in words], capture_output=True, stdin=subprocess.DEVNULL, timeout=100)
+    done = subprocess.run([str(word) for word in words], capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -21,7 +21,7 @@ import pytest
 pytestmark = pytest.mark.jobs
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
-DEADLINE = 60.0  # seconds: far beyond what any job here takes; a hang, not slowness, reaches it
+DEADLINE = 300.0  # seconds: far beyond what any job here takes, on a busy machine too; a hang reaches it
 ELEMENTS = pytest.mark.parametrize("elements", [1, 2])
 ONE_TWO_FOUR = pytest.mark.parametrize("elements", [1, 2, 4])
 
@@ -813,7 +813,7 @@ def test_stdin_belongs_to_process_0(write: Write, elements: int) -> None:
 @pytest.mark.parametrize("given", ["", "one\ntwo\nno end of line"])
 def test_process_0_finds_the_end_of_stdin(write: Write, elements: int, given: str) -> None:
     script = write("import sys\nimport bsp\nprint(bsp.process().pid, repr(sys.stdin.read()))\n")
-    ended = job(script, elements=elements, given=given, deadline=10)
+    ended = job(script, elements=elements, given=given)
     assert ended == Ended(0, f"0 {given!r}\n" + lines("{} ''", range(1, 4)), "")
 
 
@@ -1129,7 +1129,7 @@ def test_a_job_starts_from_any_thread_of_a_plain_python_process(write: Write) ->
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             for elements in (1, 2):
                 total = pool.submit(bsp.run, lambda proc: proc.allreduce(proc.pid), nprocs=4, elements=elements)
-                print(elements, total.result(timeout=30))
+                print(elements, total.result(timeout=300))
     """)
     assert command(sys.executable, script.path) == Ended(0, "1 [6, 6, 6, 6]\n2 [6, 6, 6, 6]\n", "")
 
@@ -1286,7 +1286,7 @@ def test_hashes_and_the_order_of_sets_are_the_same_everywhere_and_every_time(wri
 def test_standard_input_from_nowhere_ends_at_once(tmp_path: Path) -> None:
     path = tmp_path / "reads.py"
     path.write_text("import sys, bsp\nproc = bsp.process()\nassert sys.stdin.read() == ''\nproc.sync()\n")
-    done = subprocess.run([BSPRUN, "-p", "3", "-n", "2", path], stdin=subprocess.DEVNULL, timeout=60)
+    done = subprocess.run([BSPRUN, "-p", "3", "-n", "2", path], stdin=subprocess.DEVNULL, timeout=300)
     assert done.returncode == 0
 
 
@@ -1300,7 +1300,7 @@ def test_what_killed_jobs_have_left_behind_does_not_stop_later_ones(tmp_path: Pa
         for name in ("pmix.{host}.tool", f"pmix.{{host}}.tool.{pid}"):
             (folder / name.format(host=os.uname().nodename)).touch()
     done = subprocess.run(
-        [BSPRUN, "-p", "2", "-n", "2", script], env=os.environ | {"TMPDIR": str(left)}, timeout=60, capture_output=True
+        [BSPRUN, "-p", "2", "-n", "2", script], env=os.environ | {"TMPDIR": str(left)}, timeout=300, capture_output=True
     )
     assert done.returncode == 0, done.stderr
 

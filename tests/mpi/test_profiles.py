@@ -50,7 +50,7 @@ def job(folder: Path, elements: int, *options: str, words: tuple[str, ...] = ())
     (folder / "solver.py").write_text(PROGRAM)
     done = subprocess.run(
         [BSPRUN, "-p", "4", "-n", str(elements), *options, "solver.py", *words],
-        cwd=folder, capture_output=True, text=True, timeout=60,
+        cwd=folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

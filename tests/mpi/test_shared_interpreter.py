@@ -136,7 +136,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def told(folder: Path, elements: int, *words: str) -> list[str]:
     done = subprocess.run(
         [BSPRUN, "-p", str(P), "-n", str(elements), *(words or ("program.py", "first", "second"))],
-        cwd=folder, capture_output=True, text=True, timeout=100,
+        cwd=folder, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
