@@ -1,7 +1,8 @@
 """How long bsprun waits for the elements that its launcher starts.
 
 A rank that dies in MPI's start leaves the others waiting in there, and nobody is told.  From outside it is seen:
-there are fewer ranks on this machine than each of them has been told.  What a rank has waited for a core does not count.
+there are fewer ranks on this machine than each of them has been told.  Time in which a rank waited for a core does not
+count.
 """
 
 from __future__ import annotations
@@ -51,9 +52,8 @@ class Start:
 
 def _starved(process: int) -> float:
     """Seconds that the first thread of a process has waited for a core while it could have run."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        with open(f"/proc/{process}/schedstat") as file:
-            return int(file.read().split()[1]) / 1e9
+    with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/schedstat") as file:
+        return int(file.read().split()[1]) / 1e9
     return 0.0
 
 
