@@ -87,7 +87,9 @@ class Job:
         program: Sequence[str],
         environment: Mapping[str, str],
         token: str = "",
+        strikes: bool = False,
     ) -> None:
+        """`strikes`: the job stays in its last round (ring.py) until `let_end`."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.began = time.monotonic()
@@ -95,10 +97,13 @@ class Job:
         self.out, self.err, self.log = (folder / name for name in ("out", "err", "events.jsonl"))
         script = str(PROGRAMS / program[0]) if not os.path.isabs(program[0]) else program[0]
         words = [BSPRUN, *options, "--events", str(self.log), script, *program[1:], self.token]
+        self._striking = folder / "striking"
+        if strikes:
+            self._striking.touch()
         with self.out.open("wb") as out, self.err.open("wb") as err:
             self.bsprun = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True,
-                env=os.environ | dict(environment),
+                env=os.environ | dict(environment) | {"STRIKING": str(self._striking)},
             )  # fmt: skip
         self.hits: list[Hit] = []
         self._agents: tuple[int, dict[int, psutil.Process]] = -1, {}
@@ -175,6 +180,13 @@ class Job:
         return f"{self.folder}\n{told}\n{self.err.read_text(errors='replace')[-3000:]}"
 
     # ---------------------------------------------------------------------------- striking
+
+    def let_end(self) -> None:
+        """Whatever is to strike has struck; the deaths of agents are known, so that they are not the end's."""
+        killed = {hit.element for hit in self.hits if hit.number == signal.SIGKILL and not hit.worker}
+        while self.bsprun.poll() is None and not killed <= {event["element"] for event in self.events("died")}:
+            time.sleep(0.003)
+        self._striking.unlink(missing_ok=True)
 
     def strike(self, element: int, number: int = signal.SIGKILL, worker: bool = False) -> None:
         """A real signal to an agent or to its worker."""
@@ -294,10 +306,11 @@ def run(scenario: Scenario, seed: int, folder: Path) -> dict[str, Any]:
     if scenario.sabotage is not None:
         folder.mkdir(parents=True, exist_ok=True)
         environment |= {"SABOTAGE": scenario.sabotage(rng), "SABOTAGE_ONCE": str(folder)}
-    job = Job(folder, options, scenario.program, environment)
+    job = Job(folder, options, scenario.program, environment, strikes=scenario.act is not None)
     try:
         if scenario.act is not None:
             scenario.act(job, rng)
+            job.let_end()
         return judge(scenario, job, injected)
     finally:
         job.stop()
@@ -569,9 +582,10 @@ def hogs(count: int) -> Iterator[None]:
 
 
 def _loaded(job: Job, rng: random.Random) -> None:
+    job.let_end()
     job.round(5)
     with hogs(3):
-        job.until(lambda: job.bsprun.poll() is not None, "the end", 60.0)
+        job.until(lambda: job.bsprun.poll() is not None, "the end")
 
 
 def _unharmed(job: Job) -> None:
@@ -775,6 +789,7 @@ def _launcher(number: int) -> Callable[[Job, random.Random], None]:
         assert len(job.left()) >= 10, "I4 could not be seen"
         (launcher,) = psutil.Process(job.bsprun.pid).children()
         launcher.send_signal(number)
+        job.until(lambda: job.bsprun.poll() is not None, "the end")
 
     return act
 
@@ -784,6 +799,8 @@ def _end(number: int) -> Callable[[Job, random.Random], None]:
         job.round(rng.randrange(2, 30))
         assert len(job.left()) >= 10, "I4 could not be seen"
         job.bsprun.send_signal(number)
+        if number != signal.SIGKILL:
+            job.until(lambda: job.bsprun.poll() is not None, "the end")
 
     return act
 
@@ -806,6 +823,7 @@ def _go_on(job: Job) -> None:
 
 def _near_the_end(job: Job, rng: random.Random) -> None:
     """0 to 4 deaths of different processes in the last rounds, or behind them."""
+    job.let_end()
     count = int(job.folder.name.rpartition("-")[2]) % 5
     struck = [bundle + 4 * rng.randrange(2) for bundle in rng.sample(range(4), count)]
     job.event("started")

@@ -1,5 +1,7 @@
 """A deterministic iteration with everything that a newcomer must be given: ring.py ROUNDS SECONDS WORDS [anything]
 
+Its last round waits for whoever strikes it from outside (sabotage.py).
+
 A State, a coarray with puts, an allreduce, proc.rng, text of several processes, and a value that
 nobody is told before the end.  Rounds sleep SECONDS; each puts WORDS words.
 """
@@ -19,6 +21,8 @@ state = bsp.State(kept=np.arange(4.0), x=np.linspace(proc.pid, proc.pid + 1, wor
 for k in proc.rounds(rounds, state):
     time.sleep(seconds)
     sabotage.at(k, state)
+    if k == rounds - 1:
+        sabotage.await_strikes()
     left.put((proc.pid + 1) % proc.nprocs, state.x)
     state.total = proc.allreduce(float(state.x.sum()))
     state.x = 0.5 * state.x + 0.25 * left.local + proc.rng.random(words) / (1 + abs(state.total))

@@ -4,6 +4,9 @@ SABOTAGE="burn@3:17; flip@1:20": element 3 exceeds a CPU limit in round 17, elem
 bit in round 20, or in the next round that it computes (a laggard jumps over some).  Each happens once,
 also if the round is computed again: `SABOTAGE_ONCE` is a folder that remembers, with the round.
 A script without both variables is undisturbed: that is the reference.
+
+`STRIKING` names a file that is there while strikes from outside are to come: on a busy machine the job would be over
+before them.
 """
 
 from __future__ import annotations
@@ -25,6 +28,14 @@ def at(k: int, state: Any) -> None:
         element, planned, *rest = (int(number) for number in where.split(":"))
         if planned <= k and element == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")) and _first(part, k):
             globals()["_" + what](state, *rest)
+
+
+def await_strikes() -> None:
+    """Compute, for who does nothing hangs, until the last strike has been made."""
+    while os.path.exists(os.environ.get("STRIKING", "")):
+        for _ in range(1000):
+            pass
+        time.sleep(0.0005)
 
 
 def _first(part: str, k: int) -> bool:
