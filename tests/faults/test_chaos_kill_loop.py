@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.jobs, pytest.mark.timeout(1800)]
 SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
 CHAOS = "BSP_REPEAT" in os.environ
 HITS, ROUNDS, COPIES = (25, "500", "40") if CHAOS else (4, "500", "1")
-BUDGET = 900.0 if CHAOS else 100.0
+BUDGET = 900.0
 WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for worker in (False, True)]
 
 
