@@ -13,6 +13,7 @@ from bsp.arrays.planning.layout import Shape
 from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, Row, Value
+from bsp.arrays.planning.trouble import Notes, current
 from bsp.effects import Send
 from bsp.header import digest
 from bsp.task import Call
@@ -47,6 +48,7 @@ class Run:
             self._digests = [digest("parameters", first, params) for first in plan.digests]
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
+        self._notes = Notes(world.pid)
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """A new array, abstract where the run is."""
@@ -54,15 +56,48 @@ class Run:
 
     def results(self) -> list[Blocks]:
         """The blocks of the roots."""
-        plan, orders = self.plan, self.orders
-        for level in range(max(plan.last + 1, plan.boundaries)):
+        plan = self.plan
+        boundaries = plan.boundaries
+        if plan.unheard and boundaries <= plan.last and self._notes.strict:
+            boundaries = plan.last + 1
+        for level in range(max(plan.last + 1, boundaries)):
             if level <= plan.last:
-                for stage, tasks in orders.tasks[level]:
-                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
-            if level < plan.boundaries:
+                self._compute(level)
+            if level < boundaries:
                 self._meet(level)
             self._release(level)
+        if self._notes:
+            self._settle_alone()
         return [self.blocks(root) for root in plan.roots]
+
+    def _compute(self, level: int) -> None:
+        """The stages of a superstep; none after one that has failed, for they have nothing to work on."""
+        if self.abstract:
+            for stage, tasks in self.orders.tasks[level]:
+                self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+            return
+        notes = self._notes
+        with notes:
+            for stage, tasks in self.orders.tasks[level]:
+                current.enter(stage.number)
+                try:
+                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+                except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
+                    notes.fail(error)
+                if notes.failed is not None:
+                    return
+
+    def _settle_alone(self) -> None:
+        """Mistakes after the last boundary: of stages that all processes compute alike, or else only warnings."""
+        wrong = self._notes.stages
+        alike = all(stage.tasks.replicated for stage in self.plan.stages if stage.number in wrong)
+        if alike or self._notes.failed is not None:
+            self._notes.settle()
+            return
+        element = self.world.task.element
+        shown = element.shared.setdefault((element.superstep, self.plan.digests[0], "warnings"), [])
+        self._notes.settle(shows=not shown)
+        shown.append(self.pid)
 
     def blocks(self, value: Value) -> Blocks:
         """Of a value that is there."""
@@ -125,8 +160,9 @@ class Run:
         world, plan = self.world, self.plan
         context = world.context
         last = level >= plan.last
-        if not last:
-            effects = context.outbox.effects
+        notes, effects = self._notes, context.outbox.effects
+        notes.tell(context, world.nprocs)
+        if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
                 effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
@@ -136,6 +172,7 @@ class Run:
         world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
+        arrived = notes.hear(arrived)
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
