@@ -24,6 +24,7 @@ import numpy as np
 
 from bsp.arrays.warned import warned
 from bsp.effects import Send
+from bsp.payload import dumps
 from bsp.source import Line, is_ours
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class Notes:
             error, data = _portable(self.failed.error)
             self.failed = self.failed._replace(error=error)
             told.append(self.failed._replace(error=None))
-        return pickle.dumps((told, data))
+        return dumps((told, data))
 
     def settle(self, others: Iterable[tuple[int, Trouble]] = (), shows: bool | None = None) -> None:
         """Raise and warn as the program has asked for: of what is found here and of what others tell.
@@ -225,14 +226,14 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
     ]
     if lines:  # in a function of the program: only this process has the traceback
         error.add_note(f"raised at {lines[-1]}")
-    for dumps in (pickle.dumps, cloudpickle.dumps):  # by reference if possible: a process has classes of its own
+    for pickled in (dumps, cloudpickle.dumps):  # by reference if possible: a process has classes of its own
         with suppress(Exception):
-            data = dumps(error)
+            data = pickled(error)
             copy = pickle.loads(data)
             if type(copy) is type(error) and str(copy) == str(error):
                 return error, data
     told = RuntimeError(f"{type(error).__name__}: {error}")
-    return told, pickle.dumps(told)
+    return told, dumps(told)
 
 
 def first_failing(call: Any, inputs: Sequence[Any], out: np.ndarray) -> tuple[int, ...]:
