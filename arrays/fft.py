@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.errors import GatherRefused
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray, of_indices
 from bsp.arrays.functions.manipulation import moveaxis, roll
-from bsp.arrays.gathering import SILENT_BYTES
+from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning.graph import LEAF, Along, DType, Node, interned, kind_of
-from bsp.arrays.warned import warned
 from bsp.arrays.world import world
 
 LINE = 1 << 22  # elements of a single line that is brought to every process
@@ -80,10 +79,7 @@ def _check_line(name: str, array: Array, how: Transform) -> None:
             f"({size * how.dtype.itemsize / 1e9:.3g} GB); lines of at most {LINE} elements, or several, are transformed"
         )
     if size * how.dtype.itemsize > SILENT_BYTES:
-        warned(
-            f"{name} of one line brings {size * how.dtype.itemsize / 1e6:.3g} MB to each of {p} processes",
-            GatherWarning,
-        )
+        warned(f"{name} of one line brings {size * how.dtype.itemsize / 1e6:.3g} MB to each of {p} processes")
 
 
 def _one(name: str, what: str) -> Callable[..., Array]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from bsp.arrays.array import Array
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.functions import build
 from bsp.arrays.planning.graph import LEAF
-from bsp.arrays.warned import warned
 from bsp.arrays.world import world
+from bsp.source import here as user_line
 
 MOST_BYTES = 1 << 28  # of an array that a function brings to every process because nothing else is possible
 SILENT_BYTES = 16 << 20  # of these, bytes that are brought without a warning
@@ -21,6 +22,13 @@ def is_everywhere(array: Array) -> bool:
     return world().nprocs == 1 or (node.op is LEAF and node.layout is not None and node.layout.replicated)
 
 
+def warned(text: str, kind: type[Warning] = GatherWarning) -> None:
+    """A warning for the program's line, by one process for all."""
+    if world().pid == 0:
+        line = user_line()
+        warnings.warn_explicit(text, kind, *(line if line else ("<program>", 0)))
+
+
 def permitted(call: str, nbytes: int, advice: str) -> None:
     """Raise GatherRefused, or warn, where a call would bring so many bytes to each process."""
     p = world().nprocs
@@ -29,8 +37,7 @@ def permitted(call: str, nbytes: int, advice: str) -> None:
             f"{call} has no distributed form and would bring {nbytes / 1e9:.3g} GB to each of {p} processes; {advice}"
         )
     if nbytes > SILENT_BYTES:
-        text = f"{call} has no distributed form and brings {nbytes / 1e6:.3g} MB to each of {p} processes; {advice}"
-        warned(text, GatherWarning)
+        warned(f"{call} has no distributed form and brings {nbytes / 1e6:.3g} MB to each of {p} processes; {advice}")
 
 
 def brought(call: str, x: Any, advice: str = "persist() and to_local() give the blocks") -> Any:

@@ -28,18 +28,17 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.errors import GatherRefused, GatherWarning
+from bsp.arrays.errors import GatherRefused
 from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build, manipulation, panels, reductions, tall, ufuncs
 from bsp.arrays.functions.contraction import matmul, tensordot, vecdot
 from bsp.arrays.functions.creation import asarray, eye
 from bsp.arrays.functions.manipulation import concat, expand_dims, matrix_transpose, moveaxis, stack
 from bsp.arrays.functions.tall import Rows
-from bsp.arrays.gathering import SILENT_BYTES
+from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning import layout as layouts
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.planning.layout import Axis, automatic, dealt, layout_of
-from bsp.arrays.warned import warned
 from bsp.arrays.world import world
 from bsp.errors import ShapeError
 from bsp.payload import is_abstract
@@ -143,8 +142,7 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
     if size * array.itemsize > SILENT_BYTES:
         warned(
             f"{name} of shape {array.shape} takes {size * array.itemsize / 1e6:.3g} MB on each of {p} processes, "
-            f"which all do the same work; {advice}",
-            GatherWarning,
+            f"which all do the same work; {advice}"
         )
     return _values(array)
 

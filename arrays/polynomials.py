@@ -18,10 +18,9 @@ from bsp.arrays.functions.contraction import matmul, outer
 from bsp.arrays.functions.creation import arange, asarray, zeros_like
 from bsp.arrays.functions.manipulation import concat, flip, stack
 from bsp.arrays.functions.ufuncs import astype
-from bsp.arrays.gathering import brought, given
+from bsp.arrays.gathering import brought, given, warned
 from bsp.arrays.linalg import inv, lstsq
 from bsp.arrays.selection.sliding import convolve
-from bsp.arrays.warned import warned
 from bsp.arrays.world import world
 
 

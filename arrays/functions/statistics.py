@@ -14,7 +14,7 @@ from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import concat, diag, squeeze
 from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.functions.ufuncs import astype, clip, imag, real, where
-from bsp.arrays.warned import warned
+from bsp.arrays.gathering import warned
 from bsp.arrays.world import world
 
 
