@@ -106,6 +106,7 @@ class Notes:
     ) -> None:
         self._state.__exit__(kind, error, trace)
         current.notes = self._outer
+        current.enter(0)  # no block is held longer than its kernel runs
 
     def write(self, text: str) -> None:
         """NumPy has found a floating-point error: "Warning: overflow encountered in exp" and a newline."""

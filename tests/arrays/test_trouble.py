@@ -129,6 +129,34 @@ def test_floating_point_errors_that_are_exceptions_are_raised_on_every_process(
         assert run(_strict, name, how, by, nprocs=nprocs) == [expected] * nprocs
 
 
+def _comprehension(proc: Any) -> Any:
+    given = {"b": np.full(N, 2), "e": Dealt.asarray(13 - x)}
+    return [told(proc, lambda: evaluated(ba.comprehension("p[i] = b[i] ** e[i]", **given), how))
+            for how in ("compute", "persist")] + [
+        told(proc, lambda: ba.comprehension("s = sum(b[i] ** e[i])", **given).compute())
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
+def test_a_comprehension_raises_on_every_process(nprocs: int, elements: int) -> None:
+    error = numpys(lambda: np.full(N, 2) ** (13 - x))
+    assert bsp.run(_comprehension, nprocs=nprocs, elements=elements) == [[error] * 3] * nprocs
+
+
+def _durations(proc: Any) -> Any:
+    with np.errstate(all="raise"):
+        times = Dealt.asarray(np.arange(N).astype("m8[s]"))
+        return times.mean().compute().item(), told(proc, (times.astype("m8[ns]") / np.timedelta64(0, "s")).compute)
+
+
+@pytest.mark.parametrize(("nprocs", "elements"), [(1, 1), (2, 1), (3, 1), (5, 1), (3, 2)])
+def test_durations_have_a_mean_or_an_error_alike(nprocs: int, elements: int) -> None:
+    times = np.arange(N).astype("m8[s]")
+    with np.errstate(all="raise"):
+        error = numpys(lambda: times.astype("m8[ns]") / np.timedelta64(0, "s"))
+    assert bsp.run(_durations, nprocs=nprocs, elements=elements) == [(times.mean().item(), error)] * nprocs
+
+
 def _last(proc: Any, work: str) -> Any:
     """Arithmetic after the last boundary of a plan, on blocks that stay where they are."""
     whole = ba.asarray(x, grid=(5,)).persist()
@@ -289,7 +317,7 @@ def test_only_what_nobody_would_hear_of_takes_a_superstep(run: Any, text: str, s
 # ----------------------------------------------------------------------------------------- warnings
 
 
-def _recorded(proc: Any, last: bool) -> Any:
+def _recorded(proc: Any) -> Any:
     whole = ba.asarray(x, grid=(5,)).persist()
     with warnings.catch_warnings(record=True, action="always") as log:
         for _ in range(2):
@@ -305,10 +333,10 @@ def _line(mark: str) -> int:
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 5])
 def test_each_process_records_one_warning_of_a_statement_at_its_line(run: Any, nprocs: int) -> None:
     one = RuntimeWarning, "divide by zero encountered in divide", __file__, _line("here")
-    assert run(_recorded, True, nprocs=nprocs) == [[one, one]] * nprocs
+    assert run(_recorded, nprocs=nprocs) == [[one, one]] * nprocs
 
 
-def test_blocks_of_processes_in_one_interpreter_have_filters_of_their_own(run: Any) -> None:
+def test_a_catch_warnings_block_holds_for_its_process_alone(run: Any) -> None:
     def main(proc: Any) -> Any:
         with warnings.catch_warnings(record=True) as log:
             warnings.simplefilter("always" if proc.pid != 1 else "ignore")
