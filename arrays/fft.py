@@ -20,7 +20,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import asarray, from_function
+from bsp.arrays.functions.creation import asarray, of_indices
 from bsp.arrays.functions.manipulation import moveaxis, roll
 from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning.graph import LEAF, Along, DType, Node, interned, kind_of
@@ -31,6 +31,8 @@ LINE = 1 << 22  # elements of a single line that is brought to every process
 
 class Transform:
     """A transform of the last axis, as `Along` takes it."""
+
+    fallible = False
 
     def __init__(self, name: str, length: int, n: int | None, norm: str, dtype: DType) -> None:
         self.name = name if n is None and norm == "backward" else f"{name}({n}, {norm})"
@@ -152,13 +154,13 @@ def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None)
     """The frequencies of fft's results, for samples d apart: 0, 1, ..., -2, -1 over n·d.  No words."""
     n = _count(n, device)
     half = (n - 1) // 2 + 1
-    return from_function(lambda i: np.where(i < half, i, i - n) * (1.0 / (n * d)), (n,), dtype=dtype or np.float64)
+    return of_indices(lambda i: np.where(i < half, i, i - n) * (1.0 / (n * d)), (n,), dtype=dtype or np.float64)
 
 
 def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of rfft's results.  No words."""
     n = _count(n, device)
-    return from_function(lambda i: i * (1.0 / (n * d)), (n // 2 + 1,), dtype=dtype or np.float64)
+    return of_indices(lambda i: i * (1.0 / (n * d)), (n // 2 + 1,), dtype=dtype or np.float64)
 
 
 def _count(n: Any, device: Any) -> int:

@@ -389,19 +389,11 @@ def _dealt(
     agree: builtins.bool = False,
 ) -> Array:  # fmt: skip
     """A new array of a draw.  `agree`: a superstep in which all processes hear of an error of one."""
-    wrong, blocks = None, {}
-    if streams is not None:
-        try:
-            blocks = filled(tiles, dtype, layout, here.pid, streams, draw)
-        except (ValueError, OverflowError, TypeError) as error:
-            if not agree:
-                raise
-            wrong = type(error), error.args
-    if agree:
-        told = [each for each in here.private.allgather(wrong) if each is not None]
-        if told:
-            kind, args = told[0]
-            raise kind(*args)
+
+    def work() -> dict[Box, np.ndarray]:
+        return {} if streams is None else filled(tiles, dtype, layout, here.pid, streams, draw)
+
+    blocks = here.together("a draw", work) if agree else work()
     if streams is None:
         return _abstract_array(here, tiles.shape, dtype, layout)
     return made(tiles.shape, dtype, layout, lambda size, box: blocks[box])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import bsp
 from bsp.abstract.work import counter
@@ -16,6 +16,7 @@ from bsp.arrays.planning.layout import Shape
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.planner import Planner
 from bsp.arrays.planning.run import Run
+from bsp.arrays.planning.trouble import Notes, current
 from bsp.cost.units import in_bytes
 from bsp.effects import Send
 from bsp.header import digest
@@ -25,6 +26,7 @@ _PLANS = 1024
 _PANELS = 256
 _SCHEDULES = ("patterns", "lshs", "round-robin")
 _plans: dict[Any, Plan] = {}
+Result = TypeVar("Result")
 
 
 class World:
@@ -89,6 +91,25 @@ class World:
         arrived, self.context.arrived = self.context.arrived, []
         self.context.landings = {}
         return [(source, array) for source, _, array, _ in arrived]
+
+    def together(self, text: str, work: Callable[[], Result]) -> Result:
+        """work() on every process, and one superstep in which all hear of what has gone wrong in it, as in a plan.
+
+        text : names the step in traces and errors; it must be the same on every process.
+        """
+        notes = Notes(self.pid)
+        current.enter(0)
+        with notes:
+            try:
+                found = work()
+            except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
+                notes.fail(error)
+        notes.tell(self.context, self.nprocs)
+        self.task.label = text
+        self.task.boundary(Call(text, digest("together", text), (self.context,)))
+        arrived, self.context.arrived = self.context.arrived, []
+        notes.hear(arrived)
+        return found
 
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Graph]:
         """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""

@@ -2,14 +2,15 @@
 
 Processes of one element share an interpreter and run in turn.  So that a program does the same on any number of
 elements, each process has its own `__main__`, `sys.argv`, `sys.stdout`, `sys.stdin`, global generators of NumPy and
-of `random`, and running asyncio loop; they change hands with the turn.  Context variables are a process's own too:
-each runs in a context of its own (`imports.py` has the part about modules).  docs/shared-state.md lists what
-remains shared.
+of `random`, running asyncio loop, and the filters of the `catch_warnings` blocks that it stands in; they change hands
+with the turn.  Context variables are a process's own too: each runs in a context of its own (`imports.py` has the
+part about modules).  docs/shared-state.md lists what remains shared.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -19,7 +20,7 @@ from bsp.generators import GlobalStreams
 class Belongings:
     """What one process has of the interpreter: in place during its turns, kept here between them."""
 
-    __slots__ = ("_asyncio", "argv", "main", "stdin", "stdout", "streams")
+    __slots__ = ("_asyncio", "argv", "main", "stdin", "stdout", "streams", "warnings")
 
     def __init__(self, main: ModuleType | None, streams: GlobalStreams, stdout: TextIO, stdin: TextIO | None) -> None:
         self.main = main
@@ -28,6 +29,7 @@ class Belongings:
         self.stdin = stdin
         self.argv = list(sys.argv)
         self._asyncio: tuple[Any, Any] | None = None  # the running loop, and its current task
+        self.warnings = warning_state()
 
     def enter(self) -> None:
         """Put everything in place."""
@@ -36,6 +38,7 @@ class Belongings:
         sys.stdout = self.stdout
         sys.stdin = self.stdin
         sys.argv = self.argv
+        set_warning_state(self.warnings)
         self.streams.enter()
         if self._asyncio is not None:
             _resume(*self._asyncio)
@@ -44,6 +47,7 @@ class Belongings:
     def leave(self) -> None:
         """Keep what the process has changed for its next turn."""
         self.streams.leave()
+        self.warnings = warning_state()
         self.stdout = getattr(sys, "stdout", None)  # a program may have deleted it
         self.stdin = getattr(sys, "stdin", None)
         self.argv = sys.argv
@@ -52,6 +56,21 @@ class Belongings:
             loop = asyncio._get_running_loop()
             if loop is not None:
                 self._asyncio = loop, _suspend(loop)
+
+
+def warning_state() -> tuple[Any, Any, Any]:
+    """Return the list of filters, and what is done with warnings: `catch_warnings` replaces all three for its block.
+
+    Processes that stand in no such block have one list together.
+    """
+    return warnings.filters, warnings.showwarning, getattr(warnings, "_showwarnmsg_impl", None)
+
+
+def set_warning_state(kept: tuple[Any, Any, Any]) -> None:
+    """Put back what `warning_state` has returned."""
+    warnings.filters, warnings.showwarning, shown = kept
+    if shown is not None:
+        warnings._showwarnmsg_impl = shown  # type: ignore[attr-defined]  # where `record=True` is heeded
 
 
 def _suspend(loop: Any) -> Any:

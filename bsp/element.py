@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from bsp import header as h
+from bsp.belongings import set_warning_state, warning_state
 from bsp.boundary import Boundary
 from bsp.cost.model import DEFAULT, Machine
 from bsp.effects import Effect, Get, Put, PutEach, Send
@@ -130,6 +131,7 @@ class Element:
     def run(self) -> Verdict:
         """All processes of this element, start to end; how the job ended, the same on every element."""
         kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
+        kept_warnings = warning_state()
         if self.recorder is not None:
             self.recorder.begin()
         with lent():
@@ -143,6 +145,7 @@ class Element:
             finally:
                 self.turn = None
                 sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv = kept
+                set_warning_state(kept_warnings)
 
     def _run_alone(self, task: Task) -> None:
         """A lone process needs no greenlet: its boundaries are calls."""

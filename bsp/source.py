@@ -82,14 +82,17 @@ def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
         frame = frame.f_back
 
 
+def user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame at or above `frame` that is not this package's."""
+    while frame is not None and is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def user_line(frame: FrameType | None) -> Line:
     """The innermost line at or above `frame` that is not this package's."""
-    while frame is not None:
-        filename = frame.f_code.co_filename
-        if not is_ours(filename):
-            return Line((filename, frame.f_lineno))
-        frame = frame.f_back
-    return NOWHERE
+    found = user_frame(frame)
+    return NOWHERE if found is None else Line((found.f_code.co_filename, found.f_lineno))
 
 
 def here() -> Line:

@@ -16,7 +16,9 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.ufuncs import where
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import Blocks, DType, leaf
+from bsp.arrays.planning.kernels import Task
 from bsp.arrays.planning.layout import Layout, Shape, asked, ragged
+from bsp.arrays.planning.trouble import current
 from bsp.arrays.views import link_of, own
 from bsp.arrays.world import world
 from bsp.payload import is_abstract
@@ -295,7 +297,15 @@ def from_function(
     """function(i, j, ...) of index arrays, called once for each block with the indices of that block.
 
     It must give each element from its own indices alone, so that the result does not depend on the layout.
+    Cost: one superstep without words, in which all processes hear whether the function has raised.
     """
+    return world().together("from_function", lambda: of_indices(function, shape, dtype, grid, process_grid))
+
+
+def of_indices(
+    function: Callable[..., Any], shape: Any, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
+) -> Array:
+    """`from_function` of a function that never raises: no superstep."""
     found = checked_shape(shape)
     sample = np.asarray(function(*[np.zeros((0,) * len(found), np.intp)] * len(found)))
     kind = sample.dtype if dtype is None else np.dtype(dtype)
@@ -303,6 +313,7 @@ def from_function(
     def make(size: Shape, box: Any) -> Any:
         ranges = [np.arange(start, stop).reshape([-1 if k == axis else 1 for k in range(len(box))])
                   for axis, (start, stop) in enumerate(box)]  # fmt: skip
+        current.task = Task((), box, [])
         return np.ascontiguousarray(np.broadcast_to(function(*np.broadcast_arrays(*ranges)), size), dtype=kind)
 
     return made(found, kind, layout_for(found, grid, process_grid), make)

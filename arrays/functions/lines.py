@@ -19,10 +19,13 @@ from bsp.arrays.functions.manipulation import expand_dims, moveaxis
 from bsp.arrays.gathering import is_everywhere, permitted
 from bsp.arrays.planning.graph import Along, DType, Node, kind_of
 from bsp.arrays.planning.layout import Shape
+from bsp.arrays.planning.trouble import current
 
 
 class LineFunction:
     """What `Along` calls: arrays (..., n), one for each argument, to one array (..., *core)."""
+
+    fallible = True
 
     def __init__(self, name: str, call: Callable[..., Any], work: float = 1.0) -> None:
         self.name = name
@@ -59,6 +62,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     def call(lines: np.ndarray) -> np.ndarray:
         found = np.empty((*lines.shape[:-1], *sample.shape), sample.dtype)
         for at in np.ndindex(*lines.shape[:-1]):
+            current.piece = tuple(slice(k, k + 1) for k in at)
             found[at] = func1d(lines[at], *args, **kwargs)
         return found
 

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays.planning.graph import DType
+from bsp.arrays.planning.kernels import Task
 from bsp.arrays.planning.layout import Layout, Shape
+from bsp.arrays.planning.trouble import current
 
 TILE = 1 << 15  # numbers in a tile at most: to place a stream costs as much as a few hundred of them
 
@@ -98,6 +100,7 @@ def filled(tiles: Tiles, dtype: DType, layout: Layout, pid: int, streams: Stream
     blocks = {layout.box(at): np.empty(layout.block_shape(at), dtype) for at in layout.mine(pid)}
     for where, wanting in tiles.met(layout, pid).items():
         spans = tiles.box(where)
+        current.task, current.piece = Task(where, spans, []), None
         values = draw(streams(tiles.number(where)), spans)
         for box in wanting:
             into, part = [], []

@@ -31,6 +31,11 @@ class Aggregate:
     piece = PIECE  # elements that are folded at once
     plain = True  # whether a fold is the ufunc's reduce and no more
 
+    @property
+    def term(self) -> str | None:
+        """What NumPy's warnings call it; None: as it is made of several operations."""
+        return "reduce" if self.plain else None
+
     def __init__(self, name: str, ufunc: np.ufunc, identity: Any, result: Callable[[DType], DType]) -> None:
         self.name = name
         self.ufunc = ufunc

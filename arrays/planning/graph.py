@@ -152,6 +152,10 @@ class OfLines(Protocol):
     def call(self) -> Callable[..., Any]:
         """The function."""
 
+    @property
+    def fallible(self) -> bool:
+        """Whether it can raise for some values."""
+
 
 class Along(Operation):
     """A function of lines, planes, ...: each argument's last `cores[k]` axes are brought together in one piece.

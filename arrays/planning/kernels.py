@@ -19,6 +19,7 @@ from bsp.arrays.planning.aggregates import Aggregate, finished, typed
 from bsp.arrays.planning.graph import Blocks, DType
 from bsp.arrays.planning.layout import Layout, Shape
 from bsp.arrays.planning.programs import PIECE, Program, flattened, part, pieces_of
+from bsp.arrays.planning.trouble import current
 
 
 class Task(NamedTuple):
@@ -72,6 +73,9 @@ class Room(Protocol):
 class Kernel(Protocol):
     """What the tasks of a stage do."""
 
+    calculates: bool  # whether it does arithmetic, so that floating-point errors can come up
+    fallible: bool  # whether it can raise for some values whatever the program has asked for
+
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Operations for so many points."""
 
@@ -89,6 +93,7 @@ class Map:
         self.program = program
         self.dtype = dtype
         self.expand = expand  # makes each region broadcast over all labels
+        self.calculates, self.fallible = not program.plain, program.fallible
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Operations for so many points."""
@@ -114,6 +119,7 @@ class Map:
             charge("elementwise", out.size * len(program.code), [*task.regions, out])
             return out
         out = room.empty(shape, self.dtype)
+        current.task, current.piece = task, None
         if out.size <= PIECE:
             program.run(arrays, params, out, program.scratch(out.size))
             return out
@@ -123,9 +129,11 @@ class Map:
             line = out.reshape(-1)
             for start in range(0, line.size, PIECE):
                 box = (slice(start, start + PIECE),)
+                current.piece = start
                 program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
         else:
             for box in pieces_of(shape, PIECE):
+                current.piece = box
                 program.run([part(x, box) for x in arrays], params, out[box], scratch)
         return out
 
@@ -147,6 +155,9 @@ class Fold:
         self.slots = slots
         self.extents = tasks.shape
         self.count = prod(tasks.shape[label] for label in over)
+        self.fallible = program.fallible or dtype.kind == "O"
+
+    calculates = True
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Operations for so many points."""
@@ -161,8 +172,10 @@ class Fold:
         """Partial results of all tasks, those for one block merged."""
         params = [room.params[k] for k in self.program.params]
         totals: dict[Shape, tuple[Any, int]] = {}
+        current.name = self.how.term
         for task in tasks:
             where = self.slots.place(task.at)
+            current.task, current.piece = task, None
             shape = task.shape
             count = prod(shape[label] for label in self.over)
             if where not in totals:
@@ -197,7 +210,7 @@ class Fold:
         if not prod(shape[label] for label in over) or not prod(kept_shape):
             return self.how.start(kept_shape, self.dtype) if not room.abstract else room.empty(kept_shape, partial)
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
-        place = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
+        origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if room.abstract:
             kernel = "elementwise" if program.code else "blas1"
             charge(kernel, prod(shape) * (len(program.code) + 1), task.regions)
@@ -205,7 +218,7 @@ class Fold:
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             if self.how.plain or prod(shape) <= self.how.piece:
-                return self.how.fold(np.broadcast_to(values, shape), over, place).reshape(kept_shape)
+                return self.how.fold(np.broadcast_to(values, shape), over, origin).reshape(kept_shape)
             arrays = [np.broadcast_to(values, shape)]
         flat = flattened(arrays, shape) if len(over) == len(shape) and self.how.plain else None
         if flat is not None:
@@ -218,12 +231,13 @@ class Fold:
         for box in pieces_of(shape, most):
             inputs = [part(x, box) for x in arrays]
             lengths = tuple(len(range(*at.indices(length))) for at, length in zip(box, shape, strict=True))
+            current.piece = box
             if program.plain:
                 values = inputs[0]
             else:
                 values = buffer[: prod(lengths)].reshape(lengths)
                 program.run(inputs, params, values, scratch)
-            here = [(start + (at.start or 0), extent) for (start, extent), at in zip(place, box, strict=True)]
+            here = [(start + (at.start or 0), extent) for (start, extent), at in zip(origin, box, strict=True)]
             new = self.how.fold(values, over, here)
             kept = tuple(box[label] for label in self.kept)
             key = tuple(at.start for at in kept)
@@ -244,6 +258,7 @@ class Fold:
         reduce = self.how.ufunc.reduce
         for k, start in enumerate(range(0, size, PIECE)):
             inputs = [x[start : start + PIECE] if x.ndim else x for x in arrays]
+            current.piece = start
             values = buffer[: min(PIECE, size - start)]
             program.run(inputs, params, values, scratch)
             parts[k] = reduce(values, dtype=typed(partial))
@@ -263,6 +278,9 @@ def unfilled(room: Room, slots: Slots, blocks: Blocks, empty: Callable[[Shape], 
 class Merge:
     """Partial results of several slots, the last label, into one."""
 
+    calculates = True
+    fallible = False
+
     def __init__(self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType) -> None:
         self.how = how
         self.counts = counts  # values that each slot stands for; by block and slot if blocks differ
@@ -281,6 +299,7 @@ class Merge:
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """One block for each task."""
         found: Blocks = {}
+        current.name = self.how.term
         for task in tasks:
             (parts,) = task.regions
             shape = parts.shape[:-1]
@@ -305,6 +324,9 @@ class Merge:
 
 class Finish:
     """Results from moments that several have in common."""
+
+    calculates = True
+    fallible = False
 
     def __init__(self, how: Aggregate, count: int, dtype: DType) -> None:
         self.how, self.count, self.dtype = how, count, dtype
@@ -371,11 +393,13 @@ class Product:
         self.slots = slots
         self.dtype = dtype
         self.programs = tuple(programs)
+        self.fallible = any(program.fallible for program in programs)
         self.expand = expand  # makes each region broadcast over the labels of its factor
         self.path = pairs(self.factors, out, extents)
         shared = {label for labels in self.factors for label in labels} - set(out)
         self.summed = sorted(shared)
 
+    calculates = True
     adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
 
     def flops(self, points: np.ndarray) -> np.ndarray:
@@ -421,6 +445,7 @@ class Product:
         totals: Blocks = {}
         for task in tasks:
             where = self.slots.place(task.at)
+            current.task, current.piece = task, None
             if self.adds:
                 *regions, totals[where] = task.regions
                 task = task._replace(regions=regions)

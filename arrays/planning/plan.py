@@ -60,11 +60,18 @@ class Plan:
             fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
         for kept in (*roots, *[value for _, value in small]):
             kept.last = self.last
-        self.boundaries = max(1, self.last)  # an evaluation ends at least one superstep: that is where all agree
+        # An evaluation ends at least one superstep: that is where all agree.  After the last boundary come stages that
+        # nobody hears of; where one may raise for some values, a boundary follows it in which all hear whether it has.
+        ends = [stage for stage in stages if stage.level == self.last and not stage.tasks.replicated]
+        self.unheard = nprocs > 1 and self.last > 0 and any(stage.kernel.calculates for stage in ends)
+        heard = self.unheard and any(stage.kernel.fallible for stage in ends)
+        self.boundaries = self.last + 1 if heard else max(1, self.last)
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
         self._orders: dict[int, Orders] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
-        self.digests = [digest("plan", level, mode, repr(graph.key)) for level in range(self.boundaries)]
+        self.digests = [
+            digest("plan", level, mode, repr(graph.key)) for level in range(max(self.boundaries, self.last + 1))
+        ]
 
     def orders(self, pid: int) -> Orders:
         """What one process does."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from bsp.arrays.planning.elementwise import Elementwise
 from bsp.arrays.planning.graph import DType
+from bsp.arrays.planning.trouble import AFTER, current, first_failing
 
 PIECE = 1 << 15  # elements
 Slices = tuple[Any, ...]
@@ -38,6 +39,9 @@ class Program:
         self.result = result
         self.first = arrays + len(params)
         self.buffers, self._slot = self._allocate()
+        self.fallible = any(
+            step.dtype.kind == "O" or (step.op.name.startswith("power") and step.dtype.kind == "i") for step in code
+        )
 
     @property
     def plain(self) -> bool:
@@ -80,18 +84,28 @@ class Program:
     def run(
         self, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, scratch: Sequence[np.ndarray]
     ) -> None:
-        """Fill `out` with the result for arrays that broadcast to it; `scratch` has at least its size."""
+        """Fill `out` with the result for arrays that broadcast to it; `scratch` has at least its size.
+
+        An operation that raises leaves `out` as it is, if mistakes are collected (see `trouble`).
+        """
         registers = [*arrays, *params]
         shape, size, result = out.shape, out.size, self.result
-        for k, (op, args, _) in enumerate(self.code):
-            if self.first + k == result:
-                target = out
-            else:
-                target = scratch[self._slot[k]][:size]
-                if len(shape) != 1:
-                    target = target.reshape(shape)
-            op.call(*[registers[arg] for arg in args], out=target)
-            registers.append(target)
+        try:
+            for k, (op, args, _) in enumerate(self.code):
+                if self.first + k == result:
+                    target = out
+                else:
+                    target = scratch[self._slot[k]][:size]
+                    if len(shape) != 1:
+                        target = target.reshape(shape)
+                current.step = k
+                op.call(*[registers[arg] for arg in args], out=target)
+                registers.append(target)
+        except Exception as error:
+            if current.notes is None:
+                raise
+            current.notes.fail(error, lambda: first_failing(op.call, [registers[arg] for arg in args], target))
+        current.step = AFTER
 
 
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,10 @@ from bsp.arrays.planning.layout import Shape
 from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, Row, Value
+from bsp.arrays.planning.trouble import Notes, current
 from bsp.effects import Send
 from bsp.header import digest
+from bsp.payload import dumps
 from bsp.task import Call
 
 if TYPE_CHECKING:
@@ -47,6 +50,7 @@ class Run:
             self._digests = [digest("parameters", first, params) for first in plan.digests]
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
+        self._notes = Notes(world.pid)
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
         """A new array, abstract where the run is."""
@@ -54,15 +58,48 @@ class Run:
 
     def results(self) -> list[Blocks]:
         """The blocks of the roots."""
-        plan, orders = self.plan, self.orders
-        for level in range(max(plan.last + 1, plan.boundaries)):
+        plan = self.plan
+        boundaries = plan.boundaries
+        if plan.unheard and boundaries <= plan.last and self._notes.strict:
+            boundaries = plan.last + 1
+        for level in range(max(plan.last + 1, boundaries)):
             if level <= plan.last:
-                for stage, tasks in orders.tasks[level]:
-                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
-            if level < plan.boundaries:
+                self._compute(level)
+            if level < boundaries:
                 self._meet(level)
             self._release(level)
+        if self._notes:
+            self._settle_alone()
         return [self.blocks(root) for root in plan.roots]
+
+    def _compute(self, level: int) -> None:
+        """The stages of a superstep; none after one that has failed, for they have nothing to work on."""
+        if self.abstract:
+            for stage, tasks in self.orders.tasks[level]:
+                self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+            return
+        notes = self._notes
+        with notes:
+            for stage, tasks in self.orders.tasks[level]:
+                current.enter(stage.number)
+                try:
+                    self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+                except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
+                    notes.fail(error)
+                if notes.failed is not None:
+                    return
+
+    def _settle_alone(self) -> None:
+        """Mistakes after the last boundary: of stages that all processes compute alike, or else only warnings."""
+        wrong = self._notes.stages
+        alike = all(stage.tasks.replicated for stage in self.plan.stages if stage.number in wrong)
+        if alike or self._notes.failed is not None:
+            self._notes.settle()
+            return
+        element = self.world.task.element
+        shown = element.shared.setdefault((element.superstep, self.plan.digests[0], "warnings"), [])
+        self._notes.settle(shows=not shown)
+        shown.append(self.pid)
 
     def blocks(self, value: Value) -> Blocks:
         """Of a value that is there."""
@@ -125,28 +162,35 @@ class Run:
         world, plan = self.world, self.plan
         context = world.context
         last = level >= plan.last
-        if not last:
-            effects = context.outbox.effects
+        notes, effects = self._notes, context.outbox.effects
+        notes.tell(context, world.nprocs)
+        if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
-                effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+                if piece.dtype.hasobject:
+                    effects.append(Send(world.pid, dests, context.id, None, None, dumps(piece)))
+                else:
+                    effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
             if self._alone and not self.abstract and self.orders.landings[level]:
                 context.landings = self._landings(level)
         world.task.label = plan.text
         world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
+        arrived = notes.hear(arrived)
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
-            for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                self._arrived[number][row_number] = piece
+            for (_, number, row_number), (_, _, piece, pickled) in zip(expected, arrived, strict=True):
+                self._arrived[number][row_number] = piece if pickled is None else pickle.loads(pickled)
 
     def _landings(self, level: int) -> dict[int, list[Any]]:
         """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""
         places: dict[tuple[int, int], np.ndarray] = {}
         for number, region, rows in self.orders.landings[level]:
             dtype = self.plan.fetches[number].ref.value.dtype
+            if dtype.hasobject:
+                continue
             whole = self._awaited[id(region)] = self.empty(region.shape, dtype)
             for row, into in rows.items():
                 places[number, row] = whole[into].reshape(-1)

@@ -31,6 +31,7 @@ from bsp.arrays.planning.planner import Planner
 from bsp.arrays.planning.programs import Program
 from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
+from bsp.arrays.planning.trouble import current
 
 
 def expand(planner: Planner, i: int, node: Node) -> Value:
@@ -62,6 +63,8 @@ def _read(planner: Planner, node: Node) -> Ref:
 
 class Overlay:
     """Regions laid over each other in one block."""
+
+    calculates = fallible = False
 
     def __init__(
         self, placements: Sequence[Placement], induced: Sequence[Layout], dtype: DType, expand: Sequence[Any]
@@ -166,6 +169,8 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
 class Relabel:
     """The same memory under another shape; blocks are contiguous ranges of elements, in the order of the blocks."""
 
+    calculates = fallible = False
+
     def __init__(self, tasks: Layout, layout: Layout, expand: tuple[Any, ...]) -> None:
         self.layout = layout
         self.expand = expand
@@ -269,11 +274,14 @@ def _fitting(line: Layout, shape: Shape) -> Layout | None:
 class Lines:
     """A function of stacks of lines, planes, ..."""
 
+    calculates = True
+
     def __init__(
         self, how: OfLines, free: int, out_core: Shape, dtype: DType, expand: Sequence[Any],
         labels: Sequence[tuple[int, ...]],
     ) -> None:  # fmt: skip
         self.how = how
+        self.fallible = how.fallible
         self.expand = expand  # makes each region broadcast over the labels of its argument
         self.labels = labels  # of each argument
         self.free = free
@@ -302,6 +310,7 @@ class Lines:
                 filling(region[index], tuple(task.shape[label] for label in labels))
                 for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True)
             ]
+            current.task, current.piece = task, None
             result = np.asarray(self.how.call(*regions))
             found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
@@ -348,6 +357,8 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
 class Prefix:
     """Cumulative results along one label, after what the parts before this one come to."""
 
+    calculates = True
+
     def __init__(
         self, ufunc: np.ufunc, axis: int, dtype: DType, expand: tuple[Any, ...], filled: np.ndarray | None = None
     ) -> None:
@@ -355,6 +366,7 @@ class Prefix:
         self.expand = expand
         self.axis = axis
         self.dtype = dtype
+        self.fallible = dtype.kind == "O"
         self.filled = filled  # which parts of a split axis have elements: the total of none is no number; None: unsplit
 
     def flops(self, points: np.ndarray) -> np.ndarray:
@@ -369,6 +381,7 @@ class Prefix:
         """One block for each task; parts of the axis here follow each other."""
         found: Blocks = {}
         before: dict[Shape, Any] = {}
+        current.name = "accumulate"
         for task in tasks:
             values = task.regions[0][self.expand]
             values = filling(values, task.shape[: values.ndim])

@@ -13,7 +13,7 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build, reductions
-from bsp.arrays.functions.creation import arange, asarray, checked_shape, from_function, linspace
+from bsp.arrays.functions.creation import arange, asarray, checked_shape, linspace, of_indices
 from bsp.arrays.functions.manipulation import concat, stack
 from bsp.arrays.functions.ufuncs import astype
 from bsp.arrays.selection.masks import flatnonzero, nonzero
@@ -100,7 +100,7 @@ mgrid, ogrid, r_, c_ = Grid(False), Grid(True), Joined(False), Joined(True)
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
     """Ones on and below the k-th diagonal, zeros above."""
     shape = (int(N), int(N if M is None else M))
-    return from_function(lambda i, j: j - i <= k, shape, dtype=np.dtype(dtype))
+    return of_indices(lambda i, j: j - i <= k, shape, dtype=np.dtype(dtype))
 
 
 def _of_mask(mask: Array) -> tuple[Array, Array]:
@@ -115,7 +115,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The positions on and above the k-th diagonal.  Collective: as `nonzero`."""
-    return _of_mask(from_function(lambda i, j: j - i >= k, (n, n if m is None else m)))
+    return _of_mask(of_indices(lambda i, j: j - i >= k, (n, n if m is None else m)))
 
 
 def _matrix_shape(arr: Any) -> tuple[int, int]:
@@ -139,7 +139,7 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
 
 def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
     """The positions of an n by n matrix that `mask_func(ones, k)` leaves."""
-    return nonzero(mask_func(from_function(lambda i, j: np.ones_like(i + j), (n, n)), k) != 0)
+    return nonzero(mask_func(of_indices(lambda i, j: np.ones_like(i + j), (n, n)), k) != 0)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:

@@ -107,6 +107,7 @@ class _AlongQuantiles:
     """Quantiles of whole lines or planes."""
 
     work = 30.0
+    fallible = False
 
     def __init__(self, name: str, call: Callable[[np.ndarray], np.ndarray], leading: int) -> None:
         self.name = name
@@ -303,6 +304,7 @@ class _Top:
     """The k first of whole lines in sorted order."""
 
     work = 60.0
+    fallible = False
 
     def __init__(self, k: int, largest: bool, positions: bool) -> None:
         self.k, self.largest, self.positions = k, largest, positions

@@ -449,6 +449,7 @@ class _TakeAlong:
 
     name = "take along axis"
     work = 1.0
+    fallible = False
 
     def call(self, values: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Lines are the last axis of both."""
@@ -460,6 +461,7 @@ class _PutAlong:
 
     name = "put along axis"
     work = 1.0
+    fallible = False
 
     def call(self, lines: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
         """Lines are the last axis of all three."""

@@ -137,6 +137,7 @@ class _Lines:
     """A sort of whole lines."""
 
     work = 60.0
+    fallible = False
 
     def __init__(self, positions: bool, descending: bool, stable: bool) -> None:
         self.positions, self.descending, self.stable = positions, descending, stable
