@@ -14,6 +14,7 @@ import numpy as np
 
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.functions import build, indexing
+from bsp.arrays.iteration import Ahead, iterate
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.planning.layout import Layout, Shape
@@ -38,8 +39,9 @@ class Array:
     what is pickled.
     """
 
-    __slots__ = ("__weakref__", "_link", "_node")
+    __slots__ = ("__weakref__", "_ahead", "_link", "_node")
     __array_priority__ = 900.0
+    _ahead: Ahead  # of a row that an iteration has given: where its values come from
     _link: Link  # to the arrays that share elements with this one; not set if there are none
     _node: Node  # what it holds; another one is given by `views.store`
 
@@ -106,7 +108,9 @@ class Array:
 
         Cost: the plan's, and h = size · (p - 1)/p words for bringing it together.
         """
-        return whole(self._node)
+        ahead: Ahead | None = getattr(self, "_ahead", None)
+        found = None if ahead is None else ahead.values(self)
+        return whole(self._node) if found is None else _own_view(found)
 
     def persist(self) -> Array:
         """Computed now, and left where its blocks are; returns itself.  What it was made from is released.
@@ -203,9 +207,14 @@ class Array:
         indexing.put(self, key, value)
 
     def __iter__(self) -> Iterator[Any]:
+        """Scalars of a vector, rows of any other array, read ahead in pieces.  Collective, see `iteration`."""
+        return iterate(self)
+
+    def __reversed__(self) -> Iterator[Any]:
+        """Scalars or rows from the last to the first.  Collective, see `iteration`."""
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
-        return (self[k] for k in range(self.shape[0]))
+        return iterate(self[::-1])
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -341,6 +350,7 @@ class Array:
             self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
         ) -> Array: ...
         def transpose(self, *axes: Any) -> Array: ...
+        def view(self, dtype: Any = None, type: Any = None) -> Array: ...
         def var(
             self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
             *, correction: float | None = None,

@@ -334,7 +334,7 @@ OTHERWISE = {"loadtxt": "read_csv"}
 GENERATOR = """
 beta                        2.0, 3.0, 2000
 binomial                    9, 0.3, 2000
-bytes                       12
+bytes                       len(f(12))
 chisquare                   3.0, 2000
 choice                      50, 2000
 dirichlet                   [1.0, 2.0, 3.0], 2000
@@ -473,7 +473,7 @@ tolist          A.tolist()
 trace           S.trace()
 transpose       A.transpose(1, 0)
 var             A.var(axis=0)
-view            C.view(float)
+view            v.view(np.int64)
 """
 
 OPERATORS = """
@@ -499,7 +499,7 @@ np.std(A, axis=0, ddof=1) | np.where(M) | A == None | round(A[3, 4], 2) | A.asty
 np.nanmean(N, axis=0, dtype=np.float32) | np.mean(A, where=M) | np.unique(J, axis=0) | np.linalg.norm(A, axis=1)
 np.lib.stride_tricks.sliding_window_view(v, 5) | np.lexsort((v, I)) | np.fft.rfft(A, axis=0) | len(A.flat)
 dates - dates[0] | np.diff(dates) | np.sort(dates) | dates.min() | dates < dates[0] | dates[dates > dates[3]]
-np.unique(dates) | (dates - dates[0]).sum() | dates.astype('M8[M]')
+np.unique(dates) | (dates - dates[0]).sum() | dates.astype('M8[M]') | C.view(float)
 """
 
 UFUNC_METHODS = {"reduce": "I", "accumulate": "I", "reduceat": "I, [0, 50, 200]", "outer": "I[:30], I2[:40]",

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -355,7 +356,10 @@ def _small_factor(a: Array, name: str) -> Any:
     """A matrix on every process with the singular values of a large one: R, or all of it."""
     for each in (a, a.T):
         if _is_tall(each):
-            return tall.tsqr(tall.by_rows(each), a.dtype, want_q=False).r
+            r = tall.tsqr(tall.by_rows(each), a.dtype, want_q=False).r
+            if not is_abstract(r) and np.isnan(r).any() and not bool(reductions.any(_UFUNCS["isnan"](a))):
+                return np.full_like(r, np.inf)  # what an infinity has made NaN: NumPy refuses NaN, not infinities
+            return r
     return _brought(a, name, "singular values of a tall or wide matrix are distributed")
 
 
@@ -404,9 +408,12 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
     if _is_whole(a) or not m * n:
         return _everywhere(function, a)[0]
     if a.ndim > 2:
-        if np.ndim(cut):
-            raise ValueError("pinv of dealt stacks: one rtol for all")
-        return _stacks(function, [a], [2])[0]
+        if not np.ndim(cut):
+            return _stacks(function, [a], [2])[0]
+        cuts = asarray(np.broadcast_to(cut, a.shape[:-2])[..., None])
+        return _stacks(
+            lambda each, own: np.linalg.pinv(each, rtol=own[..., 0], hermitian=hermitian), [a, cuts], [2, 1]
+        )[0]
     if m < n:
         return _adjoint(pinv(_adjoint(a), rtol=cut))
     if not _is_tall(a):
@@ -417,7 +424,7 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 
 
 @procedure
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, int, Array]:
+def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Any, Array]:
     """NumPy's least squares: the x of least norm among those that make ‖b - a·x‖ least; residuals, rank, s.
 
     a : (m, n).  b : (m,) or (m, k).  rcond : singular values up to rcond times the largest count as 0; None:
@@ -452,7 +459,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, int, Array]:
         )
         found = (_given(x), _given(rest), rank, _given(s))
     x, rest, rank, s = found
-    return (x[:, 0] if flat else x), rest, rank if is_abstract(rank) else int(rank), s
+    return (x[:, 0] if flat else x), rest, rank if is_abstract(rank) else np.int32(rank), s
 
 
 def _kept(s: Any, cut: Any) -> tuple[Any, Any]:
@@ -684,7 +691,10 @@ def matrix_power(x: Any, n: int, /) -> Array:
     array = wrap(build.strong(asarray(x)._node))
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise LinAlgError(f"matrix_power: last 2 dimensions of the array must be square, not shape {array.shape}")
-    n = n.__index__()
+    try:
+        n = index(n)
+    except TypeError as wrong:
+        raise TypeError("exponent must be an integer") from wrong
     if n < 0:
         array, n = inv(array), -n
     if not n:
@@ -773,17 +783,26 @@ def cond(x: Any, /, p: Any = None) -> Array:
     a = _matrix(x, "cond")
     if not a.shape[-1] * a.shape[-2]:
         raise LinAlgError("cond is not defined on empty arrays")
+    if not world().abstract and (a.ndim > 2 or _is_whole(a)):
+
+        def function(each: Any) -> Any:
+            return np.linalg.cond(each, p)
+
+        return _everywhere(function, a)[0] if _is_whole(a) else _stacks(function, [a], [2])[0]
     if p in (None, 2, -2):
         s = svdvals(a)
         ends: tuple[Array, Array] = (s[..., 0], s[..., -1])
-        return ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
-    try:
-        other = inv(a)
-    except LinAlgError:
-        if a.ndim > 2:
-            raise
-        return _given(np.asarray(np.inf, _real(a.dtype)))
-    return matrix_norm(a, ord=p) * matrix_norm(other, ord=p)
+        found = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
+    elif a.shape[-1] != a.shape[-2]:
+        raise LinAlgError("Last 2 dimensions of the array must be square")
+    else:
+        try:
+            other = inv(a)
+        except LinAlgError:
+            return _given(np.asarray(np.inf, _real(a.dtype)))
+        found = matrix_norm(a, ord=p) * matrix_norm(other, ord=p)
+    isnan = _UFUNCS["isnan"]  # 0/0, of a matrix of zeros: infinite, unless it had NaN
+    return ufuncs.where(isnan(found) & ~reductions.any(isnan(a), axis=(-2, -1)), np.inf, found).astype(found.dtype)
 
 
 # -------------------------------------------------------------------------------- products

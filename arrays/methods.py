@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from bsp.arrays.array import Array, _takes, wrap
 from bsp.arrays.files import formats
 from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.selection import changing, masks, ufunc_methods
 from bsp.arrays.views import view
 
@@ -138,10 +140,26 @@ def _astype(
     *, device: Any = None,
 ) -> Array:  # fmt: skip
     """As another dtype; TypeError where `casting` does not allow it."""
-    found = np.dtype(dtype)
+    found = element_type(dtype, "astype")
     if not np.can_cast(self.dtype, found, casting):
         raise TypeError(f"Cannot cast array data from {self.dtype!r} to {found!r} according to the rule '{casting}'")
     return ufuncs.astype(self, found, copy=copy, device=device)
+
+
+def _view(self: Array, dtype: Any = None, type: Any = None) -> Array:
+    """A view: the same bytes as elements of another dtype of the same length."""
+    if type is not None or (isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray)):
+        raise TypeError("view: arrays of bsp.arrays have no other type; view(dtype) takes a dtype")
+    if dtype is None:
+        return view(self, self._node)
+    found = element_type(dtype, "view")
+    if found.itemsize != self.itemsize:
+        raise TypeError(
+            f"view: {self.dtype} has {self.itemsize} bytes, {found} {found.itemsize}: only dtypes of one length are "
+            "views of each other here; of complex numbers .real and .imag are views"
+        )
+    node = build.strong(self._node)
+    return view(self, node if found == self.dtype else build.apply(ew.bits_as(found), node))
 
 
 def _compress(self: Array, condition: Any, axis: int | None = None, out: Any = None) -> Array:
@@ -164,7 +182,7 @@ def _round_number(self: Array, ndigits: int | None = None) -> Any:
 
 for _name, _function in {
     "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "compress": _compress,
-    "tobytes": _tobytes, "__round__": _round_number, "conj": _conj, "conjugate": _conj,
+    "tobytes": _tobytes, "__round__": _round_number, "view": _view, "conj": _conj, "conjugate": _conj,
     "to_device": _to_device, "to_local": _to_local, "__array_namespace__": _namespace, "__matmul__": _matmul,
     "__rmatmul__": _rmatmul, "__imatmul__": _imatmul, "__divmod__": _divmod, "__rdivmod__": _rdivmod,
     "__contains__": _contains, "__array_ufunc__": ufunc_methods.array_ufunc,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,14 +21,18 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build, random_parameters
 from bsp.arrays.functions.creation import Grid, asarray, checked_shape, layout_for, made
+from bsp.arrays.functions.manipulation import reshape
 from bsp.arrays.functions.random_order import Order
 from bsp.arrays.functions.random_parameters import Part
 from bsp.arrays.functions.random_tiles import Box, Draw, Span, Streams, Tiles, filled
 from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.gathering import brought
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import LEAF, DType, leaf
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.selection.procedures import computed, layout_at
+from bsp.arrays.selection.selecting import take_along_axis
+from bsp.arrays.selection.sorting import argsort
 from bsp.arrays.views import store
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
@@ -99,7 +104,7 @@ class Generator:
                 f"{name}: parameters of shapes {[each.shape for each in arrays]} do not broadcast to size={found}"
             )
         shape = (*found, *(core or ()))
-        kind = natural if dtype is None else np.dtype(dtype)
+        kind = natural if dtype is None else element_type(dtype)
         parts = [each for each in arrays if isinstance(each, Part)]
         lying = [part.layout for part in parts if part.shape == shape]
         asked_for = grid is not None or process_grid is not None
@@ -130,9 +135,9 @@ class Generator:
         options: dict[str, Any],
     ) -> Any:  # fmt: skip
         if here.abstract:
-            return _abstract(here, None, natural if dtype is None else np.dtype(dtype), None, None)
+            return _abstract(here, None, natural if dtype is None else element_type(dtype), None, None)
         found = getattr(Streams(self._entropy, key)(0), name)(*given, **options)
-        return found if dtype is None else np.dtype(dtype).type(found)
+        return found if dtype is None else element_type(dtype).type(found)
 
     # ----------------------------------------------------------------- distributions of their own
 
@@ -168,7 +173,7 @@ class Generator:
         self, name: str, parameters: Sequence[Any], size: Any, dtype: Any, out: Any, grid: Grid, process_grid: Grid,
         **options: Any,
     ) -> Any:  # fmt: skip
-        kind = np.dtype(dtype)
+        kind = element_type(dtype)
         if kind not in (np.float64, np.float32):
             raise TypeError(f"Unsupported dtype {kind!r} for {name}")
         if out is not None:
@@ -189,7 +194,7 @@ class Generator:
         """Integers from low to high (0 to low, if high is None), high itself only with `endpoint`."""
         if high is None:
             low, high = 0, low
-        kind = np.dtype(dtype)
+        kind = element_type(dtype)
         options = {"dtype": kind.type, "endpoint": endpoint}
         return self._drawn("integers", (low, high), size, kind, None, grid, process_grid, options)
 
@@ -334,6 +339,26 @@ class Generator:
         key = self._next()
         order = None if here.abstract else Order(array.shape[axis], Streams(self._entropy, key))
         return wrap(_reordered(here, array, axis, order))
+
+    def permuted(self, x: Any, axis: int | None = None, out: Any = None) -> Array:
+        """An array with each line along an axis in a random order of its own; None: all elements in one.
+
+        Cost: a sort of as many random numbers along the axis, and what takes the elements from there; without an axis
+        as `permutation`.
+        """
+        array = asarray(x)
+        if axis is None:
+            found = reshape(self.permutation(reshape(array, (-1,))), array.shape)
+        else:
+            place = build.normal_axis(axis, array.ndim)
+            keys = self.integers(0, 1 << 63, array.shape, np.uint64)  # two are equal once in 2^63 pairs
+            found = take_along_axis(array, argsort(keys, axis=place, stable=True), place)
+        return stored(found, out, name="permuted")
+
+    def bytes(self, length: int) -> builtins.bytes:
+        """Random bytes, the same on every process, which each makes all of: no words."""
+        here, key, count = world(), self._next(), index(length)
+        return builtins.bytes(max(count, 0)) if here.abstract else Streams(self._entropy, key)(0).bytes(count)
 
     def shuffle(self, x: Array, axis: int = 0) -> None:
         """Brings an array of ours into a random order along an axis, and so all that share its elements."""

@@ -341,6 +341,8 @@ def _undone(link: Link, base: Node) -> Node:
     value = link.node
     if isinstance(link.op, Reshape):
         return _back(value, base.kind.shape)
+    if link.op is not ew.REAL and link.op is not ew.IMAG:
+        return build.apply(ew.bits_as(base.kind.dtype), value)
     real, imaginary = (value, build.apply(ew.IMAG, base)) if link.op is ew.REAL else (build.apply(ew.REAL, base), value)
     return build.apply(ew.COMPLEX, real, imaginary)
 

@@ -21,6 +21,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
 from bsp.arrays.functions.build import relaid, strong
+from bsp.arrays.planning.element_types import KINDS
 from bsp.arrays.planning.graph import LEAF, DType, Node
 from bsp.arrays.planning.layout import Layout, Shape, dealt
 from bsp.arrays.world import world
@@ -209,11 +210,30 @@ def needed(module: str) -> Any:
 # ------------------------------------------------------------------------- arrays on the way to files
 
 
-def native(dtype: DType, kinds: str = "biufc") -> DType:
-    """A dtype in this machine's byte order; raises ValueError if it is of no kind that arrays and the format hold."""
-    if dtype.kind not in kinds:
-        raise ValueError(f"arrays hold numbers; the file has {dtype}")
-    return dtype.newbyteorder("=")
+_LONG = "gG"  # numbers that are longer than other machines and most formats have them
+
+
+class Held(NamedTuple):
+    """Which dtypes of arrays the files of a format hold: what its writer takes is what its reader gives back."""
+
+    name: str
+    kinds: str = KINDS
+    long: bool = True  # whether numbers of extended precision are among them
+
+    def __contains__(self, dtype: object) -> bool:
+        assert isinstance(dtype, np.dtype)
+        return dtype.kind in self.kinds and (self.long or dtype.char not in _LONG)
+
+    def writable(self, call: str, dtype: DType) -> None:
+        """Raise TypeError for a dtype that the format has not, before anything is written."""
+        if dtype not in self:
+            raise TypeError(f"{call}: {self.name} files hold no {dtype} here; .npy and .npz hold every dtype of arrays")
+
+    def native(self, dtype: DType) -> DType:
+        """Return a file's dtype in this machine's byte order; ValueError if arrays or the format do not hold it."""
+        if dtype not in self:
+            raise ValueError(f"arrays hold numbers; the file has {dtype}")
+        return dtype.newbyteorder("=")
 
 
 def evaluated(x: Array) -> Node:

@@ -22,6 +22,7 @@ from bsp.arrays.array import wrap
 from bsp.arrays.files.agreement import PathLike, agreed, in_layout, same_everywhere
 from bsp.arrays.files.fields import BadLine, Fields, fields_of, is_blank, is_missing, is_number, parsed
 from bsp.arrays.functions.creation import Grid, layout_for
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import leaf
 from bsp.arrays.planning.layout import ragged
 from bsp.arrays.world import world
@@ -72,7 +73,7 @@ def read_csv(
     """
     here = world()
     call = f"read_csv({os.fspath(path)!r})"
-    kind = np.dtype(dtype)
+    kind = element_type(dtype)
     if kind.kind not in "iuf":
         raise TypeError(f"{call}: dtype={kind} is none of integers or floats")
     if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n'):

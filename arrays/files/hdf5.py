@@ -11,11 +11,11 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.files.agreement import (
+    Held,
     PathLike,
     agreed,
     evaluated,
     flushed,
-    native,
     needed,
     replaced,
     same_everywhere,
@@ -25,6 +25,8 @@ from bsp.arrays.functions.creation import Grid, asarray, layout_for
 from bsp.arrays.planning.graph import leaf
 from bsp.arrays.planning.layout import Shape
 from bsp.arrays.world import world
+
+_FILES = Held("HDF5", "biufc")
 
 
 def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -50,7 +52,7 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
             data = file[name]
             if data.shape is None:
                 raise ValueError(f"dataset {name!r} is empty: it has no shape")
-            kind = native(data.dtype)
+            kind = _FILES.native(data.dtype)
             layout = layout_for(data.shape, grid, process_grid)
             blocks: dict[Shape, Any] = {}
             for at in layout.mine(here.pid):
@@ -77,7 +79,10 @@ def write_hdf5(path: PathLike, x: Any, dataset: str = "data", **options: Any) ->
     """
     here = world()
     given = dict(x) if isinstance(x, Mapping) else {dataset: x}
-    nodes = {name: evaluated(asarray(each)) for name, each in given.items()}
+    arrays = {name: asarray(each) for name, each in given.items()}
+    for array in arrays.values():
+        _FILES.writable("write_hdf5", array.dtype)
+    nodes = {name: evaluated(array) for name, array in arrays.items()}
     writers = sorted({pid for node in nodes.values() if node.layout is not None for pid in writers_of(node.layout)})
 
     def prepare(part: Path) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.files.agreement import (
+    Held,
     PathLike,
     agreed,
     evaluated,
     in_layout,
-    native,
     replaced,
     same_everywhere,
     slabs,
@@ -28,6 +28,7 @@ from bsp.arrays.planning.graph import DType, leaf
 from bsp.arrays.planning.layout import Layout, Shape
 from bsp.arrays.world import world
 
+_FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
 
 
@@ -62,7 +63,7 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, st
             file.seek(start)
             shape, fortran, dtype = _header(file)
             first, there = file.tell(), os.fstat(file.fileno()).st_size
-        kind = native(dtype, "biufcmM")
+        kind = _FILES.native(dtype)
         wanted = prod(shape) * dtype.itemsize
         if there - first < wanted:
             raise ValueError(

@@ -13,6 +13,7 @@ import numpy as np
 from bsp.arrays.array import wrap
 from bsp.arrays.errors import LayoutError
 from bsp.arrays.files.agreement import (
+    Held,
     PathLike,
     agreed,
     evaluated,
@@ -24,9 +25,13 @@ from bsp.arrays.files.agreement import (
     slabs,
 )
 from bsp.arrays.functions.creation import Grid, asarray, layout_for
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import DType, leaf
 from bsp.arrays.planning.layout import Shape
 from bsp.arrays.world import world
+
+_FILES = Held("Parquet", "biuf", long=False)
+_AXES = b"nonstop-bsp.axes"  # of the array that a file was written from, in its metadata
 
 
 def read_parquet(
@@ -35,7 +40,8 @@ def read_parquet(
 ) -> Any:  # fmt: skip
     """The numbers of a Parquet file, or of all those in a folder, in order of their names.
 
-    columns : one name gives an array of shape (rows,), a list (rows, len(columns)); None: all.
+    columns : one name gives an array of shape (rows,), a list (rows, len(columns)); None: all, (rows,) if it is what
+        `write_parquet` has made of a vector.
     dtype : None: what the columns promote to; a column with missing values is a float one, with NaN for them.
     names : return (array, list of the names of its columns).
     Each process reads the row groups that have rows of its blocks.
@@ -53,9 +59,10 @@ def read_parquet(
         try:
             wanted = [columns] if isinstance(columns, str) else list(columns or files[0].schema_arrow.names)
             kinds = _kinds(files, wanted)
-            kind = np.dtype(dtype) if dtype is not None else np.result_type(*kinds) if kinds else np.dtype(float)
+            kind = element_type(dtype) if dtype is not None else np.result_type(*kinds) if kinds else np.dtype(float)
             rows = sum(file.metadata.num_rows for file in files)
-            shape: Shape = (rows,) if isinstance(columns, str) else (rows, len(wanted))
+            one = isinstance(columns, str) or (columns is None and _is_vector(files))
+            shape: Shape = (rows,) if one else (rows, len(wanted))
             layout = layout_for(shape, grid, process_grid)
             blocks: dict[Shape, Any] = {}
             for at in layout.mine(here.pid):
@@ -94,8 +101,7 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
     titles = [f"c{k}" for k in range(width)] if names is None else list(names)
     if len(titles) != width:
         raise LayoutError(f"write_parquet: {len(titles)} names for {width} columns")
-    if array.dtype.kind == "c":
-        raise TypeError("write_parquet: Parquet has no complex numbers")
+    _FILES.writable("write_parquet", array.dtype)
     node = evaluated(array)
     layout = node.layout
     assert layout is not None
@@ -110,8 +116,9 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
         pyarrow, parquet = needed("pyarrow"), needed("pyarrow.parquet")
         for (_, block), at in zip(node.value.items(), layout.mine(here.pid), strict=True):
             if block.size or here.pid == 0:
+                rows = block.reshape(len(block), width).astype(block.dtype.newbyteorder("="), copy=False)
                 table = pyarrow.table(
-                    [np.ascontiguousarray(each) for each in block.reshape(len(block), width).T], titles
+                    [np.ascontiguousarray(each) for each in rows.T], titles, metadata={_AXES: str(array.ndim)}
                 )
                 file = part / f"part-{at[0]:06d}.parquet"
                 parquet.write_table(table, file)
@@ -129,6 +136,11 @@ def files_of(path: PathLike) -> list[Path]:
     if not found:
         raise ValueError("the folder has no .parquet files")
     return found
+
+
+def _is_vector(files: Sequence[Any]) -> bool:
+    """Whether `write_parquet` has made these files of an array of one axis; they tell."""
+    return all((file.schema_arrow.metadata or {}).get(_AXES) == b"1" for file in files)
 
 
 def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:

@@ -10,11 +10,11 @@ import numpy as np
 
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.files.agreement import (
+    Held,
     PathLike,
     agreed,
     evaluated,
     in_layout,
-    native,
     needed,
     replaced,
     same_everywhere,
@@ -25,6 +25,8 @@ from bsp.arrays.functions.creation import Grid, asarray, layout_for
 from bsp.arrays.planning.graph import leaf
 from bsp.arrays.planning.layout import Layout, Shape, dealt
 from bsp.arrays.world import world
+
+_FILES = Held("Zarr", long=False)
 
 
 def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -45,7 +47,7 @@ def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -
             data = zarr.open_array(os.fspath(path), mode="r")
         except Exception as wrong:  # noqa: BLE001 - zarr has an error of its own for each way
             raise ValueError(f"there is no Zarr array: {wrong or type(wrong).__name__}") from None
-        kind = native(data.dtype)
+        kind = _FILES.native(data.dtype)
         layout = layout_for(data.shape, grid, process_grid)
         blocks: dict[Shape, Any] = {}
         for at in layout.mine(here.pid):
@@ -69,7 +71,9 @@ def write_zarr(path: PathLike, x: Any) -> None:
     Raises FileError on every process if one could not write, ImportError without zarr.
     """
     here = world()
-    node = evaluated(asarray(x))
+    array = asarray(x)
+    _FILES.writable("write_zarr", array.dtype)
+    node = evaluated(array)
     assert node.layout is not None
     node = in_layout(node, _chunked(node.layout, here.nprocs))
     layout = node.layout

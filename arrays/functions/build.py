@@ -12,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.aggregates import SUM, Aggregate
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import (
     WEAK,
     Access,
@@ -64,8 +65,7 @@ def operand(value: Any) -> Node:
     if is_abstract(value):
         return from_whole(value)
     found = np.asarray(value)
-    if found.dtype.hasobject:
-        raise TypeError(f"arrays hold numbers, not Python objects: {value!r:.60}")
+    element_type(found.dtype, f"{value!r:.60}")
     return from_whole(found)
 
 

@@ -15,6 +15,7 @@ from bsp.arrays.errors import LayoutError
 from bsp.arrays.functions import build
 from bsp.arrays.functions.ufuncs import where
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import Blocks, DType, leaf
 from bsp.arrays.planning.kernels import Task
 from bsp.arrays.planning.layout import Layout, Shape, asked, ragged
@@ -79,12 +80,12 @@ def _filled(shape: Any, value: Any, dtype: DType, grid: Grid, process_grid: Grid
 
 def zeros(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
     """Zeros."""
-    return _filled(shape, 0, np.dtype(float if dtype is None else dtype), grid, process_grid, device)
+    return _filled(shape, 0, element_type(float if dtype is None else dtype), grid, process_grid, device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
     """Ones."""
-    return _filled(shape, 1, np.dtype(float if dtype is None else dtype), grid, process_grid, device)
+    return _filled(shape, 1, element_type(float if dtype is None else dtype), grid, process_grid, device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -100,11 +101,11 @@ def full(
         _checked_device(device)
         node, target = build.strong(build.operand(fill_value)), checked_shape(shape)
         if dtype is not None:
-            node = build.cast(node, np.dtype(dtype))
+            node = build.cast(node, element_type(dtype))
         node = build.broadcast(node, target)
         return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
     value = fill_value.compute() if isinstance(fill_value, Array) else fill_value
-    found = np.asarray(value).dtype if dtype is None else np.dtype(dtype)
+    found = element_type(np.asarray(value).dtype if dtype is None else dtype, "full")
     return _filled(shape, value, found, grid, process_grid, device)
 
 
@@ -145,7 +146,7 @@ def arange(
         return _times(start, stop, step, dtype, grid, process_grid)
     if stop is None:
         start, stop = 0, start
-    found = np.asarray([start, stop, step]).dtype if dtype is None else np.dtype(dtype)
+    found = np.asarray([start, stop, step]).dtype if dtype is None else element_type(dtype)
     length = max(0, int(np.ceil((stop - start) / step)))
     first = np.asarray(start).astype(found)
     delta = (np.asarray(start + step).astype(found) - first) if found.kind != "b" else None
@@ -163,7 +164,7 @@ _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 
 def _is_time(dtype: Any, *given: Any) -> bool:
     """Whether a sequence is one of dates or durations."""
-    return any(isinstance(each, _TIMES) for each in given) or (dtype is not None and np.dtype(dtype).kind in "mM")
+    return any(isinstance(each, _TIMES) for each in given) or (dtype is not None and element_type(dtype).kind in "mM")
 
 
 def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_grid: Grid) -> Array:
@@ -173,7 +174,7 @@ def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_gri
         kinds = [np.asarray(each, names.get(type(each))).dtype for each in (start, stop, step) if _is_time(None, each)]
         kind = np.result_type(*kinds)
     else:
-        kind = np.dtype(dtype)
+        kind = element_type(dtype)
     if stop is None:
         if kind.kind == "M":
             raise ValueError("arange requires both a start and a stop for NumPy datetime64 ranges")
@@ -212,7 +213,7 @@ def linspace(
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     exact = np.result_type(start, stop, float(num))
-    found = exact if dtype is None else np.dtype(dtype)
+    found = exact if dtype is None else element_type(dtype)
     parts = max(num - 1 if endpoint else num, 1)
     delta = np.subtract(stop, start, dtype=exact)
     step = delta / parts
@@ -232,7 +233,7 @@ def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: 
     """`num` powers of `base`, from base^start to base^stop, evenly on a logarithmic scale."""
     found = linspace(start, stop, num, endpoint=endpoint)._node
     powers = build.apply(ew.of_ufunc(np.power), build.operand(base), found)
-    return wrap(powers if dtype is None else build.cast(powers, np.dtype(dtype)))
+    return wrap(powers if dtype is None else build.cast(powers, element_type(dtype)))
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
@@ -240,7 +241,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     ends = np.geomspace(start, stop, 2)  # NumPy's dtype and refusals
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    kind = ends.dtype if dtype is None else np.dtype(dtype)
+    kind = ends.dtype if dtype is None else element_type(dtype)
     sign = np.sign(ends[0])
     low, high = ends / sign
     first = np.log10(low)
@@ -279,7 +280,7 @@ def eye(
     """Ones on the k-th diagonal."""
     _checked_device(device)
     shape = checked_shape((n_rows, n_rows if n_cols is None else n_cols))
-    found = np.dtype(float if dtype is None else dtype)
+    found = element_type(float if dtype is None else dtype)
     return made(
         shape, found, layout_for(shape, grid, process_grid),
         lambda size, box: np.eye(size[0], size[1], k + box[0][0] - box[1][0], dtype=found),
@@ -308,7 +309,7 @@ def of_indices(
     """`from_function` of a function that never raises: no superstep."""
     found = checked_shape(shape)
     sample = np.asarray(function(*[np.zeros((0,) * len(found), np.intp)] * len(found)))
-    kind = sample.dtype if dtype is None else np.dtype(dtype)
+    kind = element_type(sample.dtype if dtype is None else dtype, "from_function")
 
     def make(size: Shape, box: Any) -> Any:
         ranges = [np.arange(start, stop).reshape([-1 if k == axis else 1 for k in range(len(box))])
@@ -321,7 +322,7 @@ def of_indices(
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **others: Any) -> Array:
     """NumPy's: the indices are of `dtype`."""
-    kind = np.dtype(dtype)
+    kind = element_type(dtype)
     return from_function(lambda *indices: function(*[each.astype(kind) for each in indices], **others), shape)
 
 
@@ -336,7 +337,7 @@ def asarray(
     """
     _checked_device(device)
     if isinstance(obj, Array):
-        node = obj._node if dtype is None else build.cast(obj._node, np.dtype(dtype))
+        node = obj._node if dtype is None else build.cast(obj._node, element_type(dtype))
         if grid is not None or process_grid is not None:
             return wrap(build.relaid(node, layout_for(node.kind.shape, grid, process_grid)))
         if node is obj._node and copy is not True:
@@ -346,9 +347,9 @@ def asarray(
         return wrap(node) if link_of(obj) is None else _of_one(wrap(node))
     if copy is False and not isinstance(obj, np.ndarray):
         raise ValueError("asarray: copy=False, but only arrays of ours are taken as they are")
-    values = obj if is_abstract(obj) else np.asarray(_nested(obj), dtype=dtype)
-    if getattr(values.dtype, "hasobject", False) or values.dtype.kind in "SUV":
-        raise TypeError(f"asarray: arrays hold numbers, not {values.dtype}")
+    kind = None if dtype is None else element_type(dtype, "asarray")
+    values = obj if is_abstract(obj) else np.asarray(_nested(obj), dtype=kind)
+    element_type(values.dtype, "asarray")
     layout = layout_for(values.shape, grid, process_grid)
     return _of_one(wrap(build.from_whole(values, layout)))
 
@@ -383,6 +384,8 @@ def from_local(x: Any, axis: int = 0) -> Array:
         raise LayoutError("from_local of a number: a piece has at least one axis")
     axis = build.normal_axis(axis, piece.ndim)
     told = here.private.allgather((tuple(piece.shape), piece.dtype.str))
+    for _, dtype in told:
+        element_type(dtype, "from_local")
     rest = {(shape[:axis] + shape[axis + 1 :], kind) for shape, kind in told}
     if len(rest) > 1:
         raise LayoutError(

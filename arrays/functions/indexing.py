@@ -7,6 +7,7 @@ depends on values; they give copies.
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from bsp.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
+
+
+_TIMES = (str, bytes, datetime.date, datetime.timedelta)  # what NumPy reads a date or a duration from
 
 
 class Basic(NamedTuple):
@@ -121,6 +125,8 @@ def get(array: Array, key: Any) -> Array:
 
 def put(array: Array, key: Any, value: Any) -> None:
     """array[key] = value: the array gets another node, and so do all that share its elements."""
+    if array.dtype.kind in "mM" and isinstance(value, _TIMES):
+        value = np.asarray(value, array.dtype)
     parts, advanced = parts_of(key)
     if advanced:
         from bsp.arrays.selection import selecting

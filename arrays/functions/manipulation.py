@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import Grid, arange, asarray, checked_shape, layout_for
 from bsp.arrays.functions.ufuncs import stored, where
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import Access, Node
 from bsp.arrays.views import keeps_order, link_of, view
 from bsp.errors import ShapeError
@@ -167,7 +169,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     for by, each in zip(shifts.reshape(-1).tolist(), axes.reshape(-1).tolist(), strict=True):
         k = build.normal_axis(each, array.ndim)
         length = array.shape[k]
-        by = by % length if length else 0
+        by = int(by) % length if length else 0
         if by:
             index: list[Any] = [slice(None)] * array.ndim
             head, tail = list(index), list(index)
@@ -198,7 +200,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
                 f"concatenate along axis {axis}: array 0 has shape {given[0].shape} and "
                 f"array {k} has shape {each.shape}"
             )
-    found = np.result_type(*[each.dtype for each in given]) if dtype is None else np.dtype(dtype)
+    found = np.result_type(*[each.dtype for each in given]) if dtype is None else element_type(dtype)
     length = sum(each.shape[axis] for each in given)
     shape = tuple(length if place == axis else own for place, own in enumerate(given[0].shape))
     parts, start = [], 0
@@ -440,8 +442,10 @@ def column_stack(arrays: Any) -> Array:
 def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
     """Equal parts, or cut at positions: views."""
     array = asarray(x)
-    if isinstance(parts, int) and array.shape[axis] % parts:
-        raise ValueError("array split does not result in an equal division")
+    if not hasattr(parts, "__len__") or not np.ndim(parts):
+        build.normal_axis(axis, array.ndim)
+        if array.shape[axis] % parts:
+            raise ValueError("array split does not result in an equal division")
     return array_split(array, parts, axis)
 
 
@@ -450,7 +454,8 @@ def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
     array = asarray(x)
     place = build.normal_axis(axis, array.ndim)
     length = array.shape[place]
-    if isinstance(parts, int):
+    if not hasattr(parts, "__len__") or not np.ndim(parts):
+        parts = int(parts)
         if parts <= 0:
             raise ValueError("number sections must be larger than 0.")
         small, more = divmod(length, parts)
@@ -526,7 +531,12 @@ def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0)
     if mode != "constant":
         raise ValueError(f"pad: mode={mode!r}; only 'constant' is distributed")
     array = asarray(x)
-    widths = np.broadcast_to(np.asarray(width), (array.ndim, 2)).tolist()
+    given = np.asarray(width)
+    if given.dtype.kind != "i":
+        raise TypeError("`pad_width` must be of integral type.")
+    if (given < 0).any():
+        raise ValueError("index can't contain negative values")
+    widths = np.broadcast_to(given, (array.ndim, 2)).tolist()
     if np.ndim(constant_values):
         raise ValueError("pad: one constant for all sides")
     shape = tuple(length + before + after for length, (before, after) in zip(array.shape, widths, strict=True))
@@ -543,6 +553,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     a, b = build.normal_axis(axis1, array.ndim), build.normal_axis(axis2, array.ndim)
     if a == b:
         raise ValueError("axis1 and axis2 cannot be the same")
+    offset = index(offset)  # of unsigned ones -offset is none
     down, right = max(-offset, 0), max(offset, 0)
     length = max(0, min(array.shape[a] - down, array.shape[b] - right))
     rest = [k for k in range(array.ndim) if k not in (a, b)]
@@ -566,6 +577,7 @@ def diag(x: Any, k: int = 0) -> Array:
         return diagonal(array, k)
     if array.ndim != 1:
         raise ValueError("Input must be 1- or 2-d.")
+    k = index(k)
     n = array.shape[0] + abs(k)
     wide = pad(array, [(max(k, 0), max(-k, 0))])
     rows, columns = arange(n), arange(n)

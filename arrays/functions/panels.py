@@ -282,7 +282,10 @@ def determinant(a: Array, dtype: DType) -> tuple[Any, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         if (size == 0).any():
             return np.zeros((), dtype), np.asarray(-np.inf, size.dtype)
-        sign = np.prod(done.diagonal / size) * (-1 if done.exchanges % 2 else 1)
+        turns = (
+            done.diagonal / size if dtype.kind == "c" else np.where(done.diagonal < 0, -1, 1)
+        )  # of NaN 1, as NumPy's
+        sign = np.prod(turns) * (-1 if done.exchanges % 2 else 1)
         return np.asarray(sign, dtype), np.asarray(np.sum(np.log(size)))
 
 

@@ -15,6 +15,7 @@ from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.functions.ufuncs import isclose, stored, where
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import LEAF, Node, Scan, interned, kind_of, leaf
 from bsp.arrays.planning.layout import Axis, layout_of
 from bsp.arrays.world import world
@@ -28,13 +29,21 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
         where: Any = True,
     ) -> Array:  # fmt: skip
-        if how is ag.MEAN and where is not True:
+        if how is ag.MEAN and (where is not True or _is_exact(dtype)):
             return stored(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
         node = build.strong(build.operand(x))
         if typed and dtype is not None:
-            node = build.cast(node, np.dtype(dtype))
+            node = build.cast(node, element_type(dtype))
         elif dtype is not None:
             raise TypeError(f"{name}() got an unexpected keyword argument 'dtype'")
+        kind = node.kind.dtype if dtype is not None or initial is _NONE else how.result(node.kind.dtype)
+        if initial is None:
+            if where is not True or builtins.any(not node.kind.shape[k] for k in _axes_of(axis, node)):
+                what = f"reduction operation {how.ufunc.__name__} which has no identity"
+                raise ValueError(f"{name}: zero-size array, or a mask, to {what}: initial=None takes it away")
+            initial = _NONE
+        if initial is not _NONE:
+            initial = _assigned(initial, how, kind)
         if where is not True:
             node = _masked(name, how, node, where, initial)
         if name in ("all", "any") and node.kind.dtype.kind != "b":
@@ -47,11 +56,12 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
                 if how is ag.MEAN:
                     found = build.apply(ew.of_ufunc(np.divide), found, build.operand(float(node.kind.size)))
                 return stored(wrap(found), out)
-        if initial is not _NONE and how.identity is None:
+        empty = builtins.any(not node.kind.shape[k] for k in axes)
+        if initial is not _NONE and (how.identity is None or empty):
             return stored(_with_initial(how, node, axes, keepdims, initial), out)
         found = build.reduced(node, how, axes, bool(keepdims))
         if typed and dtype is not None:
-            found = build.cast(found, np.dtype(dtype))
+            found = build.cast(found, element_type(dtype))
         array = wrap(found)
         if initial is not _NONE:
             array = wrap(build.apply(ew.of_ufunc(how.ufunc), array._node, build.operand(initial)))
@@ -77,6 +87,16 @@ def _totals(node: Node) -> Node | None:
     return leaf((axis.parts,), node.kind.dtype, layout, {at: np.array([blocks.total(at)]) for at in blocks})
 
 
+def _axes_of(axis: Any, node: Node) -> tuple[int, ...]:
+    return build.normal_axes(axis, len(node.kind.shape))
+
+
+def _assigned(value: Any, how: ag.Aggregate, dtype: np.dtype[Any]) -> np.ndarray:
+    """A value to start from as an element of the result's dtype, as NumPy takes it; its errors for what does not go."""
+    found = value.compute() if isinstance(value, Array) else value
+    return np.asarray(how.ufunc.reduce(np.empty(0, dtype), dtype=ag.typed(dtype), initial=found))
+
+
 def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims: bool, initial: Any) -> Array:
     """An extreme that also has a value to start from, so an empty axis is no mistake."""
     first = build.operand(initial)
@@ -85,7 +105,7 @@ def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims
             (1 if keepdims else None) if axis in axes else length for axis, length in enumerate(node.kind.shape)
         )
         shape = tuple(length for length in kept if length is not None)
-        return wrap(build.apply(ew.COPY, build.broadcast(build.cast(first, node.kind.dtype), shape)))
+        return wrap(build.apply(ew.COPY, build.broadcast(first, shape)))
     found = build.reduced(node, how, axes, keepdims)
     return wrap(build.apply(ew.of_ufunc(how.ufunc), found, first))
 
@@ -121,7 +141,7 @@ def of_ufunc(ufunc: np.ufunc) -> Callable[..., Array]:
 all = _reduction("all", ag.ALL, False, "Whether all elements are true")
 any = _reduction("any", ag.ANY, False, "Whether some element is true")
 mean = _reduction("mean", ag.MEAN, True, "The mean of elements")
-_of_ufunc: dict[np.ufunc, Callable[..., Array]] = {np.add: sum, np.multiply: prod, np.minimum: min, np.maximum: max}
+_of_ufunc: dict[np.ufunc, Callable[..., Array]] = {np.add: sum, np.multiply: prod}
 
 
 def _moment(name: str, root: bool) -> Callable[..., Array]:
@@ -129,16 +149,17 @@ def _moment(name: str, root: bool) -> Callable[..., Array]:
         x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
         *, where: Any = True, mean: Any = None, correction: float | None = None,
     ) -> Array:  # fmt: skip
-        if where is not True or mean is not None:
+        if where is not True or mean is not None or _is_exact(dtype):
             left_out = ddof if correction is None else correction
             found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
-            return stored(found**0.5 if root else found, out)
+            return stored(_root(found) if root else found, out)
         node = build.strong(build.operand(x))
         if dtype is not None:
-            node = build.cast(node, np.dtype(dtype))
+            node = build.cast(node, element_type(dtype))
         how = ag.moments(ddof if correction is None else correction, root)
         axes = build.normal_axes(axis, len(node.kind.shape))
-        return stored(wrap(build.reduced(node, how, axes, bool(keepdims))), out)
+        squares = build.reduced(node, how, axes, bool(keepdims))
+        return stored(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = (
@@ -230,8 +251,9 @@ def _counted(x: Array, mask: Any, axis: Any, keepdims: bool) -> Array:
 
 def _masked_mean(x: Array, mask: Any, axis: Any, dtype: Any, keepdims: bool) -> Array:
     """The mean of the elements where a mask holds; of none NaN."""
-    kind = ag.MEAN.result(x.dtype) if dtype is None else np.dtype(dtype)
-    total = sum(where(mask, x, x.dtype.type(0)), axis=axis, dtype=ag.MEAN.partial(kind), keepdims=keepdims)
+    kind = ag.MEAN.result(x.dtype) if dtype is None else element_type(dtype)
+    sums = kind if _is_exact(kind) else ag.MEAN.partial(kind)
+    total = sum(_where_held(mask, x), axis=axis, dtype=sums, keepdims=keepdims)
     return (total / _counted(x, mask, axis, keepdims)).astype(kind)
 
 
@@ -243,14 +265,43 @@ def _masked_variance(
     centre : the mean, if it is known.  refused : NaN where there are not more elements than `ddof` (nanvar has it so;
     of var the divisor is 0 then).
     """
-    kind = ag.MEAN.result(x.dtype) if dtype is None else np.dtype(dtype)
-    middle = _masked_mean(x, mask, axis, ag.MEAN.partial(kind), True) if centre is None else _array(centre)
+    kind = ag.MEAN.result(x.dtype) if dtype is None else element_type(dtype)
+    exact = _is_exact(kind)
+    known = kind if exact else ag.MEAN.partial(kind)
+    middle = _masked_mean(x, mask, axis, known, True) if centre is None else _array(centre)
     deviation = x - middle
     squares = deviation.real**2 + deviation.imag**2 if deviation.dtype.kind == "c" else deviation * deviation
-    total = sum(where(mask, squares, squares.dtype.type(0)), axis=axis, keepdims=keepdims)
+    total = sum(_where_held(mask, squares), axis=axis, dtype=kind if exact else None, keepdims=keepdims)
     left = _counted(x, mask, axis, keepdims) - ddof
     left = where(left > 0, left, np.nan if refused else 0.0)
-    return (total / left).astype(np.dtype(f"f{kind.itemsize // 2}") if kind.kind == "c" else kind)
+    real = kind.kind == "c" and dtype is None
+    return (total / left).astype(np.dtype(f"f{kind.itemsize // 2}") if real else kind)
+
+
+def _where_held(mask: Any, x: Array) -> Array:
+    """The elements where a mask holds, 0 elsewhere."""
+    return x if mask is True else where(mask, x, x.dtype.type(0))
+
+
+def _is_exact(dtype: Any) -> bool:
+    """Whether a dtype that was asked for has no fractions: means are then cut to it, step by step, as NumPy's are."""
+    return dtype is not None and element_type(dtype).kind in "iub"
+
+
+def _root(x: Array) -> Array:
+    """The square roots of variances, in their dtype; NumPy has none of several integers."""
+    if not _is_exact(x.dtype):
+        found: Array = x**0.5
+        return found
+    if x.ndim:
+        np.sqrt(np.ones(1, x.dtype), out=np.ones(1, x.dtype))
+    return wrap(build.cast(UFUNCS["sqrt"](x)._node, x.dtype))
+
+
+def _inexact(array: Array, dtype: Any) -> None:
+    """NumPy's refusal of a dtype without NaN for what leaves NaN out."""
+    if _is_exact(dtype):
+        raise TypeError(f"If a is inexact, then dtype must be inexact, not {np.dtype(dtype)} for {array.dtype}")
 
 
 def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
@@ -271,7 +322,7 @@ def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., A
         found = plain(_instead(array != array, fill, array), **kwargs)
         if not typed:  # of NaN alone the least and the greatest are NaN
             some = any(array == array, axis=axis, keepdims=keepdims, where=where)
-            found = _instead(some if initial is _NONE else True, found, np.nan)
+            found = _instead(some if initial is _NONE or initial is None else True, found, np.nan)
         return stored(found, out)
 
     function.__name__ = function.__qualname__ = name
@@ -298,6 +349,7 @@ def nanmean(
     array = _array(x)
     if array.dtype.kind not in "fc":
         return mean(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
+    _inexact(array, dtype)
     return stored(_masked_mean(array, _numbers(array, where), axis, dtype, keepdims), out)
 
 
@@ -315,6 +367,7 @@ def nanvar(
     array, left_out = _array(x), ddof if correction is None else correction
     if array.dtype.kind not in "fc":
         return var(array, axis=axis, dtype=dtype, out=out, ddof=left_out, keepdims=keepdims, where=where, mean=mean)
+    _inexact(array, dtype)
     held = _numbers(array, where)
     return stored(_masked_variance(array, held, axis, dtype, left_out, keepdims, mean, True), out)
 
@@ -326,7 +379,7 @@ def nanstd(
     """The standard deviation, NaN left out."""
     left_out = ddof if correction is None else correction
     found = nanvar(x, axis, dtype, None, left_out, keepdims, where=where, mean=mean)
-    return stored(found**0.5, out)
+    return stored(_root(found), out)
 
 
 def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Array:
@@ -336,7 +389,7 @@ def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Arra
     """
     node = build.strong(build.operand(x))
     axis = build.normal_axis(axis, len(node.kind.shape))
-    found = how.result(node.kind.dtype) if dtype is None else np.dtype(dtype)
+    found = how.result(node.kind.dtype) if dtype is None else element_type(dtype)
     op = interned(Scan, how, how.ufunc, axis)
     return wrap(Node(op, (build.cast(node, found),), kind_of(node.kind.shape, found)))
 
@@ -431,9 +484,11 @@ cumulative_prod = _cumulative_standard("cumulative_prod", cumprod, 1)
 def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Array:
     """Differences of neighbours along an axis, n times over."""
     array = wrap(build.strong(build.operand(x)))
-    axis = build.normal_axis(axis, array.ndim)
+    if n == 0:
+        return array
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
+    axis = build.normal_axis(axis, array.ndim)
     one = tuple(1 if k == axis else length for k, length in enumerate(array.shape))
 
     def beside(side: Any) -> list[Array]:

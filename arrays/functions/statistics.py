@@ -15,6 +15,7 @@ from bsp.arrays.functions.manipulation import concat, diag, squeeze
 from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.functions.ufuncs import astype, clip, imag, real, where
 from bsp.arrays.gathering import warned
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.world import world
 
 
@@ -57,7 +58,9 @@ def cov(
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
     given = [asarray(each).dtype for each in (m, y) if each is not None]
-    kind = np.result_type(*given, np.float64) if dtype is None else np.dtype(dtype)
+    kind = np.result_type(*given, np.float64) if dtype is None else element_type(dtype)
+    if kind.kind not in "fc":
+        raise TypeError(f"cov: dtype={kind} has no fractions, which means have")
     array = _variables(m, kind, rowvar, "m")
     if not array.shape[0]:
         return asarray(np.array([]).reshape(0, 0))

@@ -11,6 +11,7 @@ import numpy as np
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.views import own, store, view
 
@@ -39,11 +40,11 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
     if len(args) != ufunc.nin:
         raise TypeError(f"{ufunc.__name__}() takes {ufunc.nin} positional arguments but {len(args)} were given")
     nodes = [build.operand(arg) for arg in args]
-    typed = None if dtype is None else np.dtype(dtype)
+    typed = None if dtype is None else element_type(dtype)
     outs = out if isinstance(out, tuple) else (out,) * ufunc.nout
     found = []
     for k, target in zip(range(ufunc.nout), outs, strict=True):
-        node = build.apply(ew.of_ufunc(ufunc, k, typed), *nodes)
+        node = build.apply(ew.of_ufunc(ufunc, k, typed, casting), *nodes)
         found.append(stored(wrap(node), target, where, ufunc.__name__, casting))
     return found[0] if len(found) == 1 else tuple(found)
 
@@ -191,7 +192,7 @@ def angle(x: Any, deg: bool = False) -> Array:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """As another dtype; a copy, unless copy=False and it has this one."""
     node = build.operand(x)
-    found = np.dtype(dtype)
+    found = element_type(dtype, "astype")
     if not copy and isinstance(x, Array) and x.dtype == found:
         return x
     if node.kind.dtype.kind == "c" and found.kind not in "c":

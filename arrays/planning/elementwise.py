@@ -28,7 +28,7 @@ class Elementwise(Operation):
         self.loop = loop  # the dtypes of arguments and results that a ufunc computes in
 
 
-def _loop_of(ufunc: np.ufunc, dtype: DType | None) -> Loop:
+def _loop_of(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Loop:
     results = (None,) * ufunc.nout
     signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
 
@@ -36,20 +36,27 @@ def _loop_of(ufunc: np.ufunc, dtype: DType | None) -> Loop:
         given = tuple(kind.dtype if kind.weak is None or kind.weak is bool else kind.weak for kind in kinds)
         if all(isinstance(each, type) for each in given):
             given = tuple(kind.dtype for kind in kinds)
+        used = casting
+        if casting != "same_kind":  # resolve_dtypes of Python's numbers crashes under "equiv" (NumPy 2.4): a call tells
+            samples = [kind.weak(1) if isinstance(each, type) else np.ones(1, each)  # type: ignore[misc]
+                       for kind, each in zip(kinds, given, strict=True)]  # fmt: skip
+            with np.errstate(all="ignore"):
+                ufunc(*samples, dtype=dtype, casting=casting)
+            used = "unsafe"
         if dtype is None:
-            return ufunc.resolve_dtypes((*given, *results))
-        return ufunc.resolve_dtypes((*given, *results), signature=signature)
+            return ufunc.resolve_dtypes((*given, *results), casting=used)
+        return ufunc.resolve_dtypes((*given, *results), signature=signature, casting=used)
 
     return loop
 
 
-def _second(ufunc: np.ufunc, output: int) -> Callable[..., Any]:
+def _second(ufunc: np.ufunc, output: int, dtype: DType | None, casting: Any) -> Callable[..., Any]:
     """One of several results of a ufunc."""
 
     def call(*args: Any, out: Any) -> None:
         outs: list[Any] = [None] * ufunc.nout
         outs[output] = out
-        ufunc(*args, out=tuple(outs))
+        ufunc(*args, out=tuple(outs), dtype=dtype, casting=casting)
 
     return call
 
@@ -57,24 +64,26 @@ def _second(ufunc: np.ufunc, output: int) -> Callable[..., Any]:
 _of_ufunc: dict[Any, Elementwise] = {}
 
 
-def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None) -> Elementwise:
-    """A ufunc as an operation; `output` chooses one of several results."""
-    key = ufunc if not output and dtype is None else (ufunc, output, dtype)
+def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None, casting: Any = "same_kind") -> Elementwise:
+    """A ufunc as an operation; `output` chooses one of several results, `casting` which arguments it takes."""
+    plain = dtype is None and casting == "same_kind"
+    key = ufunc if not output and plain else (ufunc, output, dtype, casting)
     found = _of_ufunc.get(key)
     if found is None:
-        name = ufunc.__name__ + (f"[{output}]" if output else "") + (f":{dtype.str}" if dtype is not None else "")
-        call: Any = ufunc if ufunc.nout == 1 else _second(ufunc, output)
-        if dtype is not None and ufunc.nout == 1:
-            call = _typed(ufunc, dtype)
-        loop = _loop_of(ufunc, dtype)
+        name = ufunc.__name__ + (f"[{output}]" if output else "")
+        name += "" if plain else f":{'' if dtype is None else dtype.str}{casting}"
+        call: Any = ufunc if ufunc.nout == 1 else _second(ufunc, output, dtype, casting)
+        if not plain and ufunc.nout == 1:
+            call = _typed(ufunc, dtype, casting)
+        loop = _loop_of(ufunc, dtype, casting)
         found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop)
         _of_ufunc[key] = found
     return found
 
 
-def _typed(ufunc: np.ufunc, dtype: DType) -> Callable[..., Any]:
+def _typed(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Callable[..., Any]:
     def call(*args: Any, out: Any) -> None:
-        ufunc(*args, out=out, dtype=dtype)
+        ufunc(*args, out=out, dtype=dtype, casting=casting)
 
     return call
 
@@ -130,6 +139,21 @@ def _complex(real: Any, imaginary: Any, out: Any) -> None:
 REAL = Elementwise("real", _real, _real_of)
 IMAG = Elementwise("imag", _imag, _real_of)
 COMPLEX = Elementwise("complex", _complex, lambda real, imaginary: np.result_type(real.dtype, np.complex64))
+
+_bits: dict[DType, Elementwise] = {}
+
+
+def bits_as(dtype: DType) -> Elementwise:
+    """The same bytes as elements of another dtype of the same length."""
+    found = _bits.get(dtype)
+    if found is None:
+
+        def call(x: Any, out: Any) -> None:
+            np.copyto(out, x.view(dtype))
+
+        found = _bits[dtype] = Elementwise(f"bits as {dtype.str}", call, lambda x: dtype)
+    return found
+
 
 _rounds: dict[int, Elementwise] = {}
 

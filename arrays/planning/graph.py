@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.layout import Layout, Shape
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class Kind:
 
 @lru_cache(maxsize=1 << 14)
 def kind_of(shape: Shape, dtype: DType) -> Kind:
-    """The one kind of this shape and dtype."""
-    return Kind(shape, dtype)
+    """The one kind of this shape and dtype; TypeError for a dtype that arrays do not hold."""
+    return Kind(shape, element_type(dtype))
 
 
 WEAK = {

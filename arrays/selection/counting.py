@@ -16,6 +16,7 @@ from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import reshape, unstack
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
+from bsp.arrays.selection.bin_rules import number_of_bins
 from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.world import World, world
 
@@ -63,35 +64,40 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
         raise ValueError(
             "object too deep for desired array" if array.ndim else "object of too small depth for desired array"
         )
-    if not np.can_cast(array.dtype, np.int64, "safe"):
-        raise TypeError(f"Cannot cast array data from {array.dtype!r} to dtype('int64') according to the rule 'safe'")
-    if minlength < 0:
-        raise ValueError("'minlength' must not be negative")
+    sample = np.zeros(min(array.size, 1), array.dtype)  # NumPy's refusal of dtypes, and the dtype of the counts
+    weighing = None if weights is None else np.zeros(sample.size, asarray(weights).dtype)
+    kind = np.bincount(sample, weighing, minlength).dtype
     if weights is not None and asarray(weights).shape != array.shape:
         raise ValueError("The weights and list don't have the same length.")
     node, other = _alike(build.strong(array._node), weights)
     own = one_vector(here, mine(node), array.dtype)
+    own = own.astype(np.int64) if array.dtype.kind == "u" else own  # beyond 2^63 they become negative, as NumPy's do
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype).astype(np.float64)
     if here.abstract:
         here.at_most()
         length = max(int(minlength), 1)
         told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
-        counts = np.add(here.empty((length,), np.dtype(np.int64 if other is None else float)), 0)
+        counts = np.add(here.empty((length,), kind), 0)
         return _added(here, counts)
     ends = [own.min(), own.max()] if own.size else [0, -1]
     extremes = np.array(told(here, "extremes", np.array(ends, np.int64)))
     if extremes[:, 0].min() < 0:
         raise ValueError("'list' argument must have no negative elements")
     length = max(int(minlength), 1 + int(extremes[:, 1].max()))
-    counts = (
-        np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
-    )
+    counts = np.bincount(own, own_weights, length) if own.size else np.zeros(length, kind)
     return _added(here, counts)
+
+
+def _bins(array: Array, bins: Any, range: Any, weights: Any) -> Any:
+    """How many bins, or their edges, of what a program asked for."""
+    if isinstance(bins, str):
+        return number_of_bins(bins, reshape(array, (-1,)), range, weights)
+    return bins.compute() if isinstance(bins, Array) else bins
 
 
 def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndarray, Any]:
     """The edges of the bins, and what NumPy is to count with: equal on all processes."""
-    if np.ndim(bins) == 0 and not isinstance(bins, str):
+    if np.ndim(bins) == 0:
         if range is None:
             if own.dtype.kind == "b":
                 own = own.astype(np.uint8)
@@ -101,8 +107,6 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
             edges = np.histogram_bin_edges(sample, bins)
             return edges, (bins, (sample[0], sample[1]) if found.size else (0, 1))
         return np.histogram_bin_edges(own[:0], bins, range), (bins, range)
-    if isinstance(bins, str):
-        raise TypeError(f"histogram: bins={bins!r}; say how many, or their edges")
     edges = np.histogram_bin_edges(own[:0], bins)
     return edges, (edges, None)
 
@@ -113,6 +117,7 @@ def histogram(
 ) -> tuple[Array, Array]:
     """How many elements fall into each bin, and the edges of the bins.
 
+    bins : how many, their edges, or the name of a rule (`bin_rules`: "auto", "fd", ...; not "stone").
     Cost: one superstep for the counts of b bins, h about 2b at most, and one for the extremes if neither `range` nor
     edges are given.
     """
@@ -123,7 +128,7 @@ def histogram(
     node, other = _alike(build.strong(array._node), weights)
     own = one_vector(here, mine(node), array.dtype)
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype)
-    given = bins.compute() if isinstance(bins, Array) else bins
+    given = _bins(array, bins, range, weights)
     if here.abstract:
         length = int(given) if np.ndim(given) == 0 else len(given) - 1
         if np.ndim(given) == 0 and range is None:
@@ -149,7 +154,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     array = asarray(a)
     (node,) = computed(build.strong(array._node))
     own = one_vector(here, mine(node), array.dtype)
-    given = bins.compute() if isinstance(bins, Array) else bins
+    given = _bins(array, bins, range, weights)
     if here.abstract:
         told(here, "extremes", here.empty((2,), own.dtype))
         length = int(given) + 1 if np.ndim(given) == 0 else len(given)

@@ -19,6 +19,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import concat, moveaxis, ravel, reshape
 from bsp.arrays.planning import elementwise as ew
+from bsp.arrays.planning.element_types import whole_rows
 from bsp.arrays.planning.graph import Blocks, DType, Node
 from bsp.arrays.planning.layout import Axis, layout_of, replicated
 from bsp.arrays.selection.masks import compress_node
@@ -330,7 +331,7 @@ def _distinct_slices(array: Array, axis: int, wanted: tuple[bool, bool, bool]) -
     if not layout_at(node).replicated:
         rows = layout_of((*even_line(count, here.nprocs).axes, Axis(width)))
         (node,) = computed(build.relaid(node, rows))
-    kind = np.dtype([(f"f{k}", node.kind.dtype) for k in range(width)])
+    kind = whole_rows(node.kind.dtype, width)
     layout = layout_at(node)
     line = replicated((count,)) if layout.replicated else layout_of(layout.axes[:1])
 

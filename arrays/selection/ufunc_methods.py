@@ -20,6 +20,7 @@ from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.indexing import parts_of
 from bsp.arrays.functions.lines import LineFunction, of_lines
 from bsp.arrays.planning import aggregates as ag
+from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import DType
 from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of
 from bsp.arrays.selection import selecting
@@ -55,12 +56,16 @@ _PRODUCTS: dict[Any, Callable[..., Array]] = {
 def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
     """Products of matrices and vectors, as ufuncs take arguments."""
     axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
+    casting = others.pop("casting", "same_kind")
     if others:
-        raise TypeError(f"{ufunc.__name__}: arrays take out, dtype and axis, not {sorted(others)}")
+        raise TypeError(f"{ufunc.__name__}: arrays take out, dtype, casting and axis, not {sorted(others)}")
+    given = [wrap(build.strong(build.operand(each))) for each in (a, b)]
+    typed: dict[str, Any] = {} if dtype is None else {"signature": (None, None, element_type(dtype))}
+    *kinds, _ = ufunc.resolve_dtypes((*[each.dtype for each in given], None), casting=casting, **typed)
     if dtype is not None:
-        a, b = (ufuncs.astype(wrap(build.strong(build.operand(each))), dtype) for each in (a, b))
+        a, b = (ufuncs.astype(each, kind) for each, kind in zip(given, kinds, strict=True))
     found = contraction.vecdot(a, b, axis=axis) if ufunc is np.vecdot else _PRODUCTS[ufunc](a, b)
-    return ufuncs.stored(found, out, name=ufunc.__name__)
+    return ufuncs.stored(found, out, name=ufunc.__name__, casting=casting)
 
 
 def _outer(ufunc: np.ufunc, x: Any, y: Any, **kwargs: Any) -> Any:
@@ -76,7 +81,7 @@ def _reduce(
     initial: Any = _NONE, where: Any = True,
 ) -> Any:  # fmt: skip
     array = asarray(x)
-    if initial is None or initial is np._NoValue:  # NumPy's mark of what is not given
+    if initial is np._NoValue:  # NumPy's mark of what is not given
         initial = _NONE
     if not array.ndim and axis in (0, -1):
         axis = ()
@@ -84,11 +89,13 @@ def _reduce(
         plain = reductions.all if ufunc is np.logical_and else reductions.any
         return plain(array, axis=axis, out=out, keepdims=keepdims, where=where)
     if ufunc in ag.ASSOCIATIVE:
+        build.normal_axes(axis, array.ndim)
+        ufunc.reduce(np.ones(1, array.dtype), dtype=dtype)  # NumPy's refusal of dtypes
         whole = reductions.of_ufunc(ufunc)
         return whole(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
     axes = build.normal_axes(axis, array.ndim)
     given: dict[str, Any] = {} if initial is _NONE else {"initial": initial}
-    sample = ufunc.reduce(np.ones(1, array.dtype), dtype=dtype, **given)  # its dtype, or NumPy's error
+    sample = ufunc.reduce(np.ones(1, array.dtype), dtype=dtype, keepdims=True, **given)  # its dtype, or NumPy's error
     if len(axes) > 1:
         what = f"reduction operation '{ufunc.__name__}' is not reorderable"
         raise ValueError(f"{what}, so at most one axis may be specified")

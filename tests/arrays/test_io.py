@@ -9,6 +9,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import sys
 import zipfile
 import zlib
@@ -713,3 +714,37 @@ def test_archives_and_text_without_values(tmp_path: Path) -> None:
 
     assert bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True).per_superstep
     assert not list(tmp_path.iterdir())
+
+
+LENGTHS_AND_KINDS = ["?", "i1", "u8", "f2", "f8", "g", "D", "G", ">f8", "M8[D]", "M8[h]", "m8[s]", ">M8[s]"]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".h5", ".zarr", ".parquet"])
+def test_what_a_format_takes_it_gives_back(tmp_path: Path, ending: str) -> None:
+    """Dtype, shape and values; what it does not hold is one TypeError before anything is written."""
+    path = tmp_path / f"x{ending}"
+
+    def main(proc: bsp.Process, x: np.ndarray) -> Any:
+        try:
+            ba.savez(path, x=ba.asarray(x)) if ending == ".npz" else ba.save(path, ba.asarray(x))
+        except TypeError as error:
+            return str(error)
+        found = ba.load(path)
+        return np.array((found["x"] if ending == ".npz" else found).compute())
+
+    for name in LENGTHS_AND_KINDS:
+        x = (np.arange(7) % 2 if name == "?" else np.arange(7)).astype(name)
+        refused = (
+            x.dtype.kind in {".h5": "mM", ".parquet": "cmM"}.get(ending, "")
+            or (x.dtype.char in "gG" and ending in (".zarr", ".parquet"))
+        )  # fmt: skip
+        for found in bsp.run(main, x, nprocs=3):
+            if refused:
+                assert "hold no" in found and not path.exists(), (name, found)
+            else:
+                assert (found.dtype.newbyteorder("="), found.shape) == (x.dtype.newbyteorder("="), x.shape), name
+                assert np.array_equal(found, x), name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

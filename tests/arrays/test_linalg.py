@@ -657,3 +657,35 @@ def test_tensors_as_maps_and_crosses_along_axes_are_numpys() -> None:
         },
         [rng.normal(size=(2, 3, 3, 2)), rng.normal(size=(2, 3)), rng.normal(size=(3, 4))], tolerance=1 << 10,
     )  # fmt: skip
+
+
+def test_what_is_refused_or_infinite_is_so_for_every_number_of_processes() -> None:
+    """A tolerance for each matrix, infinities, NaN, matrices that have no inverse or are not square."""
+    rng = np.random.default_rng(0)
+    stack, tall, square, zeros = (
+        rng.normal(size=(4, 3, 3)),
+        rng.normal(size=(12, 3)),
+        np.eye(6) * 2,
+        np.zeros((4, 3, 3)),
+    )
+    zeros[1] = np.eye(3)
+    calls: dict[str, Any] = {
+        "tolerances": lambda s, t, q, z: np.linalg.pinv(s, rtol=np.array([0.1, 0.2, 0.9, 0.1])),
+        "one tolerance for all": lambda s, t, q, z: np.linalg.pinv(s, rtol=np.array([0.5])),
+        "ranks": lambda s, t, q, z: np.linalg.matrix_rank(s, tol=np.array([0.1, 0.2, 0.9, 0.1])),
+        "too many tolerances": lambda s, t, q, z: np.linalg.pinv(s, rtol=np.array([[0.1], [0.9]])),
+        "tolerances that do not fit": lambda s, t, q, z: np.linalg.pinv(s, rtol=np.array([0.1, 0.2])),
+        "signs of NaN": lambda s, t, q, z: np.linalg.slogdet(q * np.nan),
+        "exponents": lambda s, t, q, z: np.linalg.matrix_power(q, 2.0),
+        "powers": lambda s, t, q, z: np.linalg.matrix_power(q, np.int64(-2)),
+        "rank": lambda s, t, q, z: np.linalg.lstsq(t, t[:, 0], rcond=None)[2],
+    }
+    for name in ("svdvals", "matrix_rank", "pinv", "cond"):
+        function = getattr(np.linalg, name)
+        for number in (np.inf, np.nan):
+            calls[f"{name} of {number}"] = lambda s, t, q, z, function=function, number=number: function(t * number)
+    for p in (None, 1, -2, np.inf, "fro", "x"):
+        calls[f"cond {p}"] = lambda s, t, q, z, p=p: [np.linalg.cond(each, p) for each in (s, q, q * 0, z)]
+        calls[f"cond {p} of a tall one"] = lambda s, t, q, z, p=p: np.linalg.cond(t, p)
+    for nprocs in (1, 3):
+        as_numpys(calls, [stack, tall, square, zeros], nprocs=nprocs, ways=["blocks"], tolerance=4096)

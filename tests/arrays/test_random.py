@@ -281,7 +281,7 @@ def test_unknown_arguments_are_type_errors() -> None:
 def test_every_distribution_of_numpy_is_there() -> None:
     theirs = {name for name in dir(np.random.Generator) if not name.startswith("_")}
     missing = theirs - set(dir(ba.random.Generator))
-    assert missing == {"bit_generator", "bytes", "permuted", "multivariate_hypergeometric"}
+    assert missing == {"bit_generator", "multivariate_hypergeometric"}
 
 
 @pytest.mark.parametrize("nprocs", SEVERAL)
@@ -602,3 +602,27 @@ def test_out_is_filled_and_so_is_what_it_shows() -> None:
             rng.random(out=np.zeros(3))
 
     bsp.run(main, nprocs=2)
+
+
+def test_bytes_and_independent_orders_depend_on_the_seed_alone() -> None:
+    a = np.arange(24).reshape(4, 6)
+
+    def main(proc: bsp.Process) -> list[Any]:
+        rng = ba.random.default_rng(3)
+        x, out = ba.asarray(a, grid=(2, 3)), ba.zeros((4, 6), int)
+        rng.permuted(x, axis=1, out=out)
+        found = [rng.permuted(x, axis=axis).compute() for axis in (0, 1, None)]
+        return [rng.bytes(9), rng.bytes(0), np.array(out.compute()), *found, rng.permuted(np.arange(5)).compute()]
+
+    first, *others = [each for nprocs in (1, 2, 3) for each in bsp.run(main, nprocs=nprocs)]
+    for other in others:
+        assert other[:2] == first[:2]
+        assert all(np.array_equal(x, y) for x, y in zip(first[2:], other[2:], strict=True))
+    data, nothing, rows, columns, lines, both, vector = first
+    assert (len(data), nothing, len(set(data)) > 1) == (9, b"", True)
+    assert np.array_equal(np.sort(rows, axis=1), a) and np.array_equal(np.sort(lines, axis=1), a)
+    assert len({tuple(np.argsort(line)) for line in lines}) > 1
+    assert np.array_equal(np.sort(columns, axis=0), a) and sorted(both.ravel()) == list(range(24))
+    assert sorted(vector) == list(range(5))
+    with pytest.raises(TypeError):
+        ba.random.default_rng(1).bytes(2.5)

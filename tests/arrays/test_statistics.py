@@ -193,9 +193,34 @@ def test_the_product_of_a_covariance_is_of_partial_sums() -> None:
 
 
 @pytest.mark.parametrize("nprocs", [2])
-def test_text_for_bins_is_refused(nprocs: int) -> None:
+def test_a_rule_without_a_distributed_form_is_refused(nprocs: int) -> None:
     def main(proc: bsp.Process) -> None:
-        with pytest.raises(TypeError, match="say how many, or their edges"):
-            np.histogram_bin_edges(ba.asarray(A), "auto")
+        with pytest.raises(TypeError, match=r"no distributed form.*takes a number, edges, or one of auto"):
+            np.histogram_bin_edges(ba.asarray(A), "stone")
 
     bsp.run(main, nprocs=nprocs)
+
+
+@pytest.mark.parametrize("rule", ["auto", "doane", "fd", "rice", "scott", "sqrt", "sturges", "nonsense"])
+def test_named_rules_for_bins(rule: str) -> None:
+    x = RNG.normal(size=501)
+    calls: dict[str, Any] = {
+        "counts": lambda x: np.histogram(x, rule),
+        "within": lambda x: np.histogram(x, rule, range=(-1, 2)),
+        "outside": lambda x: np.histogram(x, rule, range=(50, 60)),
+        "density": lambda x: np.histogram(x, rule, density=True),
+        "edges": lambda x: np.histogram_bin_edges(x, rule),
+        "integers": lambda x: np.histogram((x * 20).astype(int), rule),
+        "few integers": lambda x: np.histogram((x > 0).astype(int), rule),
+        "booleans": lambda x: np.histogram(x > 0, rule),
+        "single": lambda x: np.histogram(x.astype("f4"), rule),
+        "rows": lambda x: np.histogram(x[:500].reshape(20, 25), rule),
+        "alike": lambda x: np.histogram(x * 0 + 1, rule),
+        "of two": lambda x: np.histogram(x[:2], rule),
+        "of nothing": lambda x: np.histogram(x[:0], rule),
+        "NaN": lambda x: np.histogram(x * np.nan, rule),
+        "a range backwards": lambda x: np.histogram(x, rule, range=(2, 1)),
+        "weights": lambda x: np.histogram(x, rule, weights=x),
+    }
+    for nprocs in (1, 3):
+        as_numpys(calls, [x], nprocs=nprocs, tolerance=512)

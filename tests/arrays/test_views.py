@@ -17,6 +17,7 @@ import pytest
 from aliases import programs, start, viewed, written
 from expressions import nothing_replicated
 from hypothesis import given, settings
+from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
@@ -29,7 +30,7 @@ def agree(mine: Any, theirs: Any) -> None:
     """One value of both libraries."""
     assert mine.shape == np.shape(theirs)
     assert mine.dtype == theirs.dtype
-    np.testing.assert_array_equal(mine.compute(), theirs)
+    np.testing.assert_array_equal(mine.compute() if isinstance(mine, ba.Array) else mine, theirs)
 
 
 def in_order(x: Any) -> Any:
@@ -52,7 +53,7 @@ def carried_out(xp: Any, arrays: list[Any], step: Any, numbers: list[bool]) -> N
         arrays.append(in_order(x) if xp is np else x.copy())
     elif name == "arithmetic":
         arrays.append(in_order(x + 1) if xp is np else x + 1)
-    elif name == "persist" and xp is not np:
+    elif name == "persist" and isinstance(x, ba.Array):
         x.persist()
 
 
@@ -609,3 +610,41 @@ def test_nothing_but_store_changes_an_array() -> None:
     for path in [*folder.rglob("*.py"), *(folder.parent / "algorithms").rglob("*.py")]:
         if path.relative_to(folder.parent) not in (Path("arrays/views.py"), Path("arrays/array.py")):
             assert re.search(r"\._node\s*=[^=]", path.read_text()) is None, path
+
+
+def by_bits(x: Any) -> Any:
+    bits = x.view(np.int64)
+    bits[3:9] = 7
+    x[0] = 1.5
+    return x, bits
+
+
+def by_bits_of_slices(x: Any) -> Any:
+    bits = x[::2].view(np.uint64)
+    x[4] = 1.5
+    bits[1] = 0
+    return x, bits
+
+
+def by_bits_of_a_transpose(x: Any) -> Any:
+    bits = x[:18].reshape(3, 6).T.view("i8")
+    bits[2] = 5
+    return x, bits
+
+
+def test_bits_as_another_dtype_of_the_same_length_are_a_view() -> None:
+    calls = {each.__name__: each for each in (by_bits, by_bits_of_slices, by_bits_of_a_transpose)}
+    calls |= {
+        "there and back": lambda x: x.view("M8[s]").view("i8").view(float),
+        "single": lambda x: x.astype("f4").view("u4"),
+        "lazy": lambda x: (x + 1).view("i8"),
+        "itself": lambda x: (x.view(), np.shares_memory(x, x.view("i8"))),
+    }
+    for nprocs in (1, 3):
+        as_numpys(calls, [np.random.default_rng(0).normal(size=20)], nprocs=nprocs, tolerance=0)
+
+
+@pytest.mark.parametrize("given", [np.float32, "c16", np.matrix])
+def test_a_view_of_another_length_or_type_is_refused(given: Any) -> None:
+    with pytest.raises(TypeError, match="view: "):
+        ba.ones(4).view(given)

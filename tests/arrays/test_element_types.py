@@ -1,0 +1,166 @@
+"""Every way in takes the same dtypes, and refuses others with one error, for every number of processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpys_answers import as_numpys, dealt, dealt_always, outcome
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays.planning.element_types import KINDS, element_type
+
+TEXT = "arrays hold booleans, integers, floating-point and complex numbers, dates and durations"
+REFUSED: dict[str, Any] = {
+    "objects": object,
+    "text": str,
+    "texts": "U3",
+    "bytes": "S2",
+    "void": "V4",
+    "record": "f8,i4",
+}
+HELD = ["?", "i1", "u2", "i8", ">i4", "f2", "f4", ">f8", "g", "F", "D", "M8[D]", "m8[s]", ">M8[s]"]
+
+
+def _twice(x: Any) -> Any:
+    return x * 2
+
+
+DOORS: dict[str, Callable[[Any, ba.Array], Any]] = {
+    "zeros": lambda t, v: ba.zeros(3, t),
+    "ones": lambda t, v: ba.ones((2, 3), dtype=t),
+    "empty": lambda t, v: ba.empty(3, t),
+    "full": lambda t, v: ba.full(3, 1, dtype=t),
+    "full of arrays": lambda t, v: ba.full(3, v[0], dtype=t),
+    "zeros_like": lambda t, v: ba.zeros_like(v, dtype=t),
+    "numpy.full_like": lambda t, v: np.full_like(v, 1, dtype=t),
+    "arange": lambda t, v: ba.arange(3, dtype=t),
+    "linspace": lambda t, v: ba.linspace(0, 1, 3, dtype=t),
+    "logspace": lambda t, v: ba.logspace(0, 1, 3, dtype=t),
+    "geomspace": lambda t, v: ba.geomspace(1, 2, 3, dtype=t),
+    "eye": lambda t, v: ba.eye(3, dtype=t),
+    "tri": lambda t, v: ba.tri(3, dtype=t),
+    "asarray": lambda t, v: ba.asarray([1, 2], dtype=t),
+    "asarray of NumPy's": lambda t, v: ba.asarray(np.zeros(3, t)),
+    "asarray of ours": lambda t, v: ba.asarray(v, dtype=t),
+    "array": lambda t, v: ba.array([1, 2], t),
+    "from_local": lambda t, v: ba.from_local(np.zeros(3, t)),
+    "from_function": lambda t, v: ba.from_function(_twice, 3, dtype=t),
+    "from_function's values": lambda t, v: ba.from_function(lambda i: np.zeros(i.shape, t), 3),
+    "fromfunction": lambda t, v: ba.fromfunction(_twice, (3,), dtype=t),
+    "astype": lambda t, v: v.astype(t),
+    "ba.astype": lambda t, v: ba.astype(v, t),
+    "view": lambda t, v: v.view(t),
+    "sum": lambda t, v: v.sum(dtype=t),
+    "mean": lambda t, v: np.mean(v, dtype=t),
+    "std": lambda t, v: np.std(v, dtype=t),
+    "nanvar": lambda t, v: np.nanvar(v, dtype=t),
+    "cumsum": lambda t, v: v.cumsum(dtype=t),
+    "cov": lambda t, v: np.cov(v, dtype=t),
+    "concatenate": lambda t, v: np.concatenate([v, v], dtype=t, casting="unsafe"),
+    "stack": lambda t, v: np.stack([v, v], dtype=t, casting="unsafe"),
+    "ufunc": lambda t, v: np.add(v, v, dtype=t, casting="unsafe"),
+    "matmul": lambda t, v: np.matmul(v, v, dtype=t, casting="unsafe"),
+    "random": lambda t, v: ba.random.default_rng(1).normal(size=3, dtype=t),
+    "integers": lambda t, v: ba.random.default_rng(1).integers(0, 5, 3, dtype=t),
+    "an operand": lambda t, v: v + np.zeros(4, t),
+    "where": lambda t, v: np.where(v > 0, v, np.zeros(4, t)),
+    "assignment": lambda t, v: v.__setitem__(slice(None), np.zeros(4, t)),
+    "apply_along_axis": lambda t, v: np.apply_along_axis(lambda line: line.astype(t), 0, v[:, None] + v),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+@pytest.mark.parametrize("refused", REFUSED)
+def test_every_way_in_refuses_what_is_no_number(refused: str, nprocs: int) -> None:
+    dtype = REFUSED[refused]
+
+    def main(proc: bsp.Process) -> list[Any]:
+        return [
+            outcome(lambda door=door: door(dtype, dealt(proc, np.arange(4.0), "fine")), []) for door in DOORS.values()
+        ]
+
+    with dealt_always():
+        for results in bsp.run(main, nprocs=nprocs):
+            for name, found in zip(DOORS, results, strict=True):
+                assert type(found) is TypeError and TEXT in str(found), f"{name}: {found!r}"
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_python_functions_as_ufuncs_are_refused(nprocs: int) -> None:
+    add = np.frompyfunc(lambda a, b: a + b, 2, 1)
+    calls: list[Callable[[ba.Array], Any]] = [
+        np.frompyfunc(_twice, 1, 1), lambda v: add(v, v), add.reduce, add.accumulate, lambda v: add.outer(v, v),
+        lambda v: add.reduceat(v, [0, 2]),
+    ]  # fmt: skip
+
+    def main(proc: bsp.Process) -> list[Any]:
+        return [outcome(call, [dealt(proc, np.arange(4.0), "fine")]) for call in calls]
+
+    with dealt_always():
+        for results in bsp.run(main, nprocs=nprocs):
+            for found in results:
+                assert type(found) is TypeError and "not Python objects" in str(found)
+
+
+def test_all_dtypes_of_the_list_come_in_and_go_out() -> None:
+    """Sums of dates are refused as NumPy refuses them."""
+    for name in HELD:
+        values = (np.arange(7) % 2 if name == "?" else np.arange(7)).astype(name)
+        as_numpys(
+            {
+                "reversed": lambda x: x[::-1],
+                "taken": lambda x: x[[5, 0, 3]],
+                "sorted": lambda x: np.sort(x[::-1]).astype(x.dtype),
+                "sum": lambda x: x.sum(),
+                "mask": lambda x: x[np.arange(7) % 2 == 0],
+                "ravel": lambda x: x[:6].reshape(2, 3).T.ravel(),
+            },
+            [values],
+        )
+        assert element_type(name).kind in KINDS
+
+
+def test_an_array_compares_with_no_text() -> None:
+    dates = np.datetime64("2026-01-01") + np.arange(3)
+    (found,) = bsp.run(lambda proc: outcome(lambda: ba.asarray(dates) == ["2026-01-01"] * 3, []), nprocs=1)
+    assert type(found) is TypeError and TEXT in str(found)
+
+
+PROGRAM = """
+import sys
+import numpy as np
+import bsp, bsp.arrays as ba
+v, seen = ba.arange(40000.0), []
+for call in (lambda: np.frompyfunc(abs, 1, 1)(v), lambda: v.astype(str), lambda: ba.zeros(50000, "f8,i4"),
+             lambda: ba.from_local(np.array(["a"])), lambda: ba.from_function(lambda i: i.astype(object), 50000)):
+    try:
+        call().persist()
+    except TypeError as error:
+        seen.append(str(error))
+assert len(seen) == 5 and all("arrays hold booleans" in each for each in seen), seen
+for dtype in ("?", "i1", ">i4", "f2", "g", "D", "M8[D]", "m8[s]", ">f8"):
+    x = ba.arange(50000).astype(dtype)
+    assert (x[::-1].compute() == np.arange(50000).astype(dtype)[::-1]).all(), dtype
+if bsp.process().pid == 0:
+    print("refused 5 of 5")
+"""
+
+
+@pytest.mark.jobs
+def test_doors_are_the_same_on_two_elements(tmp_path: Path) -> None:
+    script = tmp_path / "doors.py"
+    script.write_text(PROGRAM)
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("bsprun"), "-p", "3", "-n", "2", script],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "refused 5 of 5\n"), ran.stderr
