@@ -17,6 +17,7 @@ from bsp.arrays.functions.manipulation import reshape, unstack
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
 from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
+from bsp.arrays.selection.remembered import recalled, remember
 from bsp.arrays.world import World, world
 
 
@@ -50,12 +51,31 @@ def _added(here: World, counts: Any) -> Array:
     return made_of((size,), counts.dtype, layout, blocks)
 
 
+def extremes(here: World, node: Node, own: Any) -> tuple[int, int]:
+    """Return the least and the greatest element of a computed array of integers; (0, -1) of none.  Collective.
+
+    own : this process's share of it.
+    Cost: one superstep, h = 2(p - 1); nothing if it was called for this array before.
+    """
+    found: tuple[int, int] | None = recalled([node], "extremes")
+    if found is None:
+        if here.abstract:
+            told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
+            found = 0, -1
+        else:
+            ends = np.array([[own.min(), own.max()]] if own.size else np.zeros((0, 2)), np.int64)
+            every = np.concatenate(told(here, "extremes", ends))
+            found = (int(every[:, 0].min()), int(every[:, 1].max())) if len(every) else (0, -1)
+        remember([node], "extremes", found)
+    return found
+
+
 @procedure
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs, or the weights of those where it does.
 
-    Cost: two supersteps: the greatest element, h = p - 1, and the counts of b bins, h about 2b at most.  In an
-    abstract run nothing is greater than `minlength` says.
+    Cost: two supersteps: the greatest element, h = 2(p - 1), and the counts of b bins, h about 2b at most; the
+    greatest element of an array is told once.  In an abstract run nothing is greater than `minlength` says.
     """
     here = world()
     array = asarray(x)
@@ -75,14 +95,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     if here.abstract:
         here.at_most()
         length = max(int(minlength), 1)
-        told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
+        extremes(here, node, own)
         counts = np.add(here.empty((length,), np.dtype(np.int64 if other is None else float)), 0)
         return _added(here, counts)
-    ends = [own.min(), own.max()] if own.size else [0, -1]
-    extremes = np.array(told(here, "extremes", np.array(ends, np.int64)))
-    if extremes[:, 0].min() < 0:
+    least, greatest = extremes(here, node, own)
+    if least < 0:
         raise ValueError("'list' argument must have no negative elements")
-    length = max(int(minlength), 1 + int(extremes[:, 1].max()))
+    length = max(int(minlength), 1 + greatest)
     counts = (
         np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
     )
