@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -51,23 +51,40 @@ def _added(here: World, counts: Any) -> Array:
     return made_of((size,), counts.dtype, layout, blocks)
 
 
-def extremes(here: World, node: Node, own: Any) -> tuple[int, int]:
-    """Return the least and the greatest element of a computed array of integers; (0, -1) of none.  Collective.
+def extremes(here: World, nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """Return the least and the greatest element of computed arrays of integers; (0, -1) of none.  Collective.
 
-    own : this process's share of it.
-    Cost: one superstep, h = 2(p - 1); nothing if it was called for this array before.
+    Cost: one superstep, h = 2(p - 1) for each array that it was not called for before; nothing if there is none, and
+    nothing for an array that every process has.
     """
-    found: tuple[int, int] | None = recalled([node], "extremes")
-    if found is None:
-        if here.abstract:
-            told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
-            found = 0, -1
+    found: dict[Node, tuple[int, int]] = {}
+    asked = []
+    for node in dict.fromkeys(nodes):
+        ends: tuple[int, int] | None = recalled([node], "extremes")
+        if ends is None and layout_at(node).replicated and not here.abstract:
+            ends = _ends(node.value.values())
+        if ends is None:
+            asked.append(node)
         else:
-            ends = np.array([[own.min(), own.max()]] if own.size else np.zeros((0, 2)), np.int64)
-            every = np.concatenate(told(here, "extremes", ends))
-            found = (int(every[:, 0].min()), int(every[:, 1].max())) if len(every) else (0, -1)
-        remember([node], "extremes", found)
-    return found
+            found[node] = ends
+    if asked and here.abstract:
+        told(here, "extremes", here.empty((2 * len(asked),), np.dtype(np.int64)))
+        found.update(dict.fromkeys(asked, (0, -1)))
+    elif asked:
+        own = np.array([_ends(node.value.values()) for node in asked], np.int64)
+        every = np.stack(told(here, "extremes", own))
+        for k, node in enumerate(asked):
+            some = every[every[:, k, 0] <= every[:, k, 1], k]
+            found[node] = (int(some[:, 0].min()), int(some[:, 1].max())) if len(some) else (0, -1)
+    for node in asked:
+        remember([node], "extremes", found[node])
+    return [found[node] for node in nodes]
+
+
+def _ends(blocks: Iterable[Any]) -> tuple[int, int]:
+    """The least and the greatest element of some blocks."""
+    ends = [(int(block.min()), int(block.max())) for block in blocks if block.size]
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (0, -1)
 
 
 @procedure
@@ -95,10 +112,10 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     if here.abstract:
         here.at_most()
         length = max(int(minlength), 1)
-        extremes(here, node, own)
+        extremes(here, [node])
         counts = np.add(here.empty((length,), np.dtype(np.int64 if other is None else float)), 0)
         return _added(here, counts)
-    least, greatest = extremes(here, node, own)
+    ((least, greatest),) = extremes(here, [node])
     if least < 0:
         raise ValueError("'list' argument must have no negative elements")
     length = max(int(minlength), 1 + greatest)
