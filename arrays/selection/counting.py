@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -14,10 +14,13 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import reshape, unstack
+from bsp.arrays.gathering import brought
+from bsp.arrays.planning.aggregates import SUM
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
-from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
-from bsp.arrays.selection.remembered import recalled, remember
+from bsp.arrays.selection.extremes import extremes
+from bsp.arrays.selection.grouping import Cells, merged
+from bsp.arrays.selection.procedures import computed, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.world import World, world
 
 
@@ -32,67 +35,26 @@ def _alike(x: Node, weights: Any) -> tuple[Node, Node | None]:
     return x, other
 
 
-def _added(here: World, counts: Any) -> Array:
-    """The sum over processes: everywhere if it is small, else in an even layout."""
-    size = counts.shape[0]
+def _added(here: World, counts: Any, at: np.ndarray | None = None, bins: int = 0) -> Array:
+    """The sum over processes: everywhere if it is small, else in an even layout.
+
+    at : which of how many bins are counted, ascending; None: all.
+    """
+    size = bins if at is not None else counts.shape[0]
     layout = automatic((size,), here.nprocs)
     if layout.replicated:
         total = here.private.allreduce(counts, "add")
         return made_of((size,), counts.dtype, layout, {(0,): total})
-    bounds = bounds_of(layout, here.nprocs)
-    out = [(pid, counts[int(bounds[pid]) : int(bounds[pid + 1])]) for pid in range(layout.blocks)]
-    arrived = [part for _, part in here.exchange("counts to their bins", out)]
-    blocks = {}
-    for at in layout.mine(here.pid):
-        total = arrived[0].copy()
-        for part in arrived[1:]:
-            total += part
-        blocks[at] = total
-    return made_of((size,), counts.dtype, layout, blocks)
-
-
-def extremes(here: World, nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """Return the least and the greatest element of computed arrays of integers; (0, -1) of none.  Collective.
-
-    Cost: one superstep, h = 2(p - 1) for each array that it was not called for before; nothing if there is none, and
-    nothing for an array that every process has.
-    """
-    found: dict[Node, tuple[int, int]] = {}
-    asked = []
-    for node in dict.fromkeys(nodes):
-        ends: tuple[int, int] | None = recalled([node], "extremes")
-        if ends is None and layout_at(node).replicated and not here.abstract:
-            ends = _ends(node.value.values())
-        if ends is None:
-            asked.append(node)
-        else:
-            found[node] = ends
-    if asked and here.abstract:
-        told(here, "extremes", here.empty((2 * len(asked),), np.dtype(np.int64)))
-        found.update(dict.fromkeys(asked, (0, -1)))
-    elif asked:
-        own = np.array([_ends(node.value.values()) for node in asked], np.int64)
-        every = np.stack(told(here, "extremes", own))
-        for k, node in enumerate(asked):
-            some = every[every[:, k, 0] <= every[:, k, 1], k]
-            found[node] = (int(some[:, 0].min()), int(some[:, 1].max())) if len(some) else (0, -1)
-    for node in asked:
-        remember([node], "extremes", found[node])
-    return [found[node] for node in nodes]
-
-
-def _ends(blocks: Iterable[Any]) -> tuple[int, int]:
-    """The least and the greatest element of some blocks."""
-    ends = [(int(block.min()), int(block.max())) for block in blocks if block.size]
-    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (0, -1)
+    return merged(here, SUM, Cells(at, counts), (size,), counts.dtype, counts.dtype, "counts to their bins")
 
 
 @procedure
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs, or the weights of those where it does.
 
-    Cost: two supersteps: the greatest element, h = 2(p - 1), and the counts of b bins, h about 2b at most; the
-    greatest element of an array is told once.  In an abstract run nothing is greater than `minlength` says.
+    Cost: two supersteps: the greatest element, h = 2(p - 1), told once for an array; and the counts of b bins, h about
+    2b at most, of a process with fewer elements than b/2 only those of its bins.  In an abstract run nothing is
+    greater than `minlength` says.
     """
     here = world()
     array = asarray(x)
@@ -119,10 +81,11 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     if least < 0:
         raise ValueError("'list' argument must have no negative elements")
     length = max(int(minlength), 1 + greatest)
-    counts = (
-        np.bincount(own, own_weights, length) if own.size else np.zeros(length, np.int64 if other is None else float)
-    )
-    return _added(here, counts)
+    kind = np.dtype(np.int64 if other is None else float)
+    if length > 2 * own.size and not automatic((length,), here.nprocs).replicated:  # fewer elements than bins
+        at, own = np.unique(own, return_inverse=True)
+        return _added(here, np.bincount(own, own_weights, len(at)).astype(kind, copy=False), at, length)
+    return _added(here, np.bincount(own, own_weights, length) if own.size else np.zeros(length, kind))
 
 
 def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndarray, Any]:
@@ -159,7 +122,7 @@ def histogram(
     node, other = _alike(build.strong(array._node), weights)
     own = one_vector(here, mine(node), array.dtype)
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype)
-    given = bins.compute() if isinstance(bins, Array) else bins
+    given = brought("histogram: bins", bins)
     if here.abstract:
         length = int(given) if np.ndim(given) == 0 else len(given) - 1
         if np.ndim(given) == 0 and range is None:
@@ -185,7 +148,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     array = asarray(a)
     (node,) = computed(build.strong(array._node))
     own = one_vector(here, mine(node), array.dtype)
-    given = bins.compute() if isinstance(bins, Array) else bins
+    given = brought("histogram: bins", bins)
     if here.abstract:
         told(here, "extremes", here.empty((2,), own.dtype))
         length = int(given) + 1 if np.ndim(given) == 0 else len(given)
@@ -237,7 +200,7 @@ def histogramdd(
     own_weights = own.pop() if weights is not None else None
     count = len(own)
     several = hasattr(bins, "__len__") or isinstance(bins, Array)
-    given: Any = [each.compute() if isinstance(each, Array) else each for each in bins] if several else bins
+    given: Any = [brought("histogramdd: bins", each) for each in bins] if several else bins
     if several and len(given) != count:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     if here.abstract:

@@ -21,7 +21,7 @@ from bsp.arrays.planning.aggregates import Aggregate, Mean, Moments
 from bsp.arrays.planning.graph import Access, Node
 from bsp.arrays.planning.layout import Layout, Shape, automatic, replicated
 from bsp.arrays.planning.shapes import contiguous
-from bsp.arrays.selection.counting import extremes
+from bsp.arrays.selection.extremes import extremes
 from bsp.arrays.selection.procedures import computed, layout_at, made_of
 from bsp.arrays.world import World, world
 from bsp.errors import ValueNeeded
@@ -106,7 +106,7 @@ def by_group(
         assert cells.at is None
         target = automatic(shape, here.nprocs)
         return wrap(build.from_whole(_finished(aggregate, cells.parts, result).reshape(shape), target))
-    return _merged(here, aggregate, cells, shape, dtype, result)
+    return merged(here, aggregate, cells, shape, dtype, result)
 
 
 # ---------------------------------------------------------------------------------- operands
@@ -236,7 +236,9 @@ def _target(shape: Shape, nprocs: int) -> Layout:
 _TEXT = "groups to their owners"
 
 
-def _merged(here: World, how: Aggregate, cells: Cells, shape: Shape, dtype: Any, result: Any) -> Array:
+def merged(
+    here: World, how: Aggregate, cells: Cells, shape: Shape, dtype: Any, result: Any, text: str = _TEXT
+) -> Array:
     """Send partial results to the owners of their cells, and merge them there in the order of the processes."""
     target = _target(shape, here.nprocs)
     if target.replicated:
@@ -250,12 +252,20 @@ def _merged(here: World, how: Aggregate, cells: Cells, shape: Shape, dtype: Any,
             out.append((dest, cells.parts[start:stop]))
             continue
         low, high = np.searchsorted(cells.at, (start, stop))
-        if high > low:  # positions have two axes, partial results one
-            out += [(dest, (cells.at[None, low:high] - start)), (dest, cells.parts[low:high])]
-    arrived = here.exchange(_TEXT, out)
+        own, parts = cells.at[low:high] - start, cells.parts[low:high]
+        if 2 * len(own) > stop - start:  # most cells of this owner: without their positions these are fewer words
+            every = _of_none(how, stop - start, dtype)
+            every[own] = parts
+            out.append((dest, every))
+        elif len(own):  # positions have two axes, partial results one
+            out += [(dest, own[None]), (dest, parts)]
+    arrived = here.exchange(text, out)
     blocks = {}
     for at in target.mine(here.pid):
         start, stop = spans[here.pid]
+        if here.abstract:
+            blocks[at] = here.empty(target.block_shape(at), result)
+            continue
         total = _of_none(how, stop - start, dtype)
         where: Any = slice(None)
         for _, array in arrived:

@@ -16,6 +16,7 @@ import numpy as np
 
 from bsp.arrays.array import Array
 from bsp.arrays.functions import build
+from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.graph import Blocks, Node
 from bsp.arrays.planning.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.shapes import contiguous
@@ -360,8 +361,8 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
 
     Cost: two supersteps: one word out for each position, its elements back.  The routes are kept with the positions:
     where these are looked up again in an array of the same layout, one superstep, elements only.  An array with fewer
-    elements than that goes to every process instead, as a replicated one is there already: one superstep to agree
-    that all are in range, none the second time.
+    elements than that, of 16 MB at most, goes to every process instead, as a replicated one is there already: one
+    superstep to agree that all are in range, none the second time.
     """
     here = world()
     (node,) = computed(node)
@@ -375,7 +376,8 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
     if routes is None:
         asked = dealt_positions(nodes, what, lengths)
         words = layout.held(here.nprocs).max(initial=0) * (1 + prod(what.rest))
-        if source.replicated or node.kind.size <= words:
+        small = node.kind.size * dtype.itemsize <= SILENT_BYTES  # to hold more on every process is a gather
+        if source.replicated or (node.kind.size <= words and small):
             (node,) = computed(node if source.replicated else build.everywhere(node))
             if recalled(nodes, ("in range", lengths)) is None:
                 told = here.private.allgather(asked.bad)

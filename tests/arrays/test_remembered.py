@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,10 @@ def cut(length: int, nprocs: int) -> np.ndarray:
     return np.arange(nprocs + 1) * length // nprocs
 
 
-def crossing(positions: np.ndarray, length: int, nprocs: int) -> np.ndarray:
-    """[s, q]: how many positions that process s has are of elements that process q has; 0 where s = q."""
-    holder = np.repeat(np.arange(nprocs), np.diff(cut(len(positions), nprocs)))
+def crossing(positions: np.ndarray, length: int, held: Sequence[int]) -> np.ndarray:
+    """[s, q]: how many of the held[s] positions of process s are of elements that process q has; 0 where s = q."""
+    nprocs = len(held)
+    holder = np.repeat(np.arange(nprocs), held)
     owner = np.searchsorted(cut(length, nprocs), positions, side="right") - 1
     found = np.zeros((nprocs, nprocs), int)
     np.add.at(found, (holder, owner), 1)
@@ -48,7 +49,7 @@ def test_a_second_gather_by_the_same_positions_sends_elements_only(nprocs: int) 
             np.testing.assert_array_equal(block, FROM[slice(*bounds[proc.pid])])
 
     bounds = [*zip(cut(M, nprocs), cut(M, nprocs)[1:], strict=False)]
-    goes = crossing(FROM, N, nprocs)
+    goes = crossing(FROM, N, np.diff(cut(M, nprocs)))
     elements = max(goes.sum(axis=0).max(), goes.sum(axis=1).max())
     asked = goes + (goes > 0)  # a request begins with the number of the block
     requests = max(asked.sum(axis=0).max(), asked.sum(axis=1).max())
@@ -66,10 +67,11 @@ def test_an_iteration_of_page_rank_asks_nothing_that_the_first_has_found_out(npr
         return np.array(rank.compute())
 
     steps = traced(main, nprocs)
-    goes = crossing(FROM, N, nprocs)
+    goes = crossing(FROM, N, np.diff(cut(M, nprocs)))
     elements = max(goes.sum(axis=0).max(), goes.sum(axis=1).max())
-    parts = np.diff(cut(N, nprocs))
-    counts = max(N - parts.min(), (nprocs - 1) * parts.max())
+    parts = [TO[low:high] for low, high in zip(cut(M, nprocs), cut(M, nprocs)[1:], strict=False)]
+    bins = crossing(np.concatenate([np.unique(part) for part in parts]), N, [len(np.unique(part)) for part in parts])
+    counts = 2 * max(bins.sum(axis=0).max(), bins.sum(axis=1).max())  # the number of a bin, and what is in it
     calls = [call for call, _ in steps]
     assert calls[:4] == [
         "requests for elements at positions", "elements at positions", "extremes", "counts to their bins"
