@@ -187,6 +187,9 @@ class Array:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The whole array as a NumPy array of its own: libraries write to what they have converted."""
+        from bsp.arrays.gathering import told_of  # it needs what is here
+
+        told_of("np.asarray", self)
         found = self._gathered("np.asarray")
         return np.array(found, dtype=dtype, copy=True if copy is None else copy)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
+import shutil
 import sys
 import tempfile
 import warnings
@@ -500,6 +501,9 @@ np.nanmean(N, axis=0, dtype=np.float32) | np.mean(A, where=M) | np.unique(J, axi
 np.lib.stride_tricks.sliding_window_view(v, 5) | np.lexsort((v, I)) | np.fft.rfft(A, axis=0) | len(A.flat)
 dates - dates[0] | np.diff(dates) | np.sort(dates) | dates.min() | dates < dates[0] | dates[dates > dates[3]]
 np.unique(dates) | (dates - dates[0]).sum() | dates.astype('M8[M]') | C.view(float)
+np.repeat(v, I) | np.bincount(I * 9000) | np.bincount(I * 9000, v) | np.quantile(v, U[0]) | np.digitize(v, k[::99])
+np.histogram(v, k[::99]) | np.insert(v, o[:99], 1.0) | np.delete(v, o) | np.add.reduceat(v, k[:9].astype(int) + 9)
+np.array([u, v]) | np.r_[u, v] | np.vectorize(abs)(v)
 """
 
 UFUNC_METHODS = {"reduce": "I", "accumulate": "I", "reduceat": "I, [0, 50, 200]", "outer": "I[:30], I2[:40]",
@@ -793,6 +797,31 @@ def called(every: Sequence[Case]) -> tuple[list[list[list[Attempt]]], list[dict[
     with tempfile.TemporaryDirectory() as top, warnings.catch_warnings(action="ignore"):
         traced = bsp.predict(main, nprocs=NPROCS, machine=bsp.Machine(p=NPROCS))
     return found, traced.per_superstep
+
+
+def told_apart(proc: bsp.Process, every: Sequence[Case]) -> list[str]:
+    """What is wrong when the cases run in this job; the same list on every process, each of which compares some.
+
+    Left out are files that NumPy itself writes: every process would write them, and read what another has begun.
+    """
+    found = []
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        folder = proc.broadcast(tempfile.mkdtemp() if proc.pid == 0 else None)
+        for number, case in enumerate(every):
+            by_numpy = "path" in case.expression and not used(case.expression)
+            for name, get in () if by_numpy else case.ways:
+                attempt = attempted(proc, case, get, folder)
+                text = ""
+                if attempt.error is not None:
+                    status, note = _told(attempt.error, case)
+                    text = note if status == "wrong" else ""
+                elif proc.pid == number % proc.nprocs and (attempt.arrays or not name.startswith("np.")):
+                    text = differs(attempt.value, expected(case), case.how)
+                found += [f"{name or case.name}: {text}"] if text else []
+        every_ones = proc.allgather(found)
+        if proc.pid == 0:
+            shutil.rmtree(folder)
+    return sorted({text for own in every_ones for text in own})
 
 
 # ------------------------------------------------------------------------------- comparing

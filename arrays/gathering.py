@@ -29,6 +29,15 @@ def warned(text: str, kind: type[Warning] = GatherWarning) -> None:
         warnings.warn_explicit(text, kind, *(line if line else ("<program>", 0)))
 
 
+def told_of(call: str, array: Array) -> None:
+    """Warn, with the price, where a conversion brings a large array to every process; compute() does so on request."""
+    if array.nbytes > SILENT_BYTES and not is_everywhere(array):
+        warned(
+            f"{call} of shape {array.shape} brings {array.nbytes / 1e6:.3g} MB to each of {world().nprocs} processes; "
+            "compute() does so without a warning, persist() and to_local() give the blocks"
+        )
+
+
 def permitted(call: str, nbytes: int, advice: str) -> None:
     """Raise GatherRefused, or warn, where a call would bring so many bytes to each process."""
     p = world().nprocs

@@ -38,6 +38,7 @@ from bsp.arrays.functions.manipulation import concat, expand_dims, matrix_transp
 from bsp.arrays.functions.tall import Rows
 from bsp.arrays.gathering import SILENT_BYTES, warned
 from bsp.arrays.planning import layout as layouts
+from bsp.arrays.planning.chains import splits
 from bsp.arrays.planning.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.planning.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.world import world
@@ -809,7 +810,10 @@ def cond(x: Any, /, p: Any = None) -> Array:
 
 
 def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
-    """The product of several matrices in the order that takes fewest flops; the first and last may be vectors."""
+    """The product of several matrices in the order that takes fewest flops; the first and last may be vectors.
+
+    `A @ B @ C` is reordered too where that takes at most half the operations and all are of one dtype.
+    """
     given = [asarray(each) for each in arrays]
     if len(given) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -821,26 +825,11 @@ def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
     for each in given:
         if each.ndim != 2:
             raise LinAlgError(f"multi_dot: {each.ndim}-dimensional array given. Array must be two-dimensional")
-    lengths = [given[0].shape[0], *[each.shape[1] for each in given]]
-    found = _product(given, _splits(lengths), 0, len(given) - 1)
+    best, _ = splits((given[0].shape[0], *[each.shape[1] for each in given]))
+    found = _product(given, best, 0, len(given) - 1)
     if first:
         found = found[0]
     return ufuncs.stored(found[..., 0] if last else found, out)
-
-
-def _splits(lengths: list[int]) -> dict[tuple[int, int], int]:
-    """Where each chain of matrices is best divided (Cormen, Leiserson, Rivest, Stein 15.2)."""
-    count = len(lengths) - 1
-    price = {(k, k): 0 for k in range(count)}
-    best: dict[tuple[int, int], int] = {}
-    for span in range(1, count):
-        for i in range(count - span):
-            j = i + span
-            options = [
-                (price[i, k] + price[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j)
-            ]
-            price[i, j], best[i, j] = min(options)
-    return best
 
 
 def _product(given: list[Array], best: dict[tuple[int, int], int], i: int, j: int) -> Array:

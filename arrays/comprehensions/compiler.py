@@ -54,18 +54,19 @@ _EXACT: dict[np.ufunc, Callable[..., Any]] = {
 }  # fmt: skip
 _COMPILED = 1024
 _TABLE = 1 << 20  # positions of an index that every process makes for itself; of more, each makes its part
-_compiled: dict[Any, Template] = {}
+_compiled: dict[Any, Any] = {}
 
 Maker = Callable[[Mapping[str, Node], Values], Node]  # an input of a template, from the operands
 
 
 def comprehension(text: str, /, **operands: Any) -> Array:
-    """The array a comprehension describes, as an expression: nothing is computed yet.
+    """The array a comprehension describes, as an expression: nothing is computed yet, but for groups.
 
         comprehension("C[i,j] = sum(A[i,k] * B[k,j])", A=a, B=b)                a product of matrices
         comprehension("D[i,j] = min(A[i,k] + A[k,j])", A=a)                     a step of all shortest paths
         comprehension("x[i] = sum[j](A[i,j] * max[k](B[j,k]))", A=a, B=b)       an aggregate inside another
         comprehension("d[i] = A[i+1] - A[i] for i in 0:n-1", A=a, n=len(a))     affine indices need ranges
+        comprehension("S[b[i]] = sum(x[i]) for b[i] in 0:9", b=b, x=x)          sums by group
 
     operands : by the names in the text: arrays, what np.asarray takes, or numbers.
     Left : the result's name, and the plain names of its indices, in the order of its axes.
@@ -80,11 +81,17 @@ def comprehension(text: str, /, **operands: Any) -> Array:
        its own.
     4. The extent of an index is that of the axes it indexes plainly, unless it has a range, `for i in start:stop:step`
        (Python's range); position 0 of the result's axis then is i = start.
+    5. A computed index on the left names a group: in S[b[i]] = sum(x[i]) each b[i] is an integer from 0, or in its
+       range.  The aggregates are over what is in the group, of what varies beside it: S[b[i], c[i]] = sum(1) counts
+       pairs, S[b[i], j] = mean(X[i,j]) averages rows.  A group of nothing is 0 of sum, 1 of prod, inf of min (of
+       integers the greatest), nan of mean.  Collective: the values are needed at once.
     A sum of products is in the dtype of the sum; products of small integers do not overflow on the way to it.
 
     Cost: a sum of a product costs what matmul does, factors that the summed indices do not touch are multiplied
     afterwards, and more factors are taken in einsum's order.  Else W = the elementwise operations, none of their
-    results in memory, and h as for reductions.  NumPy operands are equal on all processes; each keeps its blocks.
+    results in memory, and h as for reductions.  Groups take two supersteps: of the least and greatest key, and of the
+    groups that each process has, h at most 2g words for g groups.  NumPy operands are equal on all processes; each
+    keeps its blocks.
     Raises ComprehensionError, with a caret under what is wrong.
     """
     if not isinstance(text, str):
@@ -104,13 +111,27 @@ def comprehension(text: str, /, **operands: Any) -> Array:
             key.append((name, values[name], value.dtype))
         nodes[name] = build.operand(value)
         key.append((name, nodes[name].kind))
-    found = _compiled.get(tuple(key))
+    if read.keys:
+        from bsp.arrays.comprehensions.groups import grouped  # it needs what is here
+
+        return wrap(grouped(read, nodes, values, tuple(key)))
+    template = compiled(tuple(key), lambda: _compiler(read, nodes, values).template())
+    return wrap(template.filled(nodes, values)[0])
+
+
+def compiled(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """Return what was made for a text and operands of the same kinds, or make it now."""
+    found = _compiled.get(key)
     if found is None:
-        compiler = Compiler(read, {name: node.kind for name, node in nodes.items()}, values)
+        found = make()
         if len(_compiled) >= _COMPILED:
             _compiled.clear()
-        found = _compiled[tuple(key)] = compiler.template()
-    return wrap(found.filled(nodes, values))
+        _compiled[key] = found
+    return found
+
+
+def _compiler(read: Comprehension, nodes: Mapping[str, Node], values: Values) -> Compiler:
+    return Compiler(read, {name: node.kind for name, node in nodes.items()}, values)
 
 
 class Step(NamedTuple):
@@ -124,10 +145,10 @@ class Step(NamedTuple):
 class Template:
     """A graph without its data."""
 
-    def __init__(self, root: Node, inputs: Mapping[Node, Maker]) -> None:
+    def __init__(self, roots: Sequence[Node], inputs: Mapping[Node, Maker]) -> None:
         self.steps: list[Step | Maker] = []
         index: dict[Node, int] = {}
-        stack = [root]
+        stack = [*roots]
         while stack:
             node = stack.pop()
             if node in index:
@@ -143,16 +164,17 @@ class Template:
                 self.steps.append(_constant(node.value))
             else:
                 self.steps.append(Step(node.op, tuple(index[arg] for arg in node.args), node.kind))
+        self.roots = [index[root] for root in roots]
 
-    def filled(self, nodes: Mapping[str, Node], values: Values) -> Node:
-        """The graph on some operands."""
+    def filled(self, nodes: Mapping[str, Node], values: Values) -> list[Node]:
+        """Return the roots of the graph on some operands."""
         built: list[Node] = []
         for step in self.steps:
             if isinstance(step, Step):
                 built.append(Node(step.op, tuple([built[k] for k in step.args]), step.kind))
             else:
                 built.append(step(nodes, values))
-        return built[-1]
+        return [built[k] for k in self.roots]
 
 
 def _constant(value: Any) -> Maker:
@@ -196,7 +218,7 @@ class Compiler:
         if len(present) < len(left):
             shape = tuple(index.extent for index in left)
             node = build.viewed(node, shape, [Access(left.index(index)) for index in present])
-        return Template(node, self.inputs)
+        return Template([node], self.inputs)
 
     # ---------------------------------------------------------------------- expressions
 

@@ -7,13 +7,13 @@ a comprehension before its dtypes are known is said here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bsp.arrays.array import Array
-from bsp.arrays.comprehensions.syntax import Affine, Comprehension, affine, axes_of, suggestion
+from bsp.arrays.comprehensions.syntax import Affine, Comprehension, Span, affine, axes_of, suggestion
 from bsp.arrays.functions import reductions, ufuncs
 from bsp.arrays.planning.graph import Kind
 
@@ -77,7 +77,7 @@ class Indices:
         self.read = read
         self.kinds = kinds
         self.values = values
-        self.names = self._names()
+        self.names = index_names(read, kinds, values)
         self._check_names()
         self.left = tuple(Index(each.id) for each in read.left)
         self.every: list[Index] = list(self.left)
@@ -94,26 +94,9 @@ class Indices:
             for use in index.uses:
                 self._within(index, use)
 
-    def _names(self) -> set[str]:
-        """Every name that is an index."""
-        read = self.read
-        found = {each.id: each for each in read.left} | {name: span.name for name, span in read.spans.items()}
-        for node in ast.walk(read.right):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
-                found |= {each.id: each for each in axes_of(node.func) if isinstance(each, ast.Name)}
-        for name, where in found.items():
-            if name in self.kinds or name in self.values:
-                raise read.mistake(where, f"{name!r} is an index here, and an operand is given under this name")
-        for node in ast.walk(read.right):
-            if isinstance(node, ast.Subscript):
-                found |= {each.id: each for each in ast.walk(node.slice) if isinstance(each, ast.Name)}
-        return {name for name in found if name not in self.kinds and name not in self.values}
-
     def _check_names(self) -> None:
         """Every function and operand is there, and no operand is left over."""
         read, given = self.read, {*self.kinds, *self.values}
-        ends = [each for span in read.spans.values() for each in span[1:] if each is not None]
-        seen = {each.id for end in (read.right, *ends) for each in ast.walk(end) if isinstance(each, ast.Name)}
         known: set[ast.AST] = set()  # names that need no check as values
         for node in ast.walk(read.right):
             if isinstance(node, ast.Call):
@@ -131,8 +114,7 @@ class Indices:
             instead = _INSTEAD.get(type(getattr(node, "op", None)))
             if instead is not None:
                 raise read.mistake(node, f"write {instead}")
-        for name in sorted(given - seen):
-            raise read.mistake(read.right, f"the operand {name!r} is not in the text{suggestion(name, seen - given)}")
+        check_all_named(read, given)
 
     def _check_value(self, node: ast.Name, given: set[str]) -> None:
         name = node.id
@@ -157,30 +139,6 @@ class Indices:
             raise read.mistake(func, f"{func.id!r} is {what}{hint}")
 
     # --------------------------------------------------------------------------- scopes
-
-    def free(self, node: ast.AST) -> dict[str, ast.Name]:
-        """The indices that an expression leaves to be bound, by first appearance."""
-        if isinstance(node, ast.Name):
-            return {node.id: node} if node.id in self.names else {}
-        if isinstance(node, ast.Subscript):
-            return self._free(axes_of(node))
-        if isinstance(node, ast.Call):
-            parts = [*node.args, *node.keywords]
-            if aggregate_of(node) is None:
-                return self._free(parts)
-            if isinstance(node.func, ast.Name):
-                return {}
-            assert isinstance(node.func, ast.Subscript)
-            over = {each.id for each in axes_of(node.func) if isinstance(each, ast.Name)}
-            return {name: where for name, where in self._free(parts).items() if name not in over}
-        return self._free(ast.iter_child_nodes(node))
-
-    def _free(self, nodes: Iterable[ast.AST]) -> dict[str, ast.Name]:
-        found: dict[str, ast.Name] = {}
-        for node in nodes:
-            for name, where in self.free(node).items():
-                found.setdefault(name, where)
-        return found
 
     def _resolve(self, node: ast.AST, scope: Scope, inside: ast.Call | None) -> None:
         if isinstance(node, ast.Name):
@@ -233,7 +191,7 @@ class Indices:
                     raise read.mistake(each, f"{how} cannot be over {each.id!r}, which is {where}")
                 names.append(each.id)
         else:
-            names = [name for name in self.free(body) if name not in scope]
+            names = [name for name in free(body, self.names) if name not in scope]
             if not names:
                 raise read.mistake(
                     node, f"{how} is over no index: all that are in it are on the left, or bound by another aggregate; "
@@ -287,16 +245,7 @@ class Indices:
         return form
 
     def _integer(self, name: ast.Name) -> int | None:
-        if name.id in self.values and isinstance(self.values[name.id], int):
-            return int(self.values[name.id])
-        if name.id in self.values or name.id in self.kinds:
-            what = (
-                f"is {self.values[name.id]!r}" if name.id in self.values else f"has shape {self.kinds[name.id].shape}"
-            )
-            if name.id in self.kinds and not self.kinds[name.id].shape:
-                what = f"is an array: give {name.id}=int(...)"
-            raise self.read.mistake(name, f"indices are made of integers; {name.id!r} {what}")
-        return None
+        return _integer(self.read, name, self.kinds, self.values)
 
     # -------------------------------------------------------------------------- extents
 
@@ -305,11 +254,7 @@ class Indices:
         read, name = self.read, index.name
         span = read.spans.get(name)
         if span is not None:
-            start, stop, step = (self._end(each) for each in (span.start, span.stop, span.step))
-            if step == 0 and span.step is not None:
-                raise read.mistake(span.step, f"the range of {name!r} has step 0")
-            assert stop is not None
-            index.run = range(start or 0, stop, 1 if step is None else step)
+            index.run = range_of(read, span, self.kinds, self.values)
             return
         plain = [use for use in index.uses if use.form[1:] == (1, 0)]
         if plain:
@@ -332,16 +277,6 @@ class Indices:
         where = next((each for each in read.left if each.id == name), None)
         where = where or next(node for node, of in self.of.items() if of is index and isinstance(node, ast.Name))
         raise read.mistake(where, _RANGELESS.format(name))
-
-    def _end(self, node: ast.expr | None) -> int | None:
-        if node is None:
-            return None
-        form = affine(self.read, node, self._integer)
-        if form.name is not None:
-            word = form.name.id
-            hint = suggestion(word, [*self.kinds, *self.values]) or f": give it, {word}=..."
-            raise self.read.mistake(form.name, f"a range is made of integers; {word!r} is no operand{hint}")
-        return form.constant
 
     def _operand(self, use: Use) -> str:
         name = self.read.words(use.operand.value)
@@ -376,3 +311,91 @@ def aggregate_of(node: ast.Call) -> str | None:
     """The name of an aggregate, with or without its indices; None: another function."""
     func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
     return func.id if isinstance(func, ast.Name) and func.id in AGGREGATES else None
+
+
+def index_names(read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> set[str]:
+    """Return every name that is an index: what is no operand, on the left, with a range, or in a subscript."""
+    found = {each.id: each for each in read.left} | {name: span.name for name, span in read.spans.items()}
+    every = [node for part in (read.right, *read.keys.values()) for node in ast.walk(part)]
+    for node in every:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript):
+            found |= {each.id: each for each in axes_of(node.func) if isinstance(each, ast.Name)}
+    for name, where in found.items():
+        if name in kinds or name in values:
+            raise read.mistake(where, f"{name!r} is an index here, and an operand is given under this name")
+    for node in every:
+        if isinstance(node, ast.Subscript):
+            found |= {each.id: each for each in ast.walk(node.slice) if isinstance(each, ast.Name)}
+    return {name for name in found if name not in kinds and name not in values}
+
+
+def free(node: ast.AST, names: Container[str]) -> dict[str, ast.Name]:
+    """Return the indices that an expression leaves to be bound, by first appearance."""
+    if isinstance(node, ast.Name):
+        return {node.id: node} if node.id in names else {}
+    if isinstance(node, ast.Subscript):
+        return _free(axes_of(node), names)
+    if isinstance(node, ast.Call):
+        parts = [*node.args, *node.keywords]
+        if aggregate_of(node) is None:
+            return _free(parts, names)
+        if isinstance(node.func, ast.Name):
+            return {}
+        assert isinstance(node.func, ast.Subscript)
+        over = {each.id for each in axes_of(node.func) if isinstance(each, ast.Name)}
+        return {name: where for name, where in _free(parts, names).items() if name not in over}
+    return _free(ast.iter_child_nodes(node), names)
+
+
+def _free(nodes: Iterable[ast.AST], names: Container[str]) -> dict[str, ast.Name]:
+    found: dict[str, ast.Name] = {}
+    for node in nodes:
+        for name, where in free(node, names).items():
+            found.setdefault(name, where)
+    return found
+
+
+def names_in(read: Comprehension) -> set[str]:
+    """Return every name in a comprehension but those of its result and of the indices on the left."""
+    ends = [each for span in read.spans.values() for each in span[1:] if each is not None]
+    parts = (read.right, *read.keys.values(), *ends)
+    return {each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)}
+
+
+def check_all_named(read: Comprehension, given: Set[str]) -> None:
+    """Raise ComprehensionError for an operand that the text does not name."""
+    seen = names_in(read)
+    for name in sorted(given - seen):
+        raise read.mistake(read.right, f"the operand {name!r} is not in the text{suggestion(name, seen - given)}")
+
+
+def range_of(read: Comprehension, span: Span, kinds: Mapping[str, Kind], values: Values) -> range:
+    """Return the positions that an index takes by its range."""
+
+    def end(node: ast.expr | None) -> int | None:
+        if node is None:
+            return None
+        form = affine(read, node, lambda name: _integer(read, name, kinds, values))
+        if form.name is not None:
+            word = form.name.id
+            hint = suggestion(word, [*kinds, *values]) or f": give it, {word}=..."
+            raise read.mistake(form.name, f"a range is made of integers; {word!r} is no operand{hint}")
+        return form.constant
+
+    start, stop, step = (end(each) for each in (span.start, span.stop, span.step))
+    if step == 0 and span.step is not None:
+        raise read.mistake(span.step, f"the range of {span.name.id!r} has step 0")
+    assert stop is not None
+    return range(start or 0, stop, 1 if step is None else step)
+
+
+def _integer(read: Comprehension, name: ast.Name, kinds: Mapping[str, Kind], values: Values) -> int | None:
+    """Return the integer that a name stands for; None for the name of an index."""
+    if name.id in values and isinstance(values[name.id], int):
+        return int(values[name.id])
+    if name.id in values or name.id in kinds:
+        what = f"is {values[name.id]!r}" if name.id in values else f"has shape {kinds[name.id].shape}"
+        if name.id in kinds and not kinds[name.id].shape:
+            what = f"is an array: give {name.id}=int(...)"
+        raise read.mistake(name, f"indices are made of integers; {name.id!r} {what}")
+    return None

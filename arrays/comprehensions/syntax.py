@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bsp.arrays.errors import ComprehensionError
@@ -33,13 +34,17 @@ class Span(NamedTuple):
 
 
 class Comprehension(NamedTuple):
-    """A comprehension that has been read; `col_offset` of its nodes are positions in `text`."""
+    """A comprehension that has been read; `col_offset` of its nodes are positions in `text`.
+
+    A computed index on the left, as in S[b[i]], is an index under the name of its text: "b[i]".
+    """
 
     text: str
     name: str
     left: tuple[ast.Name, ...]
     right: ast.expr
     spans: Mapping[str, Span]
+    keys: Mapping[str, ast.expr] = MappingProxyType({})  # the computed indices on the left
 
     def words(self, node: ast.AST) -> str:
         """What a node is in the text."""
@@ -89,15 +94,15 @@ def parsed(text: str) -> Comprehension:
     line = re.sub(r"\s", " ", line)
     equals, cuts = _cut(text, line)
     end = cuts[0] if cuts else len(line)
-    name, left = _left(text, line, equals)
+    name, left, keys = _left(text, line, equals)
     right = _expression(text, line, equals + 1, end)
     spans: dict[str, Span] = {}
     for start, stop in zip(cuts, [*cuts[1:], len(line)], strict=False):
-        span = _span(text, line, start, stop)
+        span = _span(text, line, start, stop, keys)
         if span.name.id in spans:
             raise mistake(text, *place(span.name), f"index {span.name.id!r} has two ranges")
         spans[span.name.id] = span
-    return Comprehension(text, name, left, right, spans)
+    return Comprehension(text, name, left, right, spans, MappingProxyType(keys))
 
 
 def _cut(text: str, line: str) -> tuple[int, list[int]]:
@@ -165,15 +170,20 @@ def _expression(text: str, line: str, start: int, stop: int) -> ast.expr:
     return tree
 
 
-def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...]]:
-    """The name of the result and its indices."""
+def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...], dict[str, ast.expr]]:
+    """Return the name of the result, its indices, and which of them are computed."""
     tree = _expression(text, line, 0, stop)
     if isinstance(tree, ast.Name):
-        return tree.id, ()
+        return tree.id, (), {}
     if not isinstance(tree, ast.Subscript) or not isinstance(tree.value, ast.Name):
         raise mistake(text, *place(tree), _FORM)
     names: list[ast.Name] = []
-    for each in axes_of(tree):
+    keys: dict[str, ast.expr] = {}
+    for part in axes_of(tree):
+        each = part
+        if any(isinstance(inner, ast.Subscript) for inner in ast.walk(part)):
+            each = _called(part)
+            keys[each.id] = part
         if not isinstance(each, ast.Name):
             raise mistake(
                 text, *place(each), "on the left are plain names of indices; ranges come last: ... for i in 1:9"
@@ -181,17 +191,27 @@ def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...]]:
         if any(each.id == other.id for other in names):
             raise mistake(text, *place(each), f"index {each.id!r} is on the left twice")
         names.append(each)
-    return tree.value.id, tuple(names)
+    return tree.value.id, tuple(names), keys
 
 
-def _span(text: str, line: str, start: int, stop: int) -> Span:
-    """`for i in 0:9`, or `, i in 0:9`."""
+def _called(key: ast.expr) -> ast.Name:
+    """Return a computed index as a name: its text, however it is spaced."""
+    return ast.copy_location(ast.Name(ast.unparse(key)), key)
+
+
+def _span(text: str, line: str, start: int, stop: int, keys: Mapping[str, ast.expr]) -> Span:
+    """`for i in 0:9`, or `, i in 0:9`; of a computed index `for b[i] in 0:9`."""
     form = "a range is written: for i in start:stop, or start:stop:step"
-    found = re.fullmatch(r"((?:for\b|,)?\s*(?:for\b)?\s*)([^\W\d]\w*)\s+in\b(.*)", line[start:stop])
+    found = re.fullmatch(r"((?:for\b|,)?\s*(?:for\b)?\s*)(\S.*?)\s+in\b(.*)", line[start:stop])
     if not found or not found[3].strip():
         raise mistake(text, start, stop, form)
-    name = ast.Name(found[2])
-    name.col_offset, name.end_col_offset = start + found.start(2), start + found.end(2)
+    if re.fullmatch(r"[^\W\d]\w*", found[2]):
+        name = ast.Name(found[2])
+        name.col_offset, name.end_col_offset = start + found.start(2), start + found.end(2)
+    else:
+        name = _called(_tree(text, found[2], start + found.start(2)))
+        if name.id not in keys:
+            raise mistake(text, start, stop, f"{found[2]!r} is no index on the left: {form}" if keys else form)
     tree = _tree(text, f"_[{found[3]}]", start + found.start(3) - 2)
     assert isinstance(tree, ast.Subscript)
     span = tree.slice

@@ -28,6 +28,9 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     Cost: 2mnk/p flops.  The grid of all p processes that moves fewest words: rows where one factor is small, partial
     sums where the summed index is long (h = (p-1)/p · 2mn), pm × pn where both matter (h = mk/pm + kn/pn), or
     pm × pn × pk (McColl 1.6.2).  One superstep, two where partial sums are merged.
+
+    A @ B @ v is multiplied from the right, since that takes at most half the operations: a chain of products that
+    nothing else uses, of one dtype, is bracketed anew by its shapes alone.  persist() makes a product as it is written.
     """
     a, b = _pair(x1, x2)
     left, right = a.kind.shape, b.kind.shape

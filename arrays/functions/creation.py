@@ -347,18 +347,29 @@ def asarray(
         return wrap(node) if link_of(obj) is None else _of_one(wrap(node))
     if copy is False and not isinstance(obj, np.ndarray):
         raise ValueError("asarray: copy=False, but only arrays of ours are taken as they are")
+    if _holds_arrays(obj):
+        return asarray(_stacked(obj, dtype), grid=grid, process_grid=process_grid).persist()
     kind = None if dtype is None else element_type(dtype, "asarray")
-    values = obj if is_abstract(obj) else np.asarray(_nested(obj), dtype=kind)
+    values = obj if is_abstract(obj) else np.asarray(obj, dtype=kind)
     element_type(values.dtype, "asarray")
     layout = layout_for(values.shape, grid, process_grid)
     return _of_one(wrap(build.from_whole(values, layout)))
 
 
-def _nested(obj: Any) -> Any:
-    """Sequences with arrays of ours in them, these as NumPy's."""
-    if isinstance(obj, (list, tuple)):
-        return [_nested(each) for each in obj]
-    return obj.compute() if isinstance(obj, Array) else obj
+def _holds_arrays(obj: Any) -> bool:
+    """Whether arrays of ours are in a sequence."""
+    return isinstance(obj, (list, tuple)) and any(isinstance(each, Array) or _holds_arrays(each) for each in obj)
+
+
+def _stacked(obj: Any, dtype: Any) -> Array:
+    """A sequence with arrays of ours in it: each is a part of the result, where its blocks are."""
+    from bsp.arrays.functions.manipulation import stack  # it needs what is here
+
+    parts = [_stacked(each, dtype) if _holds_arrays(each) else asarray(each, dtype=dtype) for each in obj]
+    if len({part.shape for part in parts}) > 1:
+        shapes = ", ".join(str(part.shape) for part in parts[:4])
+        raise ValueError(f"asarray: the parts of a sequence have one shape, not {shapes}")
+    return stack(parts)
 
 
 def array(

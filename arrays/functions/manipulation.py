@@ -16,6 +16,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import Grid, arange, asarray, checked_shape, layout_for
 from bsp.arrays.functions.ufuncs import stored, where
+from bsp.arrays.gathering import is_everywhere
 from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import Access, Node
 from bsp.arrays.views import keeps_order, link_of, view
@@ -504,12 +505,20 @@ def tile(x: Any, repetitions: Any, /) -> Array:
 
 
 def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
-    """Each element so many times in a row; `repeats` is a number, or one for each position of the axis."""
+    """Each element so many times in a row; `repeats` is a number, or one for each position of the axis.
+
+    Cost: nothing of a number; of a dealt array of numbers one superstep for the lengths, and what brings both
+    together in slabs.
+    """
     array = asarray(x)
     if axis is None:
         array, axis = ravel(array), 0
     place = build.normal_axis(axis, array.ndim)
     length = array.shape[place]
+    if isinstance(repeats, Array) and repeats.shape == (length,) and not is_everywhere(repeats):
+        from bsp.arrays.selection.repeating import repeated  # it needs what is here
+
+        return repeated(array, repeats, place)
     counts = repeats.compute() if isinstance(repeats, Array) else np.asarray(repeats)
     if (counts < 0).any():
         raise ValueError("repeats may not contain negative values.")

@@ -68,8 +68,8 @@ class Aggregate:
             return np.zeros(shape, partial)
         return np.full(shape, np.asarray(self.identity).astype(partial), partial)  # -1 is all bits of an unsigned one
 
-    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
-        """The result of `count` values each."""
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """The result of `count` values each: a number, or one for each."""
         return partial
 
 
@@ -140,7 +140,7 @@ class Extreme(Aggregate):
             self.into(total, np.asarray(line, parts.dtype), 1, 1)
         return total
 
-    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
         """The position."""
         return partial["place"].astype(np.intp)
 
@@ -213,9 +213,9 @@ class Moments(Aggregate):
         out["squares"] = (parts["squares"] + size * counts.astype(parts["squares"].dtype)).sum(axis=axes)
         return out
 
-    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
         """Squares over count - correction; NaN where that is 0 or less, as NumPy says."""
-        left = max(count - self._correction, 0)
+        left = np.maximum(count - self._correction, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = partial["squares"] / np.asarray(left, partial["squares"].dtype)
             return np.asarray(np.sqrt(found) if self._root else found)
@@ -229,7 +229,7 @@ class Unfinished(Moments):
         self.name = "moments"
         self.result = self.partial
 
-    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
         """As it is."""
         return partial
 
@@ -251,7 +251,7 @@ class Mean(Aggregate):
         found = self.result(dtype)
         return np.dtype(np.float32) if found == np.float16 else found
 
-    def finish(self, partial: np.ndarray, count: int) -> np.ndarray:
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
         """Divided by the count."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.true_divide(partial, count, dtype=typed(partial.dtype)))

@@ -207,7 +207,7 @@ def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
 class Node:
     """One operation in an expression.  Never changed, but for becoming a leaf when it has been computed."""
 
-    __slots__ = ("args", "computed", "kind", "layout", "op", "origin", "value")
+    __slots__ = ("args", "computed", "findings", "kind", "layout", "op", "origin", "value")
 
     op: Operation
     args: tuple[Node, ...]
@@ -215,6 +215,7 @@ class Node:
     value: Any  # of a leaf its Blocks, of a parameter the number
     layout: Layout | None  # of a leaf
     origin: Any  # of a leaf that a procedure has made: how
+    findings: tuple[Any, ...]  # of a leaf, what procedures have found out about its values (`selection.remembered`)
     computed: bool  # whether it has been computed before on the way to something else
 
     def __init__(self, op: Operation, args: tuple[Node, ...], kind: Kind) -> None:
@@ -226,7 +227,7 @@ class Node:
     def become(self, layout: Layout, blocks: Blocks) -> None:
         """Its data are there."""
         self.op, self.args = LEAF, ()
-        self.layout, self.value, self.origin = layout, blocks, None
+        self.layout, self.value, self.origin, self.findings = layout, blocks, None, ()
 
     def __reduce__(self) -> Any:
         if self.op is LEAF:
@@ -239,7 +240,7 @@ class Node:
 def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Node:
     """A node with data."""
     node = Node(LEAF, (), kind_of(shape, dtype))
-    node.layout, node.value, node.origin = layout, blocks, None
+    node.layout, node.value, node.origin, node.findings = layout, blocks, None, ()
     return node
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from bsp.arrays.planning import layout as layouts
 from bsp.arrays.planning.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
+from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.elementwise import Elementwise
 from bsp.arrays.planning.explain import text_of
 from bsp.arrays.planning.fusing import Fusion, identity
@@ -65,6 +66,7 @@ class Planner:
         self.values: list[Value] = []
         self.fusion = Fusion(graph)
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
+        self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # means and variances of the same
@@ -88,7 +90,7 @@ class Planner:
                 if self.placer.loads is not None:
                     self.placer.loads.hold(value)
         for i, node in enumerate(self.graph.nodes):  # arguments before users, so that no expansion goes deep
-            if node.op is not PARAM and not self.fusion.is_inline(node):
+            if node.op is not PARAM and not self.fusion.is_inline(node) and i not in self._inside:
                 self.root(i)
         roots = []
         for k, i in enumerate(self.graph.roots):
@@ -180,11 +182,33 @@ class Planner:
         return self._combined(value, slots, how, over, dtype, text) if slots.labels else value
 
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
+        if i in self._chains:
+            value, _, _ = self._chained(self._chains[i], 0, len(self._chains[i].factors) - 1)
+            return value
         if len(node.args) == 2:
             return self._joined(self.text(i), node, op, node.args)
         return self.cheapest(
             lambda: self._joined(self.text(i), node, op, node.args), lambda: self._pairwise(self.text(i), node, op)
         )
+
+    def _chained(self, chain: Chain, i: int, j: int) -> tuple[Value, Node, str]:
+        """Multiply factors i to j of a chain in its order: the value, a node that stands for it, and its text."""
+        sides: list[tuple[Node, str]] = []
+        split = chain.best[i, j]
+        for first, last in ((i, split), (split + 1, j)):
+            if first == last:
+                factor = chain.factors[first]
+                k = self.graph.positions[factor]
+                sides.append((factor, self._stored[k].name if k in self._stored else self.text(k)))
+            else:
+                _, part, text = self._chained(chain, first, last)
+                sides.append((part, f"({text})"))
+        product, dtype = chain.product(i, j), chain.factors[0].kind.dtype
+        (left, a), (right, b) = sides
+        node = Node(product, (left, right), kind_of(chain.shape(i, j), dtype))
+        value = self._joined(f"{a} @ {b}", node, product, node.args)
+        self.fusion.made[node] = value
+        return value, node, f"{a} @ {b}"
 
     def _pairwise(self, text: str, node: Node, op: Contract) -> Value:
         """A contraction of several factors as contractions of two, each a stage of its own."""

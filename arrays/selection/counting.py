@@ -14,10 +14,14 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import reshape, unstack
+from bsp.arrays.gathering import brought
+from bsp.arrays.planning.aggregates import SUM
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
 from bsp.arrays.selection.bin_rules import number_of_bins
-from bsp.arrays.selection.procedures import bounds_of, computed, layout_at, made_of, mine, one_vector, told
+from bsp.arrays.selection.extremes import extremes
+from bsp.arrays.selection.grouping import Cells, merged
+from bsp.arrays.selection.procedures import computed, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.world import World, world
 
 
@@ -32,31 +36,26 @@ def _alike(x: Node, weights: Any) -> tuple[Node, Node | None]:
     return x, other
 
 
-def _added(here: World, counts: Any) -> Array:
-    """The sum over processes: everywhere if it is small, else in an even layout."""
-    size = counts.shape[0]
+def _added(here: World, counts: Any, at: np.ndarray | None = None, bins: int = 0) -> Array:
+    """The sum over processes: everywhere if it is small, else in an even layout.
+
+    at : which of how many bins are counted, ascending; None: all.
+    """
+    size = bins if at is not None else counts.shape[0]
     layout = automatic((size,), here.nprocs)
     if layout.replicated:
         total = here.private.allreduce(counts, "add")
         return made_of((size,), counts.dtype, layout, {(0,): total})
-    bounds = bounds_of(layout, here.nprocs)
-    out = [(pid, counts[int(bounds[pid]) : int(bounds[pid + 1])]) for pid in range(layout.blocks)]
-    arrived = [part for _, part in here.exchange("counts to their bins", out)]
-    blocks = {}
-    for at in layout.mine(here.pid):
-        total = arrived[0].copy()
-        for part in arrived[1:]:
-            total += part
-        blocks[at] = total
-    return made_of((size,), counts.dtype, layout, blocks)
+    return merged(here, SUM, Cells(at, counts), (size,), counts.dtype, counts.dtype, "counts to their bins")
 
 
 @procedure
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     """How often each of 0, 1, 2, ... occurs, or the weights of those where it does.
 
-    Cost: two supersteps: the greatest element, h = p - 1, and the counts of b bins, h about 2b at most.  In an
-    abstract run nothing is greater than `minlength` says.
+    Cost: two supersteps: the greatest element, h = 2(p - 1), told once for an array; and the counts of b bins, h about
+    2b at most, of a process with fewer elements than b/2 only those of its bins.  In an abstract run nothing is
+    greater than `minlength` says.
     """
     here = world()
     array = asarray(x)
@@ -71,28 +70,29 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
         raise ValueError("The weights and list don't have the same length.")
     node, other = _alike(build.strong(array._node), weights)
     own = one_vector(here, mine(node), array.dtype)
-    own = own.astype(np.int64) if array.dtype.kind == "u" else own  # beyond 2^63 they become negative, as NumPy's do
+    own = own.astype(np.int64) if array.dtype.kind == "u" else own
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype).astype(np.float64)
     if here.abstract:
         here.at_most()
         length = max(int(minlength), 1)
-        told(here, "extremes", here.empty((2,), np.dtype(np.int64)))
+        extremes(here, [node])
         counts = np.add(here.empty((length,), kind), 0)
         return _added(here, counts)
-    ends = [own.min(), own.max()] if own.size else [0, -1]
-    extremes = np.array(told(here, "extremes", np.array(ends, np.int64)))
-    if extremes[:, 0].min() < 0:
+    ((least, greatest),) = extremes(here, [node])
+    if least < 0 or greatest > np.iinfo(np.int64).max:  # beyond, they are negative to NumPy
         raise ValueError("'list' argument must have no negative elements")
-    length = max(int(minlength), 1 + int(extremes[:, 1].max()))
-    counts = np.bincount(own, own_weights, length) if own.size else np.zeros(length, kind)
-    return _added(here, counts)
+    length = max(int(minlength), 1 + int(greatest))
+    if length > 2 * own.size and not automatic((length,), here.nprocs).replicated:  # fewer elements than bins
+        at, own = np.unique(own, return_inverse=True)
+        return _added(here, np.bincount(own, own_weights, len(at)).astype(kind, copy=False), at, length)
+    return _added(here, np.bincount(own, own_weights, length) if own.size else np.zeros(length, kind))
 
 
 def _bins(array: Array, bins: Any, range: Any, weights: Any) -> Any:
     """How many bins, or their edges, of what a program asked for."""
     if isinstance(bins, str):
         return number_of_bins(bins, reshape(array, (-1,)), range, weights)
-    return bins.compute() if isinstance(bins, Array) else bins
+    return brought("histogram: bins", bins)
 
 
 def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndarray, Any]:
@@ -206,7 +206,7 @@ def histogramdd(
     own_weights = own.pop() if weights is not None else None
     count = len(own)
     several = hasattr(bins, "__len__") or isinstance(bins, Array)
-    given: Any = [each.compute() if isinstance(each, Array) else each for each in bins] if several else bins
+    given: Any = [brought("histogramdd: bins", each) for each in bins] if several else bins
     if several and len(given) != count:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     if here.abstract:

@@ -16,6 +16,7 @@ from bsp.arrays.functions.creation import arange, asarray, checked_shape, ones, 
 from bsp.arrays.functions.manipulation import concat, moveaxis, ravel, reshape
 from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.functions.ufuncs import astype, where
+from bsp.arrays.gathering import brought
 from bsp.arrays.selection.masks import compress
 from bsp.arrays.selection.searching import searchsorted
 from bsp.arrays.selection.selecting import take
@@ -61,7 +62,7 @@ def _part(array: Array, axis: int, low: int, high: int) -> Array:
 
 def _checked(obj: Any, length: int, axis: int, most: int) -> np.ndarray:
     """Positions as every process knows them, counted from 0; an Array is brought to all."""
-    given = obj.compute() if isinstance(obj, Array) else np.asarray(obj)
+    given = brought("delete: positions", obj) if isinstance(obj, Array) else np.asarray(obj)
     if not given.size and not isinstance(obj, (np.ndarray, Array)):
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
@@ -111,7 +112,7 @@ def _places(obj: Any, length: int, axis: int) -> np.ndarray:
     """Before which positions `insert` puts something; every process knows them."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(length))
-    given = obj.compute() if isinstance(obj, Array) else np.asarray(obj)
+    given = brought("insert: positions", obj) if isinstance(obj, Array) else np.asarray(obj)
     if given.dtype.kind == "b":
         if given.ndim != 1:
             raise ValueError("boolean array argument obj to insert must be one dimensional")

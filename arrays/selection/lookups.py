@@ -16,10 +16,12 @@ import numpy as np
 
 from bsp.arrays.array import Array
 from bsp.arrays.functions import build
+from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.graph import Blocks, Node
 from bsp.arrays.planning.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.shapes import contiguous
 from bsp.arrays.selection.procedures import computed, layout_at, made_of
+from bsp.arrays.selection.remembered import recalled, remember
 from bsp.arrays.world import World, world
 from bsp.payload import is_abstract
 
@@ -308,10 +310,7 @@ def dealt_positions(nodes: Sequence[Node], what: Lookup, lengths: Sequence[int])
     """Arrays of positions, broadcast to one shape and laid alike; checked here, told to nobody yet."""
     here = world()
     nodes = computed(*nodes)
-    dealt = [node for node in nodes if not layout_at(node).replicated and node.kind.shape == what.outer]
-    layout = layout_at(dealt[0]) if dealt else automatic(what.outer, here.nprocs, False)
-    if layout.table is not None:
-        layout = automatic(what.outer, here.nprocs, False)
+    layout = _laid_as(nodes, what)
     laid = computed(*[
         node if layout_at(node) is layout else build.relaid(build.broadcast(node, what.outer), layout) for node in nodes
     ])  # fmt: skip
@@ -349,34 +348,69 @@ def _alarms(arrived: Sequence[tuple[int, Any]]) -> list[BadPosition]:
     return [BadPosition(*(int(each) for each in array[0])) for _, array in arrived if array.ndim == 2]
 
 
+class Routes(NamedTuple):
+    """Which elements go where, for positions that are dealt: it follows from them and from the layout of the source."""
+
+    blocks: list[tuple[Shape, Shape]]  # this process's blocks of positions: coordinates, shape
+    due: list[list[tuple[int, np.ndarray, Shape]]]  # by source: the block of positions, its rows, the source's block
+    requests: list[tuple[int, Shape, Any]]  # (process that asks, own block, positions inside it)
+
+
 def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
     """The elements at positions that are dealt in blocks; the result lies with them.
 
-    Cost: two supersteps: one word out for each position, its elements back.  An array with fewer elements than that
-    goes to every process instead, as a replicated one is there already: one superstep to agree that all are in range.
+    Cost: two supersteps: one word out for each position, its elements back.  The routes are kept with the positions:
+    where these are looked up again in an array of the same layout, one superstep, elements only.  An array with fewer
+    elements than that, of 16 MB at most, goes to every process instead, as a replicated one is there already: one
+    superstep to agree that all are in range, none the second time.
     """
     here = world()
     (node,) = computed(node)
+    nodes = computed(*nodes)
     source, dtype = layout_at(node), node.kind.dtype
-    lengths = [node.kind.shape[axis] for axis in what.places]
-    asked = dealt_positions(nodes, what, lengths)
-    words = asked.layout.held(here.nprocs).max(initial=0) * (1 + prod(what.rest))
+    lengths = tuple(node.kind.shape[axis] for axis in what.places)
+    routes: Routes | None = recalled(nodes, ("routes", what, source))
+    layout = _laid_as(nodes, what)
+    target = layout_of(layout.axes + tuple(Axis(length) for length in what.rest))
     shape = what.outer + what.rest
-    target = layout_of(asked.layout.axes + tuple(Axis(length) for length in what.rest))
-    if source.replicated or node.kind.size <= words:
-        (node,) = computed(node if source.replicated else build.everywhere(node))
-        told = here.private.allgather(asked.bad)
-        refused([each for each in told if each is not None], what, lengths)
-        (block,) = node.value.values()
-        local = tuple(each.part(0, each.size) for _, each in what.slices)
-        blocks = {(*at, *[0] * len(what.rest)): _whole(block, what, chosen, local) for at, chosen in asked.blocks}
-        return made_of(shape, dtype, target, blocks)
-    if here.abstract:
-        return _at_abstract(here, node, what, asked, target)
+    if routes is None:
+        asked = dealt_positions(nodes, what, lengths)
+        words = layout.held(here.nprocs).max(initial=0) * (1 + prod(what.rest))
+        small = node.kind.size * dtype.itemsize <= SILENT_BYTES  # to hold more on every process is a gather
+        if source.replicated or (node.kind.size <= words and small):
+            (node,) = computed(node if source.replicated else build.everywhere(node))
+            if recalled(nodes, ("in range", lengths)) is None:
+                told = here.private.allgather(asked.bad)
+                refused([each for each in told if each is not None], what, lengths)
+                remember(nodes, ("in range", lengths), True)
+            (block,) = node.value.values()
+            local = tuple(each.part(0, each.size) for _, each in what.slices)
+            blocks = {(*at, *[0] * len(what.rest)): _whole(block, what, chosen, local) for at, chosen in asked.blocks}
+            return made_of(shape, dtype, target, blocks)
+        routes = _routes(here, source, what, asked, lengths)
+        remember(nodes, ("routes", what, source), routes)
+    return made_of(shape, dtype, target, _along(here, node, what, routes))
+
+
+def _laid_as(nodes: Sequence[Node], what: Lookup) -> Layout:
+    """Return the layout of the blocks of positions: that of the first array of them that has their shape."""
+    dealt = [node for node in nodes if not layout_at(node).replicated and node.kind.shape == what.outer]
+    layout = layout_at(dealt[0]) if dealt else automatic(what.outer, world().nprocs, False)
+    return automatic(what.outer, world().nprocs, False) if layout.table is not None else layout
+
+
+def _routes(here: World, source: Layout, what: Lookup, asked: Dealt, lengths: Sequence[int]) -> Routes:
+    """Ask the owners for the elements at positions.  One superstep, one word for each position."""
     owners = Owners(source, what.places)
     whole = tuple((0, length) for length in what.rest)
-    sent: list[list[tuple[int, np.ndarray, Shape]]] = [[] for _ in range(here.nprocs)]  # block, rows, source block
+    blocks = [(at, tuple(chosen[0].shape)) for at, chosen in asked.blocks]
+    due: list[list[tuple[int, np.ndarray, Shape]]] = [[] for _ in range(here.nprocs)]
     out: list[tuple[int, Any]] = []
+    if here.abstract:  # at most: every element asked for is on one process
+        here.at_most()
+        out = [(here.busiest, here.empty((1 + prod(own),), np.dtype(np.int64))) for _, own in blocks]
+        arrived = here.exchange(_REQUESTS, out)
+        return Routes(blocks, due, [(pid, (), request[1:]) for pid, request in arrived])
     if asked.bad is not None:
         out = _alarm(here, asked.bad)
     else:
@@ -392,28 +426,43 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
                         continue
                     inside: Any = owners.inside(at, [each[rows] for each in flat])
                     dims = [source.block_shape(at)[place] for place in what.places]
-                    sent[pid].append((number, rows, at))
+                    due[pid].append((number, rows, at))
                     here_first = source.mine(pid).index(at)
                     out.append((pid, np.concatenate([[here_first], np.ravel_multi_index(inside, dims)])))
-    arrived = here.exchange("requests for elements at positions", out)
+    arrived = here.exchange(_REQUESTS, out)
     refused(_alarms(arrived), what, lengths)
-    replies = []
+    requests = []
     for pid, request in arrived:
         at = source.mine(here.pid)[int(request[0])]
         dims = [source.block_shape(at)[place] for place in what.places]
-        inside = np.unravel_index(request[1:], dims)
-        replies.append((pid, _taken(node.value[at], what, inside, _meeting(source, at, what, whole).local)))
-    arrived = here.exchange("elements at positions", replies)
-    results = []
-    for at, chosen in asked.blocks:
-        results.append((at, np.empty((*chosen[0].shape, *what.rest), dtype)))
-    due = iter(arrived)
+        requests.append((pid, at, np.unravel_index(request[1:], dims)))
+    return Routes(blocks, due, requests)
+
+
+_REQUESTS = "requests for elements at positions"
+
+
+def _along(here: World, node: Node, what: Lookup, routes: Routes) -> Blocks:
+    """Send the elements that were asked for; return the blocks of the result.  One superstep."""
+    source, dtype, text = layout_at(node), node.kind.dtype, "elements at positions"
+    whole, rest = tuple((0, length) for length in what.rest), (0,) * len(what.rest)
+    results = [(at, here.empty((*shape, *what.rest), dtype)) for at, shape in routes.blocks]
+    found = {(*at, *rest): result for at, result in results}
+    if here.abstract:
+        here.at_most()
+        size = prod(what.rest)
+        here.exchange(text, [(pid, here.empty((each.shape[0] * size,), dtype)) for pid, _, each in routes.requests])
+        return found
+    replies = [
+        (pid, _taken(node.value[at], what, inside, _meeting(source, at, what, whole).local))
+        for pid, at, inside in routes.requests
+    ]
+    due = iter(here.exchange(text, replies))
     for pid in range(here.nprocs):
-        for number, rows, at in sent[pid]:
+        for number, rows, at in routes.due[pid]:
             _, values = next(due)
-            result = results[number][1]
-            _rows(result, len(what.outer))[(rows, *_meeting(source, at, what, whole).into)] = values
-    return made_of(shape, dtype, target, {(*at, *[0] * len(what.rest)): result for at, result in results})
+            _rows(results[number][1], len(what.outer))[(rows, *_meeting(source, at, what, whole).into)] = values
+    return found
 
 
 def _grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -431,20 +480,6 @@ def _grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         start, stop = int(cuts[code - low]), int(cuts[code - low + 1])
         if stop > start:
             yield code, order[start:stop]
-
-
-def _at_abstract(here: World, node: Node, what: Lookup, asked: Dealt, target: Layout) -> Array:
-    """What it would move at most: every element asked for is on one process."""
-    here.at_most()
-    out, replies, blocks = [], [], {}
-    rest = prod(what.rest)
-    for at, chosen in asked.blocks:
-        out.append((here.busiest, here.empty((1 + prod(chosen[0].shape),), np.dtype(np.int64))))
-        blocks[(*at, *[0] * len(what.rest))] = here.empty((*chosen[0].shape, *what.rest), node.kind.dtype)
-    for pid, request in here.exchange("requests for elements at positions", out):
-        replies.append((pid, here.empty(((request.shape[0] - 1) * rest,), node.kind.dtype)))
-    here.exchange("elements at positions", replies)
-    return made_of(what.outer + what.rest, node.kind.dtype, target, blocks)
 
 
 # ----------------------------------------------------------------------------- assignment

@@ -16,6 +16,7 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import unstack
+from bsp.arrays.gathering import brought
 from bsp.arrays.selection.selecting import take_along_axis
 from bsp.arrays.selection.sorting import argsort, sort
 
@@ -25,7 +26,7 @@ def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> 
         raise ValueError("Cannot specify order when the array has no fields.")
     if kind != "introselect":
         raise ValueError(f"select kind must be 'introselect' (got {kind!r})")
-    ranks = kth.compute() if isinstance(kth, Array) else np.asarray(kth)
+    ranks = brought("partition: kth", kth) if isinstance(kth, Array) else np.asarray(kth)
     if ranks.dtype.kind not in "biu":
         raise TypeError("Partition index must be integer")
     if ranks.ndim > 1:

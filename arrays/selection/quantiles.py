@@ -19,6 +19,7 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.ufuncs import stored
+from bsp.arrays.gathering import brought
 from bsp.arrays.planning.aggregates import typed
 from bsp.arrays.planning.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
@@ -142,7 +143,7 @@ def _checked(node: Node, q: Any, method: str, weights: Any) -> np.ndarray:
         raise TypeError("weights= has no distributed form; x.compute() brings an array to every process")
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(METHODS)}")
-    return q.compute() if isinstance(q, Array) else np.asanyarray(q)
+    return brought("quantile: q", q) if isinstance(q, Array) else np.asanyarray(q)
 
 
 def _spread(axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:

@@ -18,6 +18,7 @@ from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import concat, stack
 from bsp.arrays.functions.ufuncs import astype, where
+from bsp.arrays.gathering import brought
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.selection.lookups import _grouped
 from bsp.arrays.selection.procedures import block_map, computed, in_line, known, layout_at, made_of
@@ -106,7 +107,7 @@ def _abstract(here: World, b: Node, blocks: list[Any]) -> Array:
 @procedure
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
     """The bin of each element: searchsorted in rising bins, or from the end of falling ones.  `bins` is small."""
-    edges = bins.compute() if isinstance(bins, Array) else np.asarray(bins)
+    edges = brought("digitize: bins", bins) if isinstance(bins, Array) else np.asarray(bins)
     if edges.ndim != 1:
         raise ValueError(
             "object too deep for desired array" if edges.ndim else "object of too small depth for desired array"

@@ -19,6 +19,7 @@ from bsp.arrays.functions import build, contraction, manipulation, reductions, u
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.indexing import parts_of
 from bsp.arrays.functions.lines import LineFunction, of_lines
+from bsp.arrays.gathering import brought
 from bsp.arrays.planning import aggregates as ag
 from bsp.arrays.planning.element_types import element_type
 from bsp.arrays.planning.graph import DType
@@ -145,7 +146,7 @@ def _accumulate(ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: 
 def _reduceat(ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
     array = asarray(x)
     place = _one_axis(ufunc, array, axis, "reduceat")
-    at: Any = indices.compute() if isinstance(indices, Array) else indices
+    at: Any = brought(f"{ufunc.__name__}.reduceat: indices", indices)
     if not isinstance(at, np.ndarray) and not is_abstract(at):
         at = np.asarray(at, dtype=np.intp)  # what is written in the program is cast as it must
     if at.ndim != 1:

@@ -17,6 +17,7 @@ from bsp.arrays import world as worlds
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.functions import panels, tall
 from bsp.arrays.planning import layout
+from bsp.arrays.planning.chains import splits
 from bsp.cost.model import Machine
 
 PROCESSES = (1, 2, 3, 5, 8)
@@ -564,7 +565,8 @@ def test_products_are_numpys(dealt: None, nprocs: int) -> None:
 
 
 def test_matrices_are_multiplied_in_the_cheapest_order() -> None:
-    assert linalg._splits([10, 100, 5, 50])[0, 2] == 1  # (A·B)·C: 7500 flops, not 75000
+    best, price = splits((10, 100, 5, 50))
+    assert (best[0, 2], price) == (1, 7500)  # (A·B)·C, not 75000
 
 
 # --------------------------------------------------------------------------- other machinery

@@ -1,0 +1,65 @@
+"""What is on the page of what there is also runs between elements, where blocks of over 32 KiB travel by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays import coverage
+
+NPROCS, ELEMENTS = 3, 2
+BULK = 32 << 10  # bytes: more do not travel in the control packet
+
+
+def _cells(proc: bsp.Process) -> list[str]:
+    return coverage.told_apart(proc, coverage.cases())
+
+
+@pytest.mark.jobs
+def test_every_cell_of_the_page_is_right_on_two_elements() -> None:
+    matrices = [name for name, each in coverage.operands().items() if each.size > 19_000 and each.itemsize == 8]
+    assert min(coverage.operands()[name].nbytes // NPROCS for name in matrices) > BULK
+    assert bsp.run(_cells, nprocs=NPROCS, elements=ELEMENTS) == [[]] * NPROCS
+
+
+def _strided(A: Any, v: Any, xp: Any) -> list[Any]:
+    """Parts whose blocks lie with gaps, backwards or in another order in memory."""
+    return [
+        A[:, 0], v[::2], A.T[0], np.flip(A), np.flip(A, 0), np.flip(A, 1), np.concatenate([v[::-1], v]), A[::-1, ::-2],
+        xp.asarray(A[:, 0]), np.fft.fft(A[:, 0]), np.fft.fft(A, axis=0)[:, 1], np.diag(A[:120] @ A[:120].T),
+        np.diagonal(np.reshape(v[:57_600], (240, 240))), A.T, A.T[::2], A[:, 1:3], A[5::7, 2], v[::-3],
+        np.roll(A, 1, 0), np.roll(A[:, 2], -5), np.stack([A[:, 0], A[:, 1]], 0), np.stack([A[:, 0], v[:20_000]], -1),
+        A[:, 0] * A[::-1, 5],
+        np.take(A, [4, 1], 1), np.repeat(A[:, 3], 2), np.tile(A[:, 3], 2), np.sort(A[:, 0]), np.cumsum(A[::2, 1]),
+        np.where(A[:, 0] > 0)[0], A[A[:, 0] > 0], np.broadcast_to(A[:, :1], A.shape), A.real[:, 0], (A + 1j)[:, 0].imag,
+        np.reshape(A, (6, 20_000)), np.reshape(A.T, (40_000, 3)), A.swapaxes(0, 1)[3], np.tril(A, 1)[:, 0],
+        np.tensordot(A[:, 0], A, 1), A[:, 0] @ A, np.split(A, 2, 1)[0], np.einsum("ij->ji", A)[2], A.astype("f4")[:, 0],
+    ]  # fmt: skip
+
+
+def _parts(proc: bsp.Process, way: Any) -> list[Any]:
+    A, v = _operands()
+    a, x = ba.asarray(A, grid=way and (way, 1)), ba.asarray(v, grid=way and (way,))
+    return [each.compute() if isinstance(each, ba.Array) else each for each in _strided(a, x, np)]
+
+
+def _operands() -> tuple[np.ndarray, np.ndarray]:
+    return np.arange(120_000.0).reshape(20_000, 6) % 977, np.arange(60_000.0) % 991
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("way", [None, 5])
+def test_blocks_with_gaps_travel_between_elements(way: Any) -> None:
+    A, v = _operands()
+    assert A[: 20_000 // NPROCS - 1, 0].nbytes > BULK
+    assert not A[:, 0].flags.c_contiguous
+    want = _strided(A, v, np)
+    for found in bsp.run(_parts, way, nprocs=NPROCS, elements=ELEMENTS):
+        for k, (one, other) in enumerate(zip(found, want, strict=True)):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), k
+            atol = 1e-9 * float(np.abs(other).max(initial=0)) if other.dtype.kind in "fc" else 0
+            np.testing.assert_allclose(one, other, rtol=0, atol=atol, err_msg=str(k))
