@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from bsp.arrays.planning.stages import Fetch, Row, Value
 from bsp.arrays.planning.trouble import Notes, current
 from bsp.effects import Send
 from bsp.header import digest
-from bsp.payload import dumps
 from bsp.task import Call
 
 if TYPE_CHECKING:
@@ -167,10 +165,7 @@ class Run:
         if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
-                if piece.dtype.hasobject:
-                    effects.append(Send(world.pid, dests, context.id, None, None, dumps(piece)))
-                else:
-                    effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
+                effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
             if self._alone and not self.abstract and self.orders.landings[level]:
                 context.landings = self._landings(level)
         world.task.label = plan.text
@@ -181,16 +176,14 @@ class Run:
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
-            for (_, number, row_number), (_, _, piece, pickled) in zip(expected, arrived, strict=True):
-                self._arrived[number][row_number] = piece if pickled is None else pickle.loads(pickled)
+            for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
+                self._arrived[number][row_number] = piece
 
     def _landings(self, level: int) -> dict[int, list[Any]]:
         """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""
         places: dict[tuple[int, int], np.ndarray] = {}
         for number, region, rows in self.orders.landings[level]:
             dtype = self.plan.fetches[number].ref.value.dtype
-            if dtype.hasobject:
-                continue
             whole = self._awaited[id(region)] = self.empty(region.shape, dtype)
             for row, into in rows.items():
                 places[number, row] = whole[into].reshape(-1)
