@@ -25,7 +25,6 @@ from bsp.arrays.planning.layout import REPLICATED_SIZE
 from bsp.arrays.selection.orderstats import (
     CHUNK,
     PASSES,
-    Sorted,
     Statistic,
     Unsorted,
     abstract_statistics,
@@ -41,6 +40,7 @@ from bsp.arrays.selection.procedures import (
     layout_at,
     made_of,
 )
+from bsp.arrays.selection.splitting import abstract_cuts, budget, find_cuts, tell_samples
 from bsp.arrays.world import World, world
 
 INT64 = np.dtype(np.int64)
@@ -217,10 +217,10 @@ class _Sorting:
         if self.here.abstract:
             return self._abstract()
         careful = self.positions or self.dtype.kind == "c"
-        data: Unsorted | Sorted = Unsorted(self.block)
-        if len(self.cuts) > PASSES or self.dtype.kind == "c":
-            data = Sorted(np.sort(self.block))
         odd = not careful and self.stable and odd_values(self.block)
+        if len(self.cuts) > PASSES:
+            return self._split(careful or odd, odd)
+        data = Unsorted(np.sort(self.block) if self.dtype.kind == "c" else self.block)
         statistics, extras = order_statistics(self.here, data, self.cuts, [int(odd)])
         odd = bool(extras.any())
         ordered = [statistics[rank] for rank in self.cuts]
@@ -230,17 +230,49 @@ class _Sorting:
         if careful or odd:
             segments = self._in_order(ordered, [int(tie[self.here.pid]) for tie in ties])
         else:
-            segments = self._parted(data, table[:, self.here.pid])
-        return self._exchanged(segments, table, odd)
+            segments = self._parted(table[:, self.here.pid])
+        edges = np.concatenate([np.zeros((1, self.here.nprocs), np.int64), table, np.diff(self.bounds)[None]])
+        number = self._piece_of(self.here.pid)
+        return self._exchanged(segments, edges[number + 1] - edges[number] if number >= 0 else None, odd)
 
-    def _parted(self, data: Unsorted | Sorted, cuts: np.ndarray) -> list[list[np.ndarray]]:
+    def _split(self, careful: bool, odd: bool) -> Array:
+        """With many cuts: of what is sorted here already; one process finds each."""
+        here, p = self.here, self.here.nprocs
+        order = None
+        if careful:  # equal elements in the order of their positions, or against it, as the ties go
+            last = self.block.size - 1
+            order = sorting_positions(self.block[::-1] if self.descending else self.block, False, True)
+            order = last - order if self.descending else order
+        own = np.sort(self.block) if order is None else self.block[order]
+        most = budget(self.length, p)
+        samples = tell_samples(here, "sample", own, most.spacing, [int(odd)])
+        pieces = [self._piece_of(pid) for pid in range(p)]
+        below = {piece: pid for pid, piece in enumerate(pieces) if piece >= 0}
+        owners = [below.get(k + 1, 0) for k in range(len(self.cuts))]
+        watchers = [below.get(k, -1) for k in range(len(self.cuts))]
+        cuts = find_cuts(
+            here, own, samples, self.cuts, most, backwards=self.descending, owners=owners, watchers=watchers
+        )  # fmt: skip
+        splits = [np.split(own, cuts.places)]
+        if self.positions and order is not None:
+            splits.append(np.split(order.astype(self._narrow()), cuts.places))
+        backwards = -1 if careful and self.descending else 1
+        segments = [[part[::backwards] for part in parts] for parts in zip(*splits, strict=True)]
+        number = pieces[here.pid]
+        if number < 0:
+            return self._exchanged(segments, None, False)
+        edges = {-1: np.zeros(p, np.int64), len(self.cuts): np.diff(self.bounds), **cuts.watched}
+        return self._exchanged(segments, edges[number] - edges[number - 1], bool(samples.extras.any()))
+
+    def _narrow(self) -> np.dtype[Any]:
+        """The dtype that positions in a block travel in."""
+        return np.min_scalar_type(int(np.diff(self.bounds).max()))
+
+    def _parted(self, cuts: np.ndarray) -> list[list[np.ndarray]]:
         """The elements between cuts, in any order."""
-        if isinstance(data, Sorted):
-            buffer = data.values
-        else:
-            buffer = memory.empty(self.block.shape, self.block.dtype)
-            np.copyto(buffer, self.block)
-            _halved(buffer, cuts.tolist())
+        buffer = memory.empty(self.block.shape, self.block.dtype)
+        np.copyto(buffer, self.block)
+        _halved(buffer, cuts.tolist())
         return [[part] for part in np.split(buffer, cuts)]
 
     def _in_order(self, statistics: Sequence[Statistic], ties: Sequence[int]) -> list[list[np.ndarray]]:
@@ -250,8 +282,7 @@ class _Sorting:
         cuts = np.searchsorted(segment[order], np.arange(1, len(statistics) + 1))
         found = [[part] for part in np.split(self.block[order], cuts)]
         if self.positions:
-            narrow = np.uint32 if self.length <= 1 << 32 else np.int64
-            for each, part in zip(found, np.split(order.astype(narrow), cuts), strict=True):
+            for each, part in zip(found, np.split(order.astype(self._narrow()), cuts), strict=True):
                 each.append(part)
         return found
 
@@ -260,27 +291,25 @@ class _Sorting:
         low, high = self.pieces[pid]
         return self.cuts.index(low) + 1 if low in self.cuts else 0 if high > low else -1
 
-    def _exchanged(self, segments: list[list[np.ndarray]], table: np.ndarray, odd: bool) -> Array:
+    def _exchanged(self, segments: list[list[np.ndarray]], counts: np.ndarray | None, odd: bool) -> Array:
+        """All elements to their pieces; `counts` says how many come from each process, None: there is no piece."""
         here, me = self.here, self.here.pid
-        sizes = np.diff(self.bounds)
-        edges = np.concatenate([np.zeros((1, here.nprocs), np.int64), table, sizes[None]])
-        counts = np.diff(edges, axis=0)  # by segment and process
         out = []
         for dest in range(here.nprocs):
             number = self._piece_of(dest)
-            if dest != me and number >= 0 and counts[number, me]:
+            if dest != me and number >= 0 and segments[number][0].size:
                 out += [(dest, part) for part in segments[number]]
-        number = self._piece_of(me)
-        sources = [pid for pid in range(here.nprocs) if number >= 0 and counts[number, pid]]
+        sources = [] if counts is None else np.flatnonzero(counts).tolist()
         whole, into = None, None
-        if number >= 0 and not self.positions:  # received where it is sorted
-            whole = memory.empty((int(counts[number].sum()),), self.dtype)
-            ends = np.cumsum(counts[number])
-            into = {pid: [whole[ends[pid] - counts[number, pid] : ends[pid]]] for pid in sources}
+        if counts is not None and not self.positions:  # received where it is sorted
+            whole = memory.empty((int(counts.sum()),), self.dtype)
+            ends = np.cumsum(counts)
+            into = {pid: [whole[ends[pid] - counts[pid] : ends[pid]]] for pid in sources}
             waiting = {pid: [places[0]] for pid, places in into.items()}
         arrived = [array for _, array in here.exchange("elements to their pieces", out, waiting if into else None)]
-        if number < 0:
+        if counts is None:
             return made_of((self.length,), INT64 if self.positions else self.dtype, self.layout, self._nothing())
+        number = self._piece_of(me)
         kinds = 2 if self.positions else 1
         mine: dict[int, list[np.ndarray]] = {me: segments[number]}
         others = iter(arrived)
@@ -309,15 +338,19 @@ class _Sorting:
     def _abstract(self) -> Array:
         """The words of elements that all belong elsewhere, evenly spread."""
         here, block = self.here, self.block
-        abstract_statistics(here, block, self.length, len(self.cuts), 1)
-        np.partition(block, 0) if block.shape[0] else None
+        if len(self.cuts) > PASSES:
+            own = np.sort(block)
+            abstract_cuts(here, own, self.length, len(self.cuts), 1)
+        else:
+            abstract_statistics(here, block, self.length, len(self.cuts), 1)
+            np.partition(block, 0) if block.shape[0] else None
         out, size = [], block.shape[0]
         others = [pid for pid in range(here.nprocs) if pid != here.pid]
         for k, dest in enumerate(others):
             share = size * (k + 1) // len(others) - size * k // len(others)
             out.append((dest, here.empty((share,), self.dtype)))
             if self.positions:
-                out.append((dest, here.empty((share,), np.dtype(np.uint32))))
+                out.append((dest, here.empty((share,), self._narrow())))
         here.exchange("elements to their pieces", out)
         kind = INT64 if self.positions else self.dtype
         blocks = {}
