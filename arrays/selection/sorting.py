@@ -211,6 +211,7 @@ class _Sorting:
         if descending:
             self.pieces.reverse()  # by pid
         self.cuts = sorted({rank for piece in self.pieces for rank in piece if 0 < rank < self.length})
+        self._numbers = {rank: k + 1 for k, rank in enumerate(self.cuts)}
 
     def run(self) -> Array:
         """The sorted vector, or the positions."""
@@ -218,22 +219,25 @@ class _Sorting:
             return self._abstract()
         careful = self.positions or self.dtype.kind == "c"
         odd = not careful and self.stable and odd_values(self.block)
-        if len(self.cuts) > PASSES:
+        if self._finely():
             return self._split(careful or odd, odd)
-        data = Unsorted(np.sort(self.block) if self.dtype.kind == "c" else self.block)
-        statistics, extras = order_statistics(self.here, data, self.cuts, [int(odd)])
+        statistics, extras = order_statistics(self.here, Unsorted(self.block), self.cuts, [int(odd)])
         odd = bool(extras.any())
         ordered = [statistics[rank] for rank in self.cuts]
         ties = [_ties(each, rank, self.descending) for each, rank in zip(ordered, self.cuts, strict=True)]
         table = np.array([each.less + tie for each, tie in zip(ordered, ties, strict=True)], np.int64)
         table = table.reshape(len(self.cuts), self.here.nprocs)  # by cut and process: elements before it
-        if careful or odd:
+        if self.positions or odd:
             segments = self._in_order(ordered, [int(tie[self.here.pid]) for tie in ties])
         else:
             segments = self._parted(table[:, self.here.pid])
         edges = np.concatenate([np.zeros((1, self.here.nprocs), np.int64), table, np.diff(self.bounds)[None]])
         number = self._piece_of(self.here.pid)
         return self._exchanged(segments, edges[number + 1] - edges[number] if number >= 0 else None, odd)
+
+    def _finely(self) -> bool:
+        """Whether what a process has is sorted before it is cut: many cuts, or an order that only sorts have."""
+        return len(self.cuts) > PASSES or self.dtype.kind == "c"
 
     def _split(self, careful: bool, odd: bool) -> Array:
         """With many cuts: of what is sorted here already; one process finds each."""
@@ -244,7 +248,7 @@ class _Sorting:
             order = sorting_positions(self.block[::-1] if self.descending else self.block, False, True)
             order = last - order if self.descending else order
         own = np.sort(self.block) if order is None else self.block[order]
-        most = budget(self.length, p)
+        most = budget(self.length, p, len(self.cuts))
         samples = tell_samples(here, "sample", own, most.spacing, [int(odd)])
         pieces = [self._piece_of(pid) for pid in range(p)]
         below = {piece: pid for pid, piece in enumerate(pieces) if piece >= 0}
@@ -277,7 +281,7 @@ class _Sorting:
 
     def _in_order(self, statistics: Sequence[Statistic], ties: Sequence[int]) -> list[list[np.ndarray]]:
         """The elements between cuts in the order of their positions, and their positions if asked for."""
-        segment = _segments_of(self.block, statistics, ties, self.descending)
+        segment = _segments(self.block, statistics, ties, self.descending)
         order = np.argsort(segment, kind="stable")
         cuts = np.searchsorted(segment[order], np.arange(1, len(statistics) + 1))
         found = [[part] for part in np.split(self.block[order], cuts)]
@@ -289,7 +293,7 @@ class _Sorting:
     def _piece_of(self, pid: int) -> int:
         """The number of the segment that becomes a process's piece, or -1."""
         low, high = self.pieces[pid]
-        return self.cuts.index(low) + 1 if low in self.cuts else 0 if high > low else -1
+        return -1 if low == high else self._numbers.get(low, 0)
 
     def _exchanged(self, segments: list[list[np.ndarray]], counts: np.ndarray | None, odd: bool) -> Array:
         """All elements to their pieces; `counts` says how many come from each process, None: there is no piece."""
@@ -338,7 +342,7 @@ class _Sorting:
     def _abstract(self) -> Array:
         """The words of elements that all belong elsewhere, evenly spread."""
         here, block = self.here, self.block
-        if len(self.cuts) > PASSES:
+        if self._finely():
             own = np.sort(block)
             abstract_cuts(here, own, self.length, len(self.cuts), 1)
         else:
@@ -359,19 +363,6 @@ class _Sorting:
             np.argsort(values) if self.positions else np.sort(values)
             blocks[at] = here.empty(values.shape, kind)
         return made_of((self.length,), kind, self.layout, blocks)
-
-
-def _segments_of(x: np.ndarray, statistics: Sequence[Statistic], ties: Sequence[int], backwards: bool) -> Any:
-    """_segments, of complex numbers too."""
-    if x.dtype.kind != "c":
-        return _segments(x, statistics, ties, backwards)
-    values = np.array([each.value for each in statistics], x.dtype)
-    found = np.searchsorted(values, x, "left").astype(np.int64)  # cuts with a lesser value come before
-    for k, tie in enumerate(ties):  # of equal ones, those whose share this element is beyond
-        value = values[k : k + 1]
-        tied = np.flatnonzero((np.searchsorted(value, x, "right") == 1) & (np.searchsorted(value, x, "left") == 0))
-        found[tied[: tied.size - tie] if backwards else tied[tie:]] += 1
-    return found
 
 
 def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions: bool) -> Array:

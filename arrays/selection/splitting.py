@@ -49,7 +49,7 @@ class Budget(NamedTuple):
         return 2 * self.asked
 
 
-def budget(total: int, nprocs: int) -> Budget:
+def budget(total: int, nprocs: int, ranks: int = 0) -> Budget:
     """For `total` elements: all are told, or one round if that takes few words beside the elements, or two."""
     if total <= WHOLE or nprocs == 1:
         return Budget(1, total, 0)
@@ -60,7 +60,7 @@ def budget(total: int, nprocs: int) -> Budget:
     rounds = 1 if 3 * nprocs * once <= max(FEW, each / 3, 4 * nprocs * twice) else 2
     taken = max(4.0, once if rounds == 1 else twice)
     spacing, asked = max(1, int(each / taken)), ceil(nprocs * taken)
-    if spacing == 1:
+    if spacing == 1 or 2 * asked * ranks >= total * nprocs:
         return Budget(1, total, 0)
     return Budget(spacing, asked, 1 if width * spacing * sqrt(nprocs) <= asked else 2)
 
@@ -72,6 +72,12 @@ def _sampled(low: int, high: int, spacing: int, pid: int) -> np.ndarray:
     count = -(-max(high - low, 0) // spacing)
     found = low + ((np.arange(count) + pid * _GOLDEN % 1.0) * spacing).astype(np.int64)
     return found[found < high]
+
+
+def rough_spacing(total: int, nprocs: int) -> int:
+    """Of a sample so fine that its elements cut evenly but for a sixty-fourth; 0 if that would be many words."""
+    spacing = total // (64 * nprocs * nprocs)
+    return spacing if spacing >= 8 * nprocs else 0
 
 
 class Ends:
@@ -346,6 +352,14 @@ class _Brackets:
             at, taken = at + 5, taken + 2
 
 
+def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
+    """Elements of about these ranks; nothing moves."""
+    zeros = np.zeros_like(samples.sizes)
+    reach = _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, False)
+    found: np.ndarray = reach.values[np.minimum(np.searchsorted(reach.likely, ranks), len(reach.values) - 1)]
+    return found
+
+
 def find_cuts(
     here: World, own: np.ndarray, samples: Samples, ranks: Sequence[int], most: Budget, *, backwards: bool = False,
     owners: Sequence[int] | None = None, watchers: Sequence[int] | None = None,
@@ -378,22 +392,30 @@ def find_cuts(
     return Cuts(brackets.values, brackets.places, brackets.watched)
 
 
-def abstract_cuts(here: World, own: Any, total: int, ranks: int, extras: int = 0) -> None:
-    """The words of both without values, if no bracket misses: every bracket as full as it is asked for at once."""
+def abstract_cuts(
+    here: World, own: Any, total: int, ranks: int, extras: int = 0, least: int = 0, more: Sequence[Any] = (),
+    rough: bool = False,
+) -> None:  # fmt: skip
+    """The words of these without values, if no bracket misses: every bracket as full as it is asked for at once.
+
+    own : this process's elements; a sample has `least` of them or more.  more : what is told with it.
+    rough : whether the sample may do for splitters.
+    """
     here.at_most()
-    p = here.nprocs
-    most = budget(total, p)
+    p, size = here.nprocs, own.shape[0]
+    most = budget(total, p, ranks)
+    spacing = rough_spacing(total, p) if rough else 0
     integers, kind = np.dtype(np.int64), own.dtype
-    sample = min(own.shape[0], -(-own.shape[0] // most.spacing))
-    first = [here.empty((2 + extras,), integers), here.empty((sample,), kind)]
+    sample = max(min(size, least), -(-size // (spacing or most.spacing)))
+    first = [here.empty((1 + extras,), integers), here.empty((sample,), kind), *more]
     here.exchange("sample", [(dest, each) for dest in range(p) for each in first])
     here.passes(9 * min(total, p * sample), integers)
-    for number in range(most.rounds):
+    each_rank = -(-ranks // p)
+    for number in range(0 if spacing else most.rounds):
         last = number == most.rounds - 1
-        share = -(-(most.most if last else most.asked + p) * -(-ranks // p) // max(p - 1, 1))
-        each_rank = -(-ranks // p)
-        arrived = [here.empty((2 * each_rank,), integers), here.empty((min(share, own.shape[0]),), kind)]
-        here.exchange("counts and candidates to owners", [(dest, each) for dest in range(p) for each in arrived])
+        share = -(-(most.most if last else most.asked + p) * each_rank // max(p - 1, 1))
+        told = [here.empty((2 * each_rank,), integers), here.empty((share,), kind)]
+        here.exchange("counts and candidates to owners", [(dest, each) for dest in range(p) for each in told])
         here.passes(9 * share * p, integers)
         told = [here.empty(((2 if last else 5) * each_rank,), integers), here.empty(((2 - last) * each_rank,), kind)]
         out = [(dest, each) for dest in range(p) for each in told]
