@@ -22,7 +22,15 @@ from bsp.arrays.functions.ufuncs import stored
 from bsp.arrays.planning.aggregates import typed
 from bsp.arrays.planning.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
-from bsp.arrays.selection.orderstats import CHUNK, PASSES, Unsorted, abstract_statistics, order_statistics
+from bsp.arrays.selection.orderstats import (
+    ALL,
+    CHUNK,
+    PASSES,
+    Unsorted,
+    abstract_statistics,
+    order_statistics,
+    sample_size,
+)
 from bsp.arrays.selection.procedures import computed, in_line, known, made_of, mine, one_vector
 from bsp.arrays.selection.sorting import INT64, argsort, sorting_positions
 from bsp.arrays.selection.splitting import abstract_cuts, budget, find_cuts, tell_samples
@@ -195,7 +203,7 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
     if here.abstract:
         values = one_vector(here, mine(node), node.kind.dtype)
         if whole is None:
-            if _apart(q) > PASSES:
+            if _finely(here, node.kind.size, _apart(q)):
                 abstract_cuts(here, np.sort(values), node.kind.size, 2 * _apart(q), 1)
             else:
                 abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)), 1)
@@ -244,8 +252,13 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
 
 
 def _apart(q: np.ndarray) -> int:
-    """How many quantiles differ: with more than PASSES it is quicker to sort what each process has first."""
+    """How many quantiles differ."""
     return len(np.unique(q))
+
+
+def _finely(here: World, total: int, quantiles: int) -> bool:
+    """Whether each process sorts what it has first: for many quantiles, or where what all are told would be much."""
+    return quantiles > PASSES or sample_size(total) * (1 + 1.3 * quantiles) > max(3 * ALL, 1.5 * total / here.nprocs)
 
 
 def _elements(
@@ -253,7 +266,7 @@ def _elements(
     quantiles: int,
 ) -> tuple[dict[int, Any], np.ndarray]:  # fmt: skip
     """The elements of some ranks, and how many NaNs each process has."""
-    if quantiles <= PASSES:
+    if not _finely(here, total, quantiles):
         statistics, extras = order_statistics(here, Unsorted(values), ranks, [nans])
         return {rank: each.value for rank, each in statistics.items()}, extras
     own, most = np.sort(values), budget(total, here.nprocs, 2 * quantiles)

@@ -255,7 +255,8 @@ class _Sorting:
         owners = [below.get(k + 1, 0) for k in range(len(self.cuts))]
         watchers = [below.get(k, -1) for k in range(len(self.cuts))]
         cuts = find_cuts(
-            here, own, samples, self.cuts, most, backwards=self.descending, owners=owners, watchers=watchers
+            here, own, samples, self.cuts, most,
+            backwards=self.descending, owners=owners, watchers=watchers, tells=False,
         )  # fmt: skip
         splits = [np.split(own, cuts.places)]
         if self.positions and order is not None:
@@ -344,7 +345,7 @@ class _Sorting:
         here, block = self.here, self.block
         if self._finely():
             own = np.sort(block)
-            abstract_cuts(here, own, self.length, len(self.cuts), 1)
+            abstract_cuts(here, own, self.length, len(self.cuts), 1, tells=False)
         else:
             abstract_statistics(here, block, self.length, len(self.cuts), 1)
             np.partition(block, 0) if block.shape[0] else None

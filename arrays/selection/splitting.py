@@ -244,10 +244,11 @@ class _Brackets:
 
     def __init__(
         self, here: World, own: np.ndarray, samples: Samples, ranks: np.ndarray, owners: np.ndarray,
-        watchers: np.ndarray, most: Budget, backwards: bool,
+        watchers: np.ndarray, most: Budget, backwards: bool, tells: bool,
     ) -> None:  # fmt: skip
         self.here, self.own, self.ranks, self.owners, self.watchers = here, own, ranks, owners, watchers
-        self.most, self.backwards = most, backwards
+        self.most, self.backwards, self.tells = most, backwards, tells
+        self.longest = int(samples.sizes.max(initial=1))
         self.values = np.zeros(len(ranks), own.dtype)
         self.places = np.zeros(len(ranks), np.int64)
         self.watched: dict[int, np.ndarray] = {}
@@ -310,13 +311,13 @@ class _Brackets:
                 bracket, spacing, self.most, spans, [each[1][number] for each in told], places, self.backwards
             )  # fmt: skip
             if len(found) == 2:
-                rows.append([(0, int(place)) for place in found[1]])
-                values.append(found[0])
+                rows.append([(~int(place),) for place in found[1]])
+                values += [found[0]] * self.tells
                 watched.append((k, found[1]))
                 self.watched[k] = found[1]
             else:
                 low, high, apart = found
-                rows.append([(apart, *low[1:], *high[1:])] * here.nprocs)
+                rows.append([(apart, self._code(low), self._code(high))] * here.nprocs)
                 values += [np.zeros((), self.own.dtype)[()] if each[0] is None else each[0] for each in (low, high)]
         out: list[tuple[int, np.ndarray]] = []
         if rows:
@@ -338,18 +339,24 @@ class _Brackets:
         vectors = iter(watched)
         for k in self._of(owner):
             apart = int(integers[at])
-            if not apart:
+            if apart < 0:
                 self.open[k] = False
-                self.places[k], self.values[k] = integers[at + 1], values[taken]
+                self.places[k] = ~apart
+                if self.tells:
+                    self.values[k] = values[taken]
                 if self.watchers[k] == self.here.pid:
                     self.watched[k] = next(vectors)
-                at, taken = at + 2, taken + 1
+                at, taken = at + 1, taken + self.tells
                 continue
             self.spacing[k] = apart
-            for end, place in ((self.low, at + 1), (self.high, at + 3)):
-                end.values[k] = values[taken + (end is self.high)]
-                end.pids[k], end.places[k] = integers[place], integers[place + 1]
-            at, taken = at + 5, taken + 2
+            for end, code, value in zip((self.low, self.high), integers[at + 1 :], values[taken:], strict=False):
+                end.values[k] = value
+                end.pids[k], end.places[k] = (-1, 0) if code < 0 else divmod(int(code), self.longest)
+            at, taken = at + 3, taken + 2
+
+    def _code(self, end: tuple[Any, int, int]) -> int:
+        """A place of a process as one word; -1: an open end."""
+        return -1 if end[1] < 0 else end[1] * self.longest + end[2]
 
 
 def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
@@ -362,16 +369,16 @@ def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
 
 def find_cuts(
     here: World, own: np.ndarray, samples: Samples, ranks: Sequence[int], most: Budget, *, backwards: bool = False,
-    owners: Sequence[int] | None = None, watchers: Sequence[int] | None = None,
+    owners: Sequence[int] | None = None, watchers: Sequence[int] | None = None, tells: bool = True,
 ) -> Cuts:  # fmt: skip
     """Cut the sorted vectors of all processes, `own` here, at some ranks (from 0, each below the number of elements).
 
     samples : what `tell_samples` brought.  backwards : of equal elements those of higher processes come first.
     owners : by rank, who finds it; spread evenly if None.  watchers : by rank, a process that needs what comes before
-        it on every process, or -1.
+        it on every process, or -1.  tells : whether the elements of the ranks are wanted, or only where to cut.
     Cost: nothing if the samples are whole.  Else two supersteps a round (`Budget.rounds`, two more for a bracket that
     misses); to each process at most `Budget.asked` + p elements for each rank it owns, in the last round twice that,
-    and a round 2 words from every process for each rank that it owns, and 5 for each rank there is, or 3 in the last.
+    and a round 2 words from every process for each rank that it owns, and 5 for each rank there is, or 2 in the last.
     """
     p = here.nprocs
     wanted = np.array(ranks, np.int64)
@@ -386,7 +393,7 @@ def find_cuts(
         before = np.cumsum(table, axis=0)[: len(wanted)]
         watched = {k: before[k] for k in np.flatnonzero((watching == here.pid) | (finding == here.pid)).tolist()}
         return Cuts(reach.values[wanted], before[:, here.pid], watched)
-    brackets = _Brackets(here, own, samples, wanted, finding, watching, most, backwards)
+    brackets = _Brackets(here, own, samples, wanted, finding, watching, most, backwards, tells)
     while brackets.open.any():
         brackets.answered(brackets.asked())
     return Cuts(brackets.values, brackets.places, brackets.watched)
@@ -394,7 +401,7 @@ def find_cuts(
 
 def abstract_cuts(
     here: World, own: Any, total: int, ranks: int, extras: int = 0, least: int = 0, more: Sequence[Any] = (),
-    rough: bool = False,
+    rough: bool = False, tells: bool = True,
 ) -> None:  # fmt: skip
     """The words of these without values, if no bracket misses: every bracket as full as it is asked for at once.
 
@@ -417,7 +424,10 @@ def abstract_cuts(
         told = [here.empty((2 * each_rank,), integers), here.empty((share,), kind)]
         here.exchange("counts and candidates to owners", [(dest, each) for dest in range(p) for each in told])
         here.passes(9 * share * p, integers)
-        told = [here.empty(((2 if last else 5) * each_rank,), integers), here.empty(((2 - last) * each_rank,), kind)]
+        told = [
+            here.empty(((1 if last else 3) * each_rank,), integers),
+            here.empty(((tells if last else 2) * each_rank,), kind),
+        ]
         out = [(dest, each) for dest in range(p) for each in told]
         if last:
             out.append(((here.pid - 1) % p, here.empty((p,), integers)))

@@ -133,6 +133,69 @@ def test_the_exchange_of_a_sort_moves_what_lies_elsewhere() -> None:
     assert (exchange["h_sent"], exchange["h_received"]) == (moved.sum(axis=1).max(), moved.sum(axis=0).max())
 
 
+WORDS: dict[str, tuple[Any, float]] = {  # the most words that a process receives, in units of its share
+    "sort": (ba.sort, 1.5),
+    "argsort": (ba.argsort, 1.75),  # a quarter of a word for the position of each element
+    "partition": (lambda x: ba.partition(x, 10), 1.5),
+    "unique": (ba.unique_values, 1.5),
+    "isin": (lambda x: ba.isin(x, x + 0.5), 2 * 1.5),  # of two arrays
+    "median": (ba.median, 0.5),
+    "percentiles": (lambda x: ba.percentile(x, range(101)), 1.5),
+}
+
+
+def received(name: str, nprocs: int, size: int, abstract: bool) -> tuple[int, float]:
+    """The supersteps of a call on random numbers, and their words in units of what a process has."""
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.random.default_rng(3).random(size)
+        proc.sync(label="here")
+        WORDS[name][0](x)
+
+    rows = list(bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=abstract).per_superstep)
+    first = next(k for k, row in enumerate(rows) if row["label"] == "here")
+    rows = rows[first + 1 :]
+    return len(rows), sum(max(row["h_received"], row["h_sent"]) for row in rows) * nprocs / size
+
+
+@pytest.mark.parametrize("name", list(WORDS))
+def test_no_process_receives_what_another_needs(name: str) -> None:
+    steps, words = received(name, 64, 100 * 64**2, False)
+    assert words <= WORDS[name][1]
+    assert steps <= {"median": 6, "percentiles": 6, "isin": 9}.get(name, 8)
+
+
+@pytest.mark.parametrize("nprocs", (64, 512))
+def test_a_sort_is_predicted_to_be_no_gather(nprocs: int) -> None:
+    steps, words = received("sort", nprocs, 100 * nprocs**2, True)
+    assert words <= 1.5
+    assert steps <= 7
+
+
+@pytest.mark.parametrize(("nprocs", "size", "most"), ((64, 300, 2), (64, 16_000, 3), (16, 1_000_000, 5), (512, 600, 2)))
+def test_small_arrays_and_few_processes_take_fewer_supersteps(nprocs: int, size: int, most: int) -> None:
+    steps, _ = received("sort", nprocs, size, False)
+    assert steps <= most
+
+
+@pytest.mark.parametrize(
+    "kind", ("sorted", "constant", "few", "nan", "zeros", "integers", "complex", "backwards", "runs")
+)
+def test_the_words_of_a_sort_do_not_depend_on_values(kind: str) -> None:
+    p, size = 24, 100 * 24**2
+    x = np.sort(sample("normal", size))[::-1].copy() if kind == "backwards" else sample(kind, size)
+    if kind == "runs":
+        x = np.sort(x)[np.argsort(np.arange(size) * 3 * p // size % p, kind="stable")]
+
+    def main(proc: bsp.Process) -> None:
+        ba.sort(ba.asarray(x))
+
+    rows = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p)).per_superstep
+    width = x.dtype.itemsize / 8
+    assert sum(max(row["h_received"], row["h_sent"]) for row in rows) <= 2 * max(width, 0.5) * size / p
+    assert len(rows) <= 6
+
+
 @pytest.mark.parametrize("kind", ("normal", "constant", "few", "nan", "sorted", "zeros", "integers", "booleans"))
 @pytest.mark.parametrize("size", (1, 300, 5000, 60_000))
 def test_order_statistics_are_exact_and_counted_by_process(kind: str, size: int) -> None:
