@@ -343,6 +343,7 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int, ext
     p, own = here.nprocs, values.shape[0]
     sample = min(own, _share(own, own * p))
     _told(here, "sample", here.empty((2 + extras,), np.dtype(np.int64)), here.empty((sample,), values.dtype))
+    here.passes(8 * min(total, sample_size(total)), np.dtype(np.int64))
     if total <= ALL:
         return
     for _ in range(brackets):
@@ -350,6 +351,7 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int, ext
         np.count_nonzero(np.less(values, values))
     taken = sample_size(total)
     caught = brackets * int(1.25 * (DEVIATIONS / np.sqrt(taken) + 5 / taken) * total)
+    here.passes(4 * caught, np.dtype(np.int64))
     caught = min(own, max(0, caught - here.pid * own))
     _told(
         here,

@@ -207,6 +207,8 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
                 abstract_cuts(here, np.sort(values), node.kind.size, 2 * _apart(q), 1)
             else:
                 abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)), 1)
+        else:
+            here.passes(whole.size, whole.dtype)  # NumPy's, in which it parts the elements
         return build.from_whole(here.empty(shape, kind), replicated(shape))
     rule = Rule(q, weak, method)
     skipping = what.startswith("nan")
@@ -402,7 +404,10 @@ def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Ar
         return wrap(node)[chosen], chosen
     if here.abstract:
         if whole is None:
-            size = min(k, in_line(node)[1].shape[0])
+            block = in_line(node)[1]
+            size = min(k, block.shape[0])
+            np.partition(block, 0) if size else None
+            here.passes(block.shape[0], np.dtype(bool))
             kinds = (dtype, INT64)
             out = [(dest, here.empty((size,), kind)) for dest in range(here.nprocs) for kind in kinds]
             here.exchange("the first of each", out)

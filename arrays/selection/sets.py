@@ -302,7 +302,7 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
     layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
     for block in blocks:
         np.sort(block.reshape(-1))
-        here.passes(block.size * (7 if details else 3), INT64)
+        here.passes(block.size * (8 if details else 3), INT64)
     if layout.replicated:
         target = replicated((size,))
     else:
@@ -316,7 +316,7 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
         dest = (here.pid + 1) % here.nprocs
         share += share // 32 + 2  # what sampling may leave uneven
         here.exchange("distinct elements by value", [(dest, here.empty((share,), kind)) for kind in kinds])
-        here.passes(share * (9 if details else 3), INT64)
+        here.passes(share * (12 if details else 3), INT64)
         told(here, "how many are distinct", here.empty((1,), INT64))
         if inverse:
             here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
@@ -472,6 +472,8 @@ def isin(
         (node,) = computed(build.everywhere(node))
     whole, one = known(node), known(given)
     if whole is not None:
+        for block in given.value.values():
+            here.passes(5 * (block.size + whole.size), INT64)  # NumPy sorts both together
         blocks = {at: np.isin(block, whole, invert=invert) for at, block in given.value.items()}
     elif one is not None:
         own = one_vector(here, mine(node), node.kind.dtype)
@@ -481,6 +483,13 @@ def isin(
         first, second = computed(build.cast(given, kind), build.cast(node, kind))
         blocks = (_abstract_members if here.abstract else _members)(here, first, second, invert)
     return made_of(array.shape, np.dtype(bool), layout_at(given), blocks)
+
+
+def _among(values: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """Whether each value is in a sorted vector."""
+    if not line.size:
+        return np.zeros(values.size, bool)
+    return np.asarray(line[np.minimum(np.searchsorted(line, values), line.size - 1)] == values)
 
 
 def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any, Any]:
@@ -504,8 +513,8 @@ def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any
             for each, cut in zip((values, other), cuts, strict=True)
         ])  # fmt: skip
         parts = _by_source(here, arrived)
-        inside = np.concatenate([part[1] for part in parts])
-        replies = [(pid, np.isin(part[0], inside)) for pid, part in enumerate(parts)]
+        inside = np.sort(np.concatenate([part[1] for part in parts]))
+        replies = [(pid, _among(part[0], inside)) for pid, part in enumerate(parts)]
         found = np.concatenate([each for _, each in here.exchange("whether they are members", replies)])
     found ^= invert
     return {

@@ -348,21 +348,34 @@ class _Sorting:
             abstract_cuts(here, own, self.length, len(self.cuts), 1, tells=False)
         else:
             abstract_statistics(here, block, self.length, len(self.cuts), 1)
-            np.partition(block, 0) if block.shape[0] else None
+            own = np.partition(block, 0) if block.shape[0] else block
         out, size = [], block.shape[0]
+        narrow = here.empty((size,), self._narrow()) if self.positions else None
+        if self.positions:
+            here.passes(3 * size, INT64)  # the order of the segments, and what they are found by
         others = [pid for pid in range(here.nprocs) if pid != here.pid]
         for k, dest in enumerate(others):
-            share = size * (k + 1) // len(others) - size * k // len(others)
-            out.append((dest, here.empty((share,), self.dtype)))
-            if self.positions:
-                out.append((dest, here.empty((share,), self._narrow())))
-        here.exchange("elements to their pieces", out)
+            start, stop = size * k // len(others), size * (k + 1) // len(others)
+            out.append((dest, own[start:stop]))
+            if narrow is not None:
+                out.append((dest, narrow[start:stop]))
+        values = {at: here.empty(self.layout.block_shape(at), self.dtype) for at in self.layout.mine(here.pid)}
+        into: Any = None if self.positions else {pid: [None] for pid in others}
+        arrived = here.exchange("elements to their pieces", out, into)
         kind = INT64 if self.positions else self.dtype
         blocks = {}
-        for at in self.layout.mine(here.pid):
-            values = here.empty(self.layout.block_shape(at), self.dtype)
-            np.argsort(values) if self.positions else np.sort(values)
-            blocks[at] = here.empty(values.shape, kind)
+        for at, received in values.items():
+            if self.positions:
+                places = here.empty(received.shape, INT64)
+                here.passes(received.shape[0], INT64)
+                order = np.argsort(received)
+                here.passes(2 * received.shape[0], INT64)  # the elements in that order, and which are equal
+                blocks[at] = here.empty(received.shape, kind)
+                del order, places
+            else:
+                np.sort(received)
+                blocks[at] = received
+        del arrived
         return made_of((self.length,), kind, self.layout, blocks)
 
 
@@ -383,6 +396,7 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
         if layout.replicated or layout.blocks == 1:
             how = _lines(positions, descending, stable)
             if here.abstract:
+                here.passes(3 * shape[0] if positions else 0, INT64)  # the elements in order, and which are equal
                 return block_map(node, dtype, np.argsort if positions else np.sort)
             return block_map(node, dtype, how.call)
         (node,) = computed(build.relaid(node, even_line(shape[0], 1)))

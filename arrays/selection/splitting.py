@@ -423,7 +423,7 @@ def abstract_cuts(
         share = -(-(most.most if last else most.asked + p) * each_rank // max(p - 1, 1))
         told = [here.empty((2 * each_rank,), integers), here.empty((share,), kind)]
         here.exchange("counts and candidates to owners", [(dest, each) for dest in range(p) for each in told])
-        here.passes(9 * share * p, integers)
+        here.passes(9 * (most.most if last else most.asked + p), integers)
         told = [
             here.empty(((1 if last else 3) * each_rank,), integers),
             here.empty(((tells if last else 2) * each_rank,), kind),
