@@ -210,7 +210,7 @@ def _words(dtype: DType) -> int:
 def _told(here: World, values: np.ndarray, few: bool, total: int, more: Sequence[np.ndarray]) -> Samples:
     """All of this process's values if they are few, else a sample of them, to all; whether they are few is an extra."""
     spacing = rough_spacing(total, here.nprocs) or budget(total, here.nprocs, here.nprocs).spacing
-    return tell_samples(here, "distinct elements, or a sample", values, 1 if few else spacing, [few], more)
+    return tell_samples(here, "distinct elements, or a sample", values, spacing, [few], more, few)
 
 
 def _splits(here: World, values: np.ndarray, samples: Samples, total: int) -> np.ndarray:

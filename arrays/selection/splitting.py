@@ -168,11 +168,15 @@ class Cuts(NamedTuple):
 
 
 def tell_samples(
-    here: World, text: str, own: np.ndarray, spacing: int, extras: Sequence[int] = (), more: Sequence[np.ndarray] = ()
-) -> Samples:
-    """One superstep in which all are told each process's size, its sample, some integers, and more arrays."""
+    here: World, text: str, own: np.ndarray, spacing: int, extras: Sequence[int] = (),
+    more: Sequence[np.ndarray] = (), whole: bool = False,
+) -> Samples:  # fmt: skip
+    """One superstep in which all are told each process's size, its sample, some integers, and more arrays.
+
+    spacing : of samples, the same on every process.  whole : whether this process tells all of its elements.
+    """
     integers = np.array([own.size, *extras], np.int64)
-    message = [integers, own if spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
+    message = [integers, own if whole or spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
     arrived = here.exchange(text, [(dest, each) for dest in range(here.nprocs) for each in message])
     by_source: list[list[np.ndarray]] = [[] for _ in range(here.nprocs)]
     for pid, array in arrived:
