@@ -149,7 +149,7 @@ class Run:
 
         Returns which pieces have a place in a region, as `_landings` finds it; the others take memory of their own.
         """
-        landed = set()
+        landed: set[tuple[int, int]] = set()
         for number, region, rows in self.orders.landings[level]:
             self._awaited[id(region)] = self.empty(region.shape, self.plan.fetches[number].ref.value.dtype)
             landed.update((number, row) for row in rows)

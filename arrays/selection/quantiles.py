@@ -307,7 +307,9 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
     function.__doc__ = (
         f"{text} over `axis` (an integer, several, or all), exactly, by NumPy's `method`s.\n\n"
         "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
-        "    as many candidates for each quantile (Floyd and Rivest 1975).  Over some axes: whole lines come together."
+        "    as many candidates for each quantile (Floyd and Rivest 1975).  For more than 8 quantiles, or where that\n"
+        "    would be much beside n/p: each process sorts what it has, and 1, 3 or 5 supersteps (`splitting`).\n"
+        "    Over some axes: whole lines come together."
     )
     return procedure(function)
 

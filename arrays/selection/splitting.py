@@ -97,6 +97,10 @@ class Ends:
         found[self.pids < 0] = default
         return found
 
+    def at(self, k: int) -> tuple[Any, int, int]:
+        """The end of one bracket."""
+        return self.values[k], int(self.pids[k]), int(self.places[k])
+
 
 class _Reach:
     """Samples of all processes in order, with bounds on how many elements come before each."""
@@ -189,8 +193,8 @@ def tell_samples(
         _sampled(0, int(size), int(apart), pid)
         for pid, (size, apart) in enumerate(zip(table[:, 0], spacings, strict=True))
     ]
-    more = [each[2:] for each in by_source]
-    return Samples(table[:, 0], parts, places, spacings, table[:, 1:], more, bool(full.all()))
+    besides = [each[2:] for each in by_source]
+    return Samples(table[:, 0], parts, places, spacings, table[:, 1:], besides, bool(full.all()))
 
 
 class _Search:
@@ -267,7 +271,7 @@ class _Brackets:
         self.mine = {k: _Search(int(ranks[k]), total) for k in np.flatnonzero(owners == here.pid).tolist()}
 
     def _of(self, owner: int) -> list[int]:
-        return np.flatnonzero(self.open & (self.owners == owner)).tolist()  # type: ignore[no-any-return]
+        return np.flatnonzero(self.open & (self.owners == owner)).tolist()
 
     def asked(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
         """One superstep: each owner learns what is below its brackets and inside; by process, spans and elements."""
@@ -308,9 +312,7 @@ class _Brackets:
             spans = np.array([each[0][number] for each in told])
             spacing = int(self.spacing[k])
             places = [_sampled(int(low), int(high), spacing, pid) for pid, (low, high) in enumerate(spans)]
-            bracket = tuple(
-                (end.values[k], int(end.pids[k]), int(end.places[k])) for end in (self.low, self.high)
-            )  # fmt: skip
+            bracket = self.low.at(k), self.high.at(k)
             found = self.mine[k].answer(
                 bracket, spacing, self.most, spans, [each[1][number] for each in told], places, self.backwards
             )  # fmt: skip
