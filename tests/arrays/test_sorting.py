@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
@@ -167,7 +168,13 @@ def test_no_process_receives_what_another_needs(name: str) -> None:
 
 @pytest.mark.parametrize("nprocs", (64, 512))
 def test_a_sort_is_predicted_to_be_no_gather(nprocs: int) -> None:
-    steps, words = received("sort", nprocs, 100 * nprocs**2, True)
+    collects = gc.isenabled()
+    gc.disable()  # half the time is looking through millions of messages for cycles, of which there are none
+    try:
+        steps, words = received("sort", nprocs, 100 * nprocs**2, True)
+    finally:
+        if collects:
+            gc.enable()
     assert words <= 1.5
     assert steps <= 7
 
