@@ -271,7 +271,8 @@ def _elements(
     if not _finely(here, total, quantiles):
         statistics, extras = order_statistics(here, Unsorted(values), ranks, [nans])
         return {rank: each.value for rank, each in statistics.items()}, extras
-    own, most = np.sort(values), budget(total, here.nprocs, 2 * quantiles)
+    own = np.sort(values)
+    most = budget(total, here.nprocs, 2 * quantiles, own.dtype)
     samples = tell_samples(here, "sample", own, most.spacing, [nans])
     wanted = sorted(set(ranks(samples.sizes, samples.extras)))
     found = find_cuts(here, own, samples, wanted, most).values if wanted else ()

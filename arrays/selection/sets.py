@@ -211,7 +211,7 @@ def _words(dtype: DType) -> int:
 
 def _told(here: World, values: np.ndarray, few: bool, total: int, more: Sequence[np.ndarray]) -> Samples:
     """All of this process's values if they are few, else a sample of them, to all; whether they are few is an extra."""
-    spacing = rough_spacing(total, here.nprocs) or budget(total, here.nprocs, here.nprocs).spacing
+    spacing = rough_spacing(total, here.nprocs) or budget(total, here.nprocs, here.nprocs, values.dtype).spacing
     return tell_samples(here, "distinct elements, or a sample", values, spacing, [few], more, few)
 
 
@@ -221,7 +221,7 @@ def _splits(here: World, values: np.ndarray, samples: Samples, total: int) -> np
     ranks = sorted({size * pid // here.nprocs for pid in range(1, here.nprocs)})
     if rough_spacing(total, here.nprocs):
         return rough_cuts(samples, ranks)
-    return find_cuts(here, values, samples, ranks, budget(total, here.nprocs, here.nprocs)).values
+    return find_cuts(here, values, samples, ranks, budget(total, here.nprocs, here.nprocs, values.dtype)).values
 
 
 def _parted(values: np.ndarray, splitters: np.ndarray, nprocs: int) -> np.ndarray:

@@ -250,7 +250,7 @@ class _Sorting:
             order = sorting_positions(self.block[::-1] if self.descending else self.block, False, True)
             order = last - order if self.descending else order
         own = np.sort(self.block) if order is None else self.block[order]
-        most = budget(self.length, p, len(self.cuts))
+        most = budget(self.length, p, len(self.cuts), self.dtype)
         samples = tell_samples(here, "sample", own, most.spacing, [int(odd)])
         pieces = [self._piece_of(pid) for pid in range(p)]
         below = {piece: pid for pid, piece in enumerate(pieces) if piece >= 0}

@@ -26,9 +26,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.planning.graph import DType
 from bsp.arrays.world import World
 
-WHOLE = 1 << 14  # so few elements are told whole
+WORD = np.dtype(np.int64)
+WHOLE = 1 << 14  # so few words are told whole
 FEW = 1 << 12  # so many words are cheaper than two more supersteps
 DEVIATIONS = 4.0
 _GOLDEN = (sqrt(5) - 1) / 2  # multiples of it, modulo one, are spread evenly
@@ -49,15 +51,16 @@ class Budget(NamedTuple):
         return 2 * self.asked
 
 
-def budget(total: int, nprocs: int, ranks: int = 0) -> Budget:
+def budget(total: int, nprocs: int, ranks: int = 0, dtype: DType = WORD) -> Budget:
     """For `total` elements: all are told, or one round if that takes few words beside the elements, or two."""
-    if total <= WHOLE or nprocs == 1:
+    words = max(1, dtype.itemsize // 8)
+    if total * words <= WHOLE or nprocs == 1:
         return Budget(1, total, 0)
     each = total / nprocs
     width = DEVIATIONS / sqrt(3)  # of a bracket, in spacings, for one process
     once = sqrt(width * each / sqrt(nprocs))  # elements sampled on each process
     twice = (width**2 * each / nprocs) ** (1 / 3)
-    rounds = 1 if 3 * nprocs * once <= max(FEW, each / 3, 4 * nprocs * twice) else 2
+    rounds = 1 if 3 * nprocs * once <= max(FEW / words, each / 3, 4 * nprocs * twice) else 2
     taken = max(4.0, once if rounds == 1 else twice)
     spacing, asked = max(1, int(each / taken)), ceil(nprocs * taken)
     if spacing == 1 or 2 * asked * ranks >= total * nprocs:
@@ -416,7 +419,7 @@ def abstract_cuts(
     """
     here.at_most()
     p, size = here.nprocs, own.shape[0]
-    most = budget(total, p, ranks)
+    most = budget(total, p, ranks, own.dtype)
     spacing = rough_spacing(total, p) if rough else 0
     integers, kind = np.dtype(np.int64), own.dtype
     sample = max(min(size, least), -(-size // (spacing or most.spacing)))
