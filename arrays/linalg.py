@@ -156,7 +156,9 @@ def _given(found: Any) -> Array:
 
 def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
     """NumPy on every process; no words but for bringing the arrays together."""
-    return tuple(_given(each) for each in _tuple(function(*[_values(each) for each in arrays])))
+    values = [_values(each) for each in arrays]
+    world().passes(sum(each.size for each in values), values[0].dtype)  # LAPACK's copy
+    return tuple(_given(each) for each in _tuple(function(*values)))
 
 
 def _tuple(found: Any) -> tuple[Any, ...]:

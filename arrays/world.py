@@ -90,6 +90,11 @@ class World:
         self.task.boundary(Call(text, digest("exchange", text), (self.context,)))
         arrived, self.context.arrived = self.context.arrived, []
         self.context.landings = {}
+        if self.abstract:  # what comes from others takes memory here, unless it has a place
+            return [
+                (source, array if source == self.pid or into else self.empty(array.shape, array.dtype))
+                for source, _, array, _ in arrived
+            ]
         return [(source, array) for source, _, array, _ in arrived]
 
     def together(self, text: str, work: Callable[[], Result]) -> Result:

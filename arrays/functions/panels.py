@@ -144,6 +144,7 @@ def _lu_of(here: World, panel: Any) -> Any:
     rows, columns = panel.shape
     out = here.empty((rows + 1, columns), panel.dtype)
     if here.abstract:
+        here.passes(rows * columns, panel.dtype)  # LAPACK's copy
         counter.flops("blas3", rows * columns * columns * (4 if panel.dtype.kind == "c" else 1))
         return out
     from scipy.linalg.lapack import get_lapack_funcs
@@ -203,7 +204,9 @@ def eliminate(a: Columns, right: Columns | None, singular: bool = False) -> Tria
             if local is None or not local[0, first].shape[0]:
                 continue
             trailing = local[:, first]
-            if not here.abstract:
+            if here.abstract:
+                here.passes((n - low) * trailing.shape[1], trailing.dtype)  # the rows that are exchanged
+            else:
                 _exchanged(trailing, low, pivots)
             trailing[low:high] = np.linalg.solve(lower, trailing[low:high])
             if high < n:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,7 +146,7 @@ class Run:
         if whole is None:
             whole = self.empty(region.shape, fetch.ref.value.dtype)
         for row, piece in zip(region.rows, pieces, strict=True):
-            if not np.may_share_memory(piece, whole):
+            if self.abstract or not np.may_share_memory(piece, whole):
                 whole[row.into] = piece
         return whole
 
@@ -169,6 +169,7 @@ class Run:
             if self._alone and not self.abstract and self.orders.landings[level]:
                 context.landings = self._landings(level)
         world.task.label = plan.text
+        staged = self._staged(level) if self.abstract and not last else ()
         world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
@@ -177,7 +178,25 @@ class Run:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
             for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                self._arrived[number][row_number] = piece
+                own = self.abstract and (number, row_number) not in staged
+                self._arrived[number][row_number] = self.empty(piece.shape, piece.dtype) if own else piece
+
+    def _staged(self, level: int) -> Container[Any]:
+        """The memory of an exchange without values: regions that pieces are received into, and copies that go out.
+
+        Returns which pieces have a place in a region, as `_landings` finds it; the others take memory of their own.
+        """
+        landed: set[tuple[int, int]] = set()
+        for number, region, rows in self.orders.landings[level]:
+            self._awaited[id(region)] = self.empty(region.shape, self.plan.fetches[number].ref.value.dtype)
+            landed.update((number, row) for row in rows)
+        copies = []
+        for fetch, row, _ in self.orders.sends[level]:
+            block = self.blocks(fetch.ref.value)[row.block]
+            piece = fetch.piece(block, row.where)
+            if not piece.flags.c_contiguous:
+                copies.append(self.empty(piece.shape, piece.dtype))
+        return landed
 
     def _landings(self, level: int) -> dict[int, list[Any]]:
         """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""

@@ -305,6 +305,8 @@ class Lines:
             where = task.at[: self.free] + (0,) * len(self.out_core)
             if room.abstract or (not prod(shape) and not prod(outer)):
                 found[where] = room.empty(shape, self.dtype)
+                for region in task.regions:  # NumPy's functions of lines work on a copy, in the dtype of the result
+                    room.empty(region.shape, self.dtype)
                 continue
             regions = [
                 filling(region[index], tuple(task.shape[label] for label in labels))

@@ -136,49 +136,6 @@ class Unsorted:
         return Unsorted(values)
 
 
-class Sorted:
-    """A vector in ascending order."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self.values = values
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return self.values.size
-
-    def sample(self, count: int, seed: int) -> Any:
-        """Elements at regular distances."""
-        size = self.values.size
-        return self.values if count >= size else self.values[(2 * np.arange(count) + 1) * size // (2 * count)]
-
-    def _cut(self, value: Any, side: Any, default: int) -> int:
-        return default if value is None else int(np.searchsorted(self.values, value, side))
-
-    def divided(self, brackets: Sequence[Bracket]) -> list[tuple[Counts, np.ndarray]]:
-        """For each bracket the counts and what is between, by bisection."""
-        found = []
-        for bracket in brackets:
-            counts = Counts(
-                self._cut(bracket.low, "left", 0), self._cut(bracket.low, "right", 0),
-                self._cut(bracket.high, "left", self.size), self._cut(bracket.high, "right", self.size),
-            )  # fmt: skip
-            first = counts.upto_low if bracket.heavy_low else counts.below_low
-            found.append((counts, self.values[first : max(first, counts.below_high)]))
-        return found
-
-    def side(self, bracket: Bracket, above: bool) -> Sorted:
-        """What is below the bracket, or above it."""
-        if not above:
-            return Sorted(self.values[: self._cut(bracket.low, "left", 0)])
-        return Sorted(self.values[self._cut(bracket.high, "right" if bracket.heavy_high else "left", self.size) :])
-
-    @staticmethod
-    def of(values: np.ndarray) -> Sorted:
-        """Some of the elements, in order."""
-        return Sorted(values)
-
-
 class Statistic(NamedTuple):
     """The element of a rank, and for each process how many come before it and how many equal it."""
 
@@ -190,7 +147,7 @@ class Statistic(NamedTuple):
 class _Group(NamedTuple):
     """Elements among which some ranks lie: this process's, and how many smaller ones each process has besides."""
 
-    data: Unsorted | Sorted
+    data: Unsorted
     base: np.ndarray
     ranks: tuple[int, ...]  # in the whole
 
@@ -212,7 +169,7 @@ def _told(
 
 
 def order_statistics(
-    here: World, data: Unsorted | Sorted, ranks: Any, extra: Sequence[int] = ()
+    here: World, data: Unsorted, ranks: Any, extra: Sequence[int] = ()
 ) -> tuple[dict[int, Statistic], np.ndarray]:
     """The elements of some ranks (from 0), and the `extra` integers of every process, shape (p, extras).
 
@@ -386,6 +343,7 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int, ext
     p, own = here.nprocs, values.shape[0]
     sample = min(own, _share(own, own * p))
     _told(here, "sample", here.empty((2 + extras,), np.dtype(np.int64)), here.empty((sample,), values.dtype))
+    here.passes(8 * min(total, sample_size(total)), np.dtype(np.int64))
     if total <= ALL:
         return
     for _ in range(brackets):
@@ -393,6 +351,7 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int, ext
         np.count_nonzero(np.less(values, values))
     taken = sample_size(total)
     caught = brackets * int(1.25 * (DEVIATIONS / np.sqrt(taken) + 5 / taken) * total)
+    here.passes(4 * caught, np.dtype(np.int64))
     caught = min(own, max(0, caught - here.pid * own))
     _told(
         here,

@@ -23,10 +23,19 @@ from bsp.arrays.gathering import brought
 from bsp.arrays.planning.aggregates import typed
 from bsp.arrays.planning.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
-from bsp.arrays.selection.orderstats import CHUNK, PASSES, Sorted, Unsorted, abstract_statistics, order_statistics
+from bsp.arrays.selection.orderstats import (
+    ALL,
+    CHUNK,
+    PASSES,
+    Unsorted,
+    abstract_statistics,
+    order_statistics,
+    sample_size,
+)
 from bsp.arrays.selection.procedures import computed, in_line, known, made_of, mine, one_vector
 from bsp.arrays.selection.sorting import INT64, argsort, sorting_positions
-from bsp.arrays.world import world
+from bsp.arrays.selection.splitting import abstract_cuts, budget, find_cuts, tell_samples
+from bsp.arrays.world import World, world
 
 # Hyndman and Fan (1996): the fractional position of a quantile is n·q + alpha + q·(1 - alpha - beta) - 1
 CONTINUOUS = {
@@ -196,8 +205,12 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
     if here.abstract:
         values = one_vector(here, mine(node), node.kind.dtype)
         if whole is None:
-            ranks_apart = max(1, prod(shape))
-            abstract_statistics(here, values, max(node.kind.size, 1), ranks_apart, 1)
+            if _finely(here, node.kind.size, _apart(q)):
+                abstract_cuts(here, np.sort(values), node.kind.size, 2 * _apart(q), 1)
+            else:
+                abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)), 1)
+        else:
+            here.passes(whole.size, whole.dtype)  # NumPy's, in which it parts the elements
         return build.from_whole(here.empty(shape, kind), replicated(shape))
     rule = Rule(q, weak, method)
     skipping = what.startswith("nan")
@@ -226,22 +239,46 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
         low, high, _ = rule.ranks(total)
         return [*low.reshape(-1).tolist(), *high.reshape(-1).tolist()]
 
-    many = 2 * prod(shape) > 2 * PASSES and len(np.unique(q)) > PASSES
-    data = Sorted(np.sort(values)) if many else Unsorted(values)
-    statistics, extras = order_statistics(here, data, ranks, [nans])
+    found, extras = _elements(here, values, ranks, nans, node.kind.size, _apart(q))
     total = node.kind.size - int(extras.sum())
-    if not statistics:
+    if not found:
         return _result(_missing(shape, kind), shape, kind)
     if "median" in what:
-        parts = [statistics[rank].value for rank in dict.fromkeys(((total - 1) // 2, total // 2))]
+        parts = [found[rank] for rank in dict.fromkeys(((total - 1) // 2, total // 2))]
         return _result(np.mean(np.array(parts, node.kind.dtype)), shape, kind)
     low, high, weight = rule.ranks(total)
 
     def picked(places: np.ndarray) -> Any:
-        found = np.array([statistics[int(rank)].value for rank in places.reshape(-1)], node.kind.dtype)
-        return found.reshape(places.shape)[()]
+        picked_ones = np.array([found[int(rank)] for rank in places.reshape(-1)], node.kind.dtype)
+        return picked_ones.reshape(places.shape)[()]
 
     return _result(rule.result(picked(low), picked(high), weight), shape, kind)
+
+
+def _apart(q: np.ndarray) -> int:
+    """How many quantiles differ."""
+    return len(np.unique(q))
+
+
+def _finely(here: World, total: int, quantiles: int) -> bool:
+    """Whether each process sorts what it has first: for many quantiles, or where what all are told would be much."""
+    return quantiles > PASSES or sample_size(total) * (1 + 1.3 * quantiles) > max(3 * ALL, 1.5 * total / here.nprocs)
+
+
+def _elements(
+    here: World, values: np.ndarray, ranks: Callable[[np.ndarray, np.ndarray], list[int]], nans: int, total: int,
+    quantiles: int,
+) -> tuple[dict[int, Any], np.ndarray]:  # fmt: skip
+    """The elements of some ranks, and how many NaNs each process has."""
+    if not _finely(here, total, quantiles):
+        statistics, extras = order_statistics(here, Unsorted(values), ranks, [nans])
+        return {rank: each.value for rank, each in statistics.items()}, extras
+    own = np.sort(values)
+    most = budget(total, here.nprocs, 2 * quantiles, own.dtype)
+    samples = tell_samples(here, "sample", own, most.spacing, [nans])
+    wanted = sorted(set(ranks(samples.sizes, samples.extras)))
+    found = find_cuts(here, own, samples, wanted, most).values if wanted else ()
+    return dict(zip(wanted, found, strict=True)), samples.extras
 
 
 def _missing(shape: tuple[int, ...], kind: DType) -> np.ndarray:
@@ -273,7 +310,9 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
     function.__doc__ = (
         f"{text} over `axis` (an integer, several, or all), exactly, by NumPy's `method`s.\n\n"
         "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
-        "    as many candidates for each quantile (Floyd and Rivest 1975).  Over some axes: whole lines come together."
+        "    as many candidates for each quantile (Floyd and Rivest 1975).  For more than 8 quantiles, or where that\n"
+        "    would be much beside n/p: each process sorts what it has, and 1, 3 or 5 supersteps (`splitting`).\n"
+        "    Over some axes: whole lines come together."
     )
     return procedure(function)
 
@@ -371,7 +410,10 @@ def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Ar
         return wrap(node)[chosen], chosen
     if here.abstract:
         if whole is None:
-            size = min(k, in_line(node)[1].shape[0])
+            block = in_line(node)[1]
+            size = min(k, block.shape[0])
+            np.partition(block, 0) if size else None
+            here.passes(block.shape[0], np.dtype(bool))
             kinds = (dtype, INT64)
             out = [(dest, here.empty((size,), kind)) for dest in range(here.nprocs) for kind in kinds]
             here.exchange("the first of each", out)

@@ -99,6 +99,7 @@ def _routed(here: World, a: Node, b: Node, side: Any) -> Array:
 def _abstract(here: World, b: Node, blocks: list[Any]) -> Array:
     """All values to one process, all positions back."""
     here.at_most()
+    here.passes(6 * sum(values.size for _, values in blocks), INT64)  # where each goes, and these in order
     arrived = here.exchange("values to pieces", [(here.busiest, values) for _, values in blocks])
     here.exchange("positions", [(pid, here.empty(values.shape, INT64)) for pid, values in arrived])
     return made_of(b.kind.shape, INT64, layout_at(b), {at: here.empty(values.shape, INT64) for at, values in blocks})

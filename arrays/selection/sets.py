@@ -1,7 +1,7 @@
 """Arrays as sets: distinct elements with counts, first positions and inverses; unions, intersections, membership.
 
 Each process makes its own elements distinct first.  If that leaves few, all tell all: one superstep.  Else splitters
-from a sample deal the distinct elements to processes by value, where those of all processes are merged; the result
+(`splitting`) deal the distinct elements to processes by value, where those of all processes are merged; the result
 stays there, in pieces whose lengths become known by one exchange of counts.
 """
 
@@ -18,15 +18,33 @@ from bsp.arrays.forecast import procedure
 from bsp.arrays.functions import build
 from bsp.arrays.functions.creation import asarray
 from bsp.arrays.functions.manipulation import concat, moveaxis, ravel, reshape
-from bsp.arrays.planning import elementwise as ew
 from bsp.arrays.planning.element_types import whole_rows
 from bsp.arrays.planning.graph import Blocks, DType, Node
 from bsp.arrays.planning.layout import Axis, layout_of, replicated
 from bsp.arrays.selection.masks import compress_node
 from bsp.arrays.selection.orderstats import ALL
-from bsp.arrays.selection.procedures import computed, even_line, known, layout_at, line_layout, made_of, told
+from bsp.arrays.selection.procedures import (
+    computed,
+    even_line,
+    known,
+    layout_at,
+    line_layout,
+    made_of,
+    mine,
+    one_vector,
+    told,
+)
 from bsp.arrays.selection.searching import searchsorted
 from bsp.arrays.selection.sorting import INT64, argsort, sorting_positions
+from bsp.arrays.selection.splitting import (
+    Samples,
+    abstract_cuts,
+    budget,
+    find_cuts,
+    rough_cuts,
+    rough_spacing,
+    tell_samples,
+)
 from bsp.arrays.world import World, world
 
 _NOTHING = np.empty(0, np.int64)
@@ -155,8 +173,10 @@ class Unique(NamedTuple):
 def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool) -> Unique:
     """Distinct elements of an array.
 
-    Cost: one superstep if the distinct elements of all processes together are few (4096 or so); else three: a sample,
-    each distinct element of each process once, counts; and one more that brings the inverse back.
+    Cost: one superstep if the distinct elements of all processes together are few (4096 or so); else a sample,
+    each distinct element of each process once, counts; and one more that brings the inverse back.  Where a sample of
+    64·p elements a process would be more than an eighth of what it has, a smaller one, and 2 or 4 supersteps more in
+    which the splitters are found (`splitting`): the words beside the elements are about those of `sort`.
     """
     here = world()
     (node,) = computed(build.strong(asarray(x)._node))
@@ -167,25 +187,22 @@ def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool
     layout = layout_at(node)
     if layout.replicated:
         return _finished(node, own.distinct, own.inverses, (indices, inverse, counts))
-    sample = own.distinct.values
-    few = sample.size * here.nprocs * _words(sample.dtype) <= ALL
-    if not few:
-        count = _sampled(here, sample.dtype)
-        sample = sample[(2 * np.arange(count) + 1) * sample.size // (2 * count)]
-    out: list[tuple[int, Any]] = []
-    message = np.array([few, own.distinct.values.size], np.int64)
-    for dest in range(here.nprocs):
-        out += [(dest, message), (dest, sample)]
-        if few and details:
-            out += [(dest, own.distinct.counts), (dest, own.distinct.first)]
-    arrived = _by_source(here, here.exchange("distinct elements, or a sample", out))
-    if all(int(each[0][0]) for each in arrived):
-        parts = [Distinct(each[1], each[2], each[3]) if details else _bare(each[1]) for each in arrived]
+    values = own.distinct.values
+    few = values.size * here.nprocs * _words(values.dtype) <= ALL
+    more = (own.distinct.counts, own.distinct.first) if few and details else ()
+    samples = _told(here, values, few, node.kind.size, more)
+    if samples.extras.all():
+        parts = [
+            Distinct(part, *others) if details else _bare(part)
+            for part, others in zip(samples.parts, samples.more, strict=True)
+        ]
         whole = merged(parts, equal_nan)
         places = _places(whole, own.distinct, equal_nan) if inverse else None
         inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
         return _finished(node, whole, inverses, (indices, inverse, counts))
-    return _dealt(here, node, own, arrived, equal_nan, (indices, inverse, counts))
+    return _dealt(
+        here, node, own, _splits(here, values, samples, node.kind.size), equal_nan, (indices, inverse, counts)
+    )
 
 
 def _words(dtype: DType) -> int:
@@ -193,9 +210,27 @@ def _words(dtype: DType) -> int:
     return max(1, dtype.itemsize // 8)
 
 
-def _sampled(here: World, dtype: DType) -> int:
-    """How many elements each process tells to find splitters."""
-    return max(16, 64 * here.nprocs // _words(dtype))
+def _told(here: World, values: np.ndarray, few: bool, total: int, more: Sequence[np.ndarray]) -> Samples:
+    """All of this process's values if they are few, else a sample of them, to all; whether they are few is an extra."""
+    spacing = rough_spacing(total, here.nprocs) or budget(total, here.nprocs, here.nprocs, values.dtype).spacing
+    return tell_samples(here, "distinct elements, or a sample", values, spacing, [few], more, few)
+
+
+def _splits(here: World, values: np.ndarray, samples: Samples, total: int) -> np.ndarray:
+    """The elements of sorted vectors at which the pieces of all processes begin, but the first."""
+    size = int(samples.sizes.sum())
+    ranks = sorted({size * pid // here.nprocs for pid in range(1, here.nprocs)})
+    if rough_spacing(total, here.nprocs):
+        return rough_cuts(samples, ranks)
+    return find_cuts(here, values, samples, ranks, budget(total, here.nprocs, here.nprocs, values.dtype)).values
+
+
+def _parted(values: np.ndarray, splitters: np.ndarray, nprocs: int) -> np.ndarray:
+    """Where the pieces of a sorted vector begin and end: equal elements belong to one process."""
+    cuts = np.full(nprocs + 1, values.size)
+    cuts[0] = 0
+    cuts[1 : 1 + len(splitters)] = np.searchsorted(values, splitters)
+    return cuts
 
 
 def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any]]:
@@ -223,22 +258,12 @@ def _finished(node: Node, whole: Distinct, inverses: Blocks, wanted: tuple[bool,
 
 
 def _dealt(
-    here: World, node: Node, own: _Own, arrived: list[list[Any]], equal_nan: bool, wanted: tuple[bool, bool, bool]
+    here: World, node: Node, own: _Own, splitters: np.ndarray, equal_nan: bool, wanted: tuple[bool, bool, bool]
 ) -> Unique:
     """Distinct elements to processes by value."""
     indices, inverse, counts = wanted
     values = own.distinct.values
-    samples = [each[1] for each in arrived]
-    weights = np.concatenate([
-        np.full(sample.size, int(each[0][1]) / max(sample.size, 1))
-        for each, sample in zip(arrived, samples, strict=True)
-    ])  # fmt: skip
-    together = np.concatenate(samples)
-    order = np.argsort(together, kind="stable")
-    reach = np.cumsum(weights[order])
-    at = np.searchsorted(reach, reach[-1] * np.arange(1, here.nprocs) / here.nprocs)
-    splitters = together[order][at]
-    cuts = np.concatenate([[0], np.searchsorted(values, splitters), [values.size]])
+    cuts = _parted(values, splitters, here.nprocs)
     out: list[tuple[int, Any]] = []
     for dest in range(here.nprocs):
         part = slice(int(cuts[dest]), int(cuts[dest + 1]))
@@ -280,7 +305,7 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
     layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
     for block in blocks:
         np.sort(block.reshape(-1))
-        here.passes(block.size * (7 if details else 3), INT64)
+        here.passes(block.size * (8 if details else 3), INT64)
     if layout.replicated:
         target = replicated((size,))
     else:
@@ -289,13 +314,12 @@ def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: boo
         kinds = [dtype, INT64, INT64][: 3 if details else 1]
         share = sum(block.size for block in blocks)
         few = min(share, ALL // here.nprocs // _words(dtype))
-        first = [here.empty((2,), INT64), here.empty((max(_sampled(here, dtype), few),), dtype)]
-        first += [here.empty((few,), kind) for kind in kinds[1:]]
-        here.exchange("distinct elements, or a sample", [(to, each) for to in range(here.nprocs) for each in first])
+        more = [here.empty((few,), kind) for kind in kinds[1:]]
+        abstract_cuts(here, here.empty((share,), dtype), size, here.nprocs, 1, few, more, True)
         dest = (here.pid + 1) % here.nprocs
         share += share // 32 + 2  # what sampling may leave uneven
         here.exchange("distinct elements by value", [(dest, here.empty((share,), kind)) for kind in kinds])
-        here.passes(share * (9 if details else 3), INT64)
+        here.passes(share * (12 if details else 3), INT64)
         told(here, "how many are distinct", here.empty((1,), INT64))
         if inverse:
             here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
@@ -437,24 +461,88 @@ def isin(
 ) -> Array:
     """Whether each element is one of `test_elements`; NaN is in nothing.
 
-    Cost: nothing if every process has the test elements; else that of their `unique` and of `searchsorted`.
+    Cost: nothing if every process has the test elements; one superstep if they are so few that all may have them.
+    Else the distinct elements of both on each process travel once, and a byte back for each of the first: two
+    supersteps, and those that find where to cut (`distinct`).
     """
     array, tests = asarray(element), asarray(test_elements)
-    (node,) = computed(build.strong(tests._node))
-    whole = known(node)
-    if whole is None or world().abstract:
-        (node,) = computed(distinct(wrap(node), True, False, False, False).values._node)
-        whole = known(node)
-    if whole is not None:
-        (given,) = computed(build.strong(array._node))
-        blocks = {at: np.isin(block, whole, assume_unique=False, invert=invert) for at, block in given.value.items()}
-        return made_of(array.shape, np.dtype(bool), layout_at(given), blocks)
-    if not node.kind.size:
+    if not tests.size:
         return (array != array) & False if not invert else (array == array) | True
-    line = wrap(node)
-    at = searchsorted(line, array)
-    found = line[at.clip(0, line.size - 1)] == array
-    return wrap(build.apply(ew.of_ufunc(np.invert), found._node)) if invert else found
+    kind = np.result_type(array.dtype, tests.dtype)
+    given, node = computed(build.strong(array._node), build.strong(tests._node))
+    here = world()
+    if known(node) is None and node.kind.size * here.nprocs <= max(given.kind.size, ALL):
+        (node,) = computed(build.everywhere(node))
+    whole, one = known(node), known(given)
+    if whole is not None:
+        for block in given.value.values():
+            here.passes(5 * (block.size + whole.size), INT64)  # NumPy sorts both together
+        blocks = {at: np.isin(block, whole, invert=invert) for at, block in given.value.items()}
+    elif one is not None:
+        own = one_vector(here, mine(node), node.kind.dtype)
+        found = here.private.allreduce(np.isin(one, own).reshape(-1).astype(np.uint8), "max")
+        blocks = {at: (found.reshape(array.shape) > 0) ^ invert for at in given.value}
+    else:
+        first, second = computed(build.cast(given, kind), build.cast(node, kind))
+        blocks = (_abstract_members if here.abstract else _members)(here, first, second, invert)
+    return made_of(array.shape, np.dtype(bool), layout_at(given), blocks)
+
+
+def _among(values: np.ndarray, line: np.ndarray) -> np.ndarray:
+    """Whether each value is in a sorted vector."""
+    if not line.size:
+        return np.zeros(values.size, bool)
+    return np.asarray(line[np.minimum(np.searchsorted(line, values), line.size - 1)] == values)
+
+
+def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any, Any]:
+    """isin of two dealt arrays: both go to processes by value, cut so that each gets as many of both together."""
+    own = _own(here, elements, True, True)
+    other = _own(here, tests, True, False).distinct.values
+    other = other[other == other]  # NaN is in nothing
+    both = np.sort(np.concatenate([own.distinct.values, other]))
+    few = both.size * here.nprocs * _words(both.dtype) <= ALL
+    total = elements.kind.size + tests.kind.size
+    samples = _told(here, both, few, total, [other] if few else [])
+    values = own.distinct.values
+    if samples.extras.all():
+        found = np.isin(values, np.concatenate([each for (each,) in samples.more]))
+    else:
+        splitters = _splits(here, both, samples, total)
+        cuts = [_parted(each, splitters, here.nprocs) for each in (values, other)]
+        arrived = here.exchange("distinct elements by value", [
+            (dest, each[cut[dest] : cut[dest + 1]])
+            for dest in range(here.nprocs)
+            for each, cut in zip((values, other), cuts, strict=True)
+        ])  # fmt: skip
+        parts = _by_source(here, arrived)
+        inside = np.sort(np.concatenate([part[1] for part in parts]))
+        replies = [(pid, _among(part[0], inside)) for pid, part in enumerate(parts)]
+        found = np.concatenate([each for _, each in here.exchange("whether they are members", replies)])
+    found ^= invert
+    return {
+        at: found[each].reshape(layout_at(elements).block_shape(at)) for at, each in own.inverses.items()
+    }  # fmt: skip
+
+
+def _abstract_members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any, Any]:
+    """All elements distinct."""
+    shares = []
+    for node, arrays in ((elements, 7), (tests, 3)):
+        shares.append(sum(node.value[at].size for at in layout_at(node).mine(here.pid)))
+        here.passes(shares[-1] * arrays, INT64)
+    kind = elements.kind.dtype
+    both = here.empty((sum(shares),), kind)
+    few = min(sum(shares), ALL // here.nprocs // _words(kind))
+    total = elements.kind.size + tests.kind.size
+    abstract_cuts(here, both, total, here.nprocs, 1, few, [here.empty((few,), kind)], True)
+    dest = (here.pid + 1) % here.nprocs
+    out = [(dest, here.empty((share + share // 32 + here.nprocs,), kind)) for share in shares]
+    arrived = here.exchange("distinct elements by value", out)
+    here.passes(4 * sum(shares), INT64)
+    members = np.dtype(bool)
+    here.exchange("whether they are members", [(pid, here.empty(each.shape, members)) for pid, each in arrived[:1]])
+    return {at: here.empty(block.shape, members) for at, block in elements.value.items()}
 
 
 def _with_positions(x: Any, distinct_already: bool) -> tuple[Array, Array]:

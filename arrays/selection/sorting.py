@@ -1,9 +1,11 @@
 """Sorting: of lines where they are, of a dealt vector by exact splitters, so that one exchange puts all in place.
 
 A dealt vector is cut before it is sorted: the elements at the ranks where the result's pieces begin are found
-exactly (`orderstats`), each process parts its elements at them and sends them, and sorts what it gets once, with
-NumPy's quickest kernel.  Among equal elements those of lower positions go first, so that many equal ones are dealt
-evenly too and the order is stable.  Regular sampling (Shi and Schaeffer 1992) would sort twice and land unevenly.
+exactly, each process parts its elements at them and sends them, and sorts what it gets once, with NumPy's quickest
+kernel.  For few cuts every process finds all of them (`orderstats`); where they are many each process sorts what it
+has first, and each cut is found by one process (`splitting`), so that none receives what only another one needs.
+Among equal elements those of lower positions go first, so that many equal ones are dealt evenly too and the order is
+stable.  Regular sampling (Shi and Schaeffer 1992) would land unevenly, and needs n of p³.
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ from bsp.arrays.planning.layout import REPLICATED_SIZE
 from bsp.arrays.selection.orderstats import (
     CHUNK,
     PASSES,
-    Sorted,
     Statistic,
     Unsorted,
     abstract_statistics,
@@ -41,6 +42,7 @@ from bsp.arrays.selection.procedures import (
     layout_at,
     made_of,
 )
+from bsp.arrays.selection.splitting import abstract_cuts, budget, find_cuts, tell_samples
 from bsp.arrays.world import World, world
 
 INT64 = np.dtype(np.int64)
@@ -212,76 +214,110 @@ class _Sorting:
         if descending:
             self.pieces.reverse()  # by pid
         self.cuts = sorted({rank for piece in self.pieces for rank in piece if 0 < rank < self.length})
+        self._numbers = {rank: k + 1 for k, rank in enumerate(self.cuts)}
 
     def run(self) -> Array:
         """The sorted vector, or the positions."""
         if self.here.abstract:
             return self._abstract()
         careful = self.positions or self.dtype.kind == "c"
-        data: Unsorted | Sorted = Unsorted(self.block)
-        if len(self.cuts) > PASSES or self.dtype.kind == "c":
-            data = Sorted(np.sort(self.block))
         odd = not careful and self.stable and odd_values(self.block)
-        statistics, extras = order_statistics(self.here, data, self.cuts, [int(odd)])
+        if self._finely():
+            return self._split(careful or odd, odd)
+        statistics, extras = order_statistics(self.here, Unsorted(self.block), self.cuts, [int(odd)])
         odd = bool(extras.any())
         ordered = [statistics[rank] for rank in self.cuts]
         ties = [_ties(each, rank, self.descending) for each, rank in zip(ordered, self.cuts, strict=True)]
         table = np.array([each.less + tie for each, tie in zip(ordered, ties, strict=True)], np.int64)
         table = table.reshape(len(self.cuts), self.here.nprocs)  # by cut and process: elements before it
-        if careful or odd:
+        if self.positions or odd:
             segments = self._in_order(ordered, [int(tie[self.here.pid]) for tie in ties])
         else:
-            segments = self._parted(data, table[:, self.here.pid])
-        return self._exchanged(segments, table, odd)
+            segments = self._parted(table[:, self.here.pid])
+        edges = np.concatenate([np.zeros((1, self.here.nprocs), np.int64), table, np.diff(self.bounds)[None]])
+        number = self._piece_of(self.here.pid)
+        return self._exchanged(segments, edges[number + 1] - edges[number] if number >= 0 else None, odd)
 
-    def _parted(self, data: Unsorted | Sorted, cuts: np.ndarray) -> list[list[np.ndarray]]:
+    def _finely(self) -> bool:
+        """Whether what a process has is sorted before it is cut: many cuts, or an order that only sorts have."""
+        return len(self.cuts) > PASSES or self.dtype.kind == "c"
+
+    def _split(self, careful: bool, odd: bool) -> Array:
+        """With many cuts: of what is sorted here already; one process finds each."""
+        here, p = self.here, self.here.nprocs
+        order = None
+        if careful:  # equal elements in the order of their positions, or against it, as the ties go
+            last = self.block.size - 1
+            order = sorting_positions(self.block[::-1] if self.descending else self.block, False, True)
+            order = last - order if self.descending else order
+        own = np.sort(self.block) if order is None else self.block[order]
+        most = budget(self.length, p, len(self.cuts), self.dtype)
+        samples = tell_samples(here, "sample", own, most.spacing, [int(odd)])
+        pieces = [self._piece_of(pid) for pid in range(p)]
+        below = {piece: pid for pid, piece in enumerate(pieces) if piece >= 0}
+        owners = [below.get(k + 1, 0) for k in range(len(self.cuts))]
+        watchers = [below.get(k, -1) for k in range(len(self.cuts))]
+        cuts = find_cuts(
+            here, own, samples, self.cuts, most,
+            backwards=self.descending, owners=owners, watchers=watchers, tells=False,
+        )  # fmt: skip
+        splits = [np.split(own, cuts.places)]
+        if self.positions and order is not None:
+            splits.append(np.split(order.astype(self._narrow()), cuts.places))
+        backwards = -1 if careful and self.descending else 1
+        segments = [[part[::backwards] for part in parts] for parts in zip(*splits, strict=True)]
+        number = pieces[here.pid]
+        if number < 0:
+            return self._exchanged(segments, None, False)
+        edges = {-1: np.zeros(p, np.int64), len(self.cuts): np.diff(self.bounds), **cuts.watched}
+        return self._exchanged(segments, edges[number] - edges[number - 1], bool(samples.extras.any()))
+
+    def _narrow(self) -> np.dtype[Any]:
+        """The dtype that positions in a block travel in."""
+        return np.min_scalar_type(int(np.diff(self.bounds).max()))
+
+    def _parted(self, cuts: np.ndarray) -> list[list[np.ndarray]]:
         """The elements between cuts, in any order."""
-        if isinstance(data, Sorted):
-            buffer = data.values
-        else:
-            buffer = memory.empty(self.block.shape, self.block.dtype)
-            np.copyto(buffer, self.block)
-            _halved(buffer, cuts.tolist())
+        buffer = memory.empty(self.block.shape, self.block.dtype)
+        np.copyto(buffer, self.block)
+        _halved(buffer, cuts.tolist())
         return [[part] for part in np.split(buffer, cuts)]
 
     def _in_order(self, statistics: Sequence[Statistic], ties: Sequence[int]) -> list[list[np.ndarray]]:
         """The elements between cuts in the order of their positions, and their positions if asked for."""
-        segment = _segments_of(self.block, statistics, ties, self.descending)
+        segment = _segments(self.block, statistics, ties, self.descending)
         order = np.argsort(segment, kind="stable")
         cuts = np.searchsorted(segment[order], np.arange(1, len(statistics) + 1))
         found = [[part] for part in np.split(self.block[order], cuts)]
         if self.positions:
-            narrow = np.uint32 if self.length <= 1 << 32 else np.int64
-            for each, part in zip(found, np.split(order.astype(narrow), cuts), strict=True):
+            for each, part in zip(found, np.split(order.astype(self._narrow()), cuts), strict=True):
                 each.append(part)
         return found
 
     def _piece_of(self, pid: int) -> int:
         """The number of the segment that becomes a process's piece, or -1."""
         low, high = self.pieces[pid]
-        return self.cuts.index(low) + 1 if low in self.cuts else 0 if high > low else -1
+        return -1 if low == high else self._numbers.get(low, 0)
 
-    def _exchanged(self, segments: list[list[np.ndarray]], table: np.ndarray, odd: bool) -> Array:
+    def _exchanged(self, segments: list[list[np.ndarray]], counts: np.ndarray | None, odd: bool) -> Array:
+        """All elements to their pieces; `counts` says how many come from each process, None: there is no piece."""
         here, me = self.here, self.here.pid
-        sizes = np.diff(self.bounds)
-        edges = np.concatenate([np.zeros((1, here.nprocs), np.int64), table, sizes[None]])
-        counts = np.diff(edges, axis=0)  # by segment and process
         out = []
         for dest in range(here.nprocs):
             number = self._piece_of(dest)
-            if dest != me and number >= 0 and counts[number, me]:
+            if dest != me and number >= 0 and segments[number][0].size:
                 out += [(dest, part) for part in segments[number]]
-        number = self._piece_of(me)
-        sources = [pid for pid in range(here.nprocs) if number >= 0 and counts[number, pid]]
+        sources = [] if counts is None else np.flatnonzero(counts).tolist()
         whole, into = None, None
-        if number >= 0 and not self.positions:  # received where it is sorted
-            whole = memory.empty((int(counts[number].sum()),), self.dtype)
-            ends = np.cumsum(counts[number])
-            into = {pid: [whole[ends[pid] - counts[number, pid] : ends[pid]]] for pid in sources}
+        if counts is not None and not self.positions:  # received where it is sorted
+            whole = memory.empty((int(counts.sum()),), self.dtype)
+            ends = np.cumsum(counts)
+            into = {pid: [whole[ends[pid] - counts[pid] : ends[pid]]] for pid in sources}
             waiting = {pid: [places[0]] for pid, places in into.items()}
         arrived = [array for _, array in here.exchange("elements to their pieces", out, waiting if into else None)]
-        if number < 0:
+        if counts is None:
             return made_of((self.length,), INT64 if self.positions else self.dtype, self.layout, self._nothing())
+        number = self._piece_of(me)
         kinds = 2 if self.positions else 1
         mine: dict[int, list[np.ndarray]] = {me: segments[number]}
         others = iter(arrived)
@@ -310,36 +346,40 @@ class _Sorting:
     def _abstract(self) -> Array:
         """The words of elements that all belong elsewhere, evenly spread."""
         here, block = self.here, self.block
-        abstract_statistics(here, block, self.length, len(self.cuts), 1)
-        np.partition(block, 0) if block.shape[0] else None
+        if self._finely():
+            own = np.sort(block)
+            abstract_cuts(here, own, self.length, len(self.cuts), 1, tells=False)
+        else:
+            abstract_statistics(here, block, self.length, len(self.cuts), 1)
+            own = np.partition(block, 0) if block.shape[0] else block
         out, size = [], block.shape[0]
+        narrow = here.empty((size,), self._narrow()) if self.positions else None
+        if self.positions:
+            here.passes(3 * size, INT64)  # the order of the segments, and what they are found by
         others = [pid for pid in range(here.nprocs) if pid != here.pid]
         for k, dest in enumerate(others):
-            share = size * (k + 1) // len(others) - size * k // len(others)
-            out.append((dest, here.empty((share,), self.dtype)))
-            if self.positions:
-                out.append((dest, here.empty((share,), np.dtype(np.uint32))))
-        here.exchange("elements to their pieces", out)
+            start, stop = size * k // len(others), size * (k + 1) // len(others)
+            out.append((dest, own[start:stop]))
+            if narrow is not None:
+                out.append((dest, narrow[start:stop]))
+        values = {at: here.empty(self.layout.block_shape(at), self.dtype) for at in self.layout.mine(here.pid)}
+        into: Any = None if self.positions else {pid: [None] for pid in others}
+        arrived = here.exchange("elements to their pieces", out, into)
         kind = INT64 if self.positions else self.dtype
         blocks = {}
-        for at in self.layout.mine(here.pid):
-            values = here.empty(self.layout.block_shape(at), self.dtype)
-            np.argsort(values) if self.positions else np.sort(values)
-            blocks[at] = here.empty(values.shape, kind)
+        for at, received in values.items():
+            if self.positions:
+                places = here.empty(received.shape, INT64)
+                here.passes(received.shape[0], INT64)
+                order = np.argsort(received)
+                here.passes(2 * received.shape[0], INT64)  # the elements in that order, and which are equal
+                blocks[at] = here.empty(received.shape, kind)
+                del order, places
+            else:
+                np.sort(received)
+                blocks[at] = received
+        del arrived
         return made_of((self.length,), kind, self.layout, blocks)
-
-
-def _segments_of(x: np.ndarray, statistics: Sequence[Statistic], ties: Sequence[int], backwards: bool) -> Any:
-    """_segments, of complex numbers too."""
-    if x.dtype.kind != "c":
-        return _segments(x, statistics, ties, backwards)
-    values = np.array([each.value for each in statistics], x.dtype)
-    found = np.searchsorted(values, x, "left").astype(np.int64)  # cuts with a lesser value come before
-    for k, tie in enumerate(ties):  # of equal ones, those whose share this element is beyond
-        value = values[k : k + 1]
-        tied = np.flatnonzero((np.searchsorted(value, x, "right") == 1) & (np.searchsorted(value, x, "left") == 0))
-        found[tied[: tied.size - tie] if backwards else tied[tie:]] += 1
-    return found
 
 
 def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions: bool) -> Array:
@@ -359,6 +399,7 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
         if layout.replicated or layout.blocks == 1:
             how = _lines(positions, descending, stable)
             if here.abstract:
+                here.passes(3 * shape[0] if positions else 0, INT64)  # the elements in order, and which are equal
                 return block_map(node, dtype, np.argsort if positions else np.sort)
             return block_map(node, dtype, how.call)
         (node,) = computed(build.relaid(node, even_line(shape[0], 1)))
@@ -389,9 +430,11 @@ def sort(
 ) -> Array:  # fmt: skip
     """Sorted along an axis; None: all elements.  NaN last; descending: equal elements keep their order, NaN first.
 
-    Cost: lines that lie whole move nothing.  A dealt vector of n elements: three supersteps as a rule: a sample of
-    (4n)^(2/3) elements, counts with as many elements again, and one total exchange of n/p words; (n/p) log(n/p)
-    comparisons.  The result is laid evenly.
+    Cost: lines that lie whole move nothing.  A dealt vector of n elements on p <= 9 processes: three
+    supersteps as a rule: a sample of (4n)^(2/3) elements, counts with as many elements again for each cut, and one
+    total exchange of n/p words; (n/p) log(n/p) comparisons.  On more processes: two supersteps and n words for
+    n <= 16384; else 4 where n is large beside p (about 190·p^2.5), or 6: `splitting`, and the total exchange; in all
+    at most 1.5·n/p words for n >= 100·p^2, p >= 64.  The result is laid evenly.
     """
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), False)
 
@@ -403,7 +446,7 @@ def argsort(
 ) -> Array:  # fmt: skip
     """The positions that sort an axis; of equal elements the lower position first.
 
-    Cost: as `sort`, and half a word more for each element.
+    Cost: as `sort`, and a quarter of a word more for each element, or half a word where blocks are 65,536 or longer.
     """
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), True)
 

@@ -116,6 +116,63 @@ def test_peak_bytes_are_not_below_what_is_used(name: str) -> None:
     assert p * expected[-1] >= most - (256 << 10)  # Python's own objects
 
 
+ROWS = 512
+LARGE: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
+    "sort": ((1 << 19,), ba.sort),
+    "argsort": ((1 << 19,), ba.argsort),
+    "unique": ((1 << 19,), ba.unique_values),
+    "unique, all": ((1 << 19,), ba.unique_all),
+    "isin": ((1 << 19,), lambda x: ba.isin(x, x + 0.5)),
+    "median": ((1 << 19,), ba.median),
+    "percentiles": ((1 << 19,), lambda x: ba.percentile(x, range(101))),
+    "largest": ((1 << 20,), lambda x: ba.topk(x, 10)),
+    "sum": ((1 << 20,), ba.sum),
+    "chain": ((1 << 20,), lambda x: ba.sqrt(x * 2 + 1) - x),
+    "fft": ((1024, 512), ba.fft.fft2),
+    "one line's fft": ((1 << 17,), ba.fft.fft),
+    "inv": ((ROWS * 2, ROWS * 2), ba.linalg.inv),
+    "solve": ((ROWS * 2, ROWS * 2), lambda x: ba.linalg.solve(x, x[:, :8])),
+    "qr": ((1 << 15, 32), ba.linalg.qr),
+    "svd": ((1 << 15, 32), lambda x: ba.linalg.svd(x, full_matrices=False)),
+    "matmul": ((ROWS * 2, ROWS * 2), lambda x: x @ x),
+    "transpose": ((ROWS * 2, ROWS * 2), lambda x: (x.T + 0).reshape(-1)),
+    "distances": ((ROWS * 2, 512), lambda x: ba.linalg.norm(x[:, None, :16] - x[None, :256, :16], axis=2)),
+    "searched": ((1 << 19,), lambda x: ba.searchsorted(ba.sort(x), x[::2])),
+    "positions": ((1 << 19,), lambda x: x[ba.astype(x * 500_000, int)]),
+}
+
+
+def taken(proc: bsp.Process, shape: tuple[int, ...], call: Callable[[Any], Any], done: Callable[[Any], None]) -> Any:
+    """What a call is forecast to take on a process, and what it takes here, its operand included."""
+    from bsp.arrays.planning import memory
+
+    memory.KEPT_BYTES = 0  # freed blocks are freed
+    memory.release()
+    x = ba.random.default_rng(3).random(shape).persist()
+    done(call(x))  # what is imported, planned and kept for later calls is there
+    expected = ba.forecast(call, x).peak_bytes
+    own = sum(block.nbytes for block in x._node.value.values())
+    tracemalloc.start()
+    try:
+        proc.sync()
+        done(call(x))
+        return expected, own + tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("p", [2, 3])
+def test_a_forecast_is_what_a_process_with_its_own_memory_takes(p: int) -> None:
+    def main(proc: bsp.Process) -> dict[str, Any]:
+        return {name: taken(proc, shape, call, done) for name, (shape, call) in LARGE.items()}
+
+    results = bsp.run(main, nprocs=p, elements=p)
+    found = {name: (results[0][name][0], max(each[name][1] for each in results)) for name in LARGE}
+    wrong = {name: each for name, each in found.items() if not each[1] <= each[0] <= 2 * each[1] + (1 << 20)}
+    assert not wrong
+
+
 @pytest.mark.parametrize("call", [ba.sort, ba.unique_all, ba.linalg.qr, ba.nonzero])
 def test_what_would_not_fit_is_refused_before_anything_runs(call: Callable[..., Any]) -> None:
     def main(proc: bsp.Process) -> tuple[str, int]:

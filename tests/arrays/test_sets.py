@@ -181,3 +181,22 @@ def test_distinct_slices_run_abstractly() -> None:
         assert ba.unique(x, axis=0, return_inverse=True)[1].shape == (10_000,)
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+@pytest.mark.parametrize("size", (3000, 60_000))
+def test_processes_with_few_elements_and_with_many_agree(size: int) -> None:
+    """Some tell all they have, others a sample; some have nothing."""
+    p = 6
+    x = np.random.default_rng(2).integers(0, 10 * size, size) * 1.0
+    bounds = [0, 3, 3, size // 2, size // 2, size - 50, size]
+
+    def main(proc: bsp.Process) -> Any:
+        array = ba.from_local(x[bounds[proc.pid] : bounds[proc.pid + 1]])
+        other = ba.from_local(x[bounds[p - 1 - proc.pid] : bounds[p - proc.pid]] + (proc.pid % 2) * 0.5)
+        found = [ba.unique(array), *ba.unique(array, True, True, True), ba.isin(array, other), ba.sort(array)]
+        return [each.compute() for each in found], other.compute()
+
+    for found, other in bsp.run(main, nprocs=p):
+        want = [np.unique(x), *np.unique(x, True, True, True), np.isin(x, other), np.sort(x)]
+        for got, expected in zip(found, want, strict=True):
+            assert np.array_equal(got, expected)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,8 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.selection.orderstats import Sorted, Unsorted, order_statistics
+from bsp.arrays.selection.orderstats import Unsorted, order_statistics
+from bsp.arrays.selection.splitting import WHOLE, _sampled, budget, find_cuts, tell_samples
 from bsp.arrays.world import world
 
 RNG = np.random.default_rng(5)
@@ -71,6 +74,20 @@ def test_a_dealt_vector_is_sorted_stably_to_the_bit(kind: str, size: int) -> Non
                 assert order.dtype == np.int64 and np.array_equal(order, right)
 
 
+def test_processes_without_a_piece_get_nothing() -> None:
+    """Of two elements on 11 processes: most pieces are empty, also those that begin where another does."""
+
+    def main(proc: bsp.Process, kind: str) -> Any:
+        array = ba.asarray(np.array([2, 1]).astype(kind), grid=2)
+        found = [ba.sort(array), ba.sort(array, descending=True), ba.argsort(array)]
+        return [(each._node.layout.block_shape(at), block.shape) for each in found for at, block in
+                each._node.value.items()]  # fmt: skip
+
+    for kind in ("float", "complex"):
+        for shapes in bsp.run(main, kind, nprocs=11):
+            assert all(want == got for want, got in shapes)
+
+
 def test_lines_of_any_axis_are_sorted() -> None:
     x = RNG.integers(-3, 3, (6, 7, 5)) * 1.0
 
@@ -117,6 +134,75 @@ def test_the_exchange_of_a_sort_moves_what_lies_elsewhere() -> None:
     assert (exchange["h_sent"], exchange["h_received"]) == (moved.sum(axis=1).max(), moved.sum(axis=0).max())
 
 
+WORDS: dict[str, tuple[Any, float]] = {  # the most words that a process receives, in units of its share
+    "sort": (ba.sort, 1.5),
+    "argsort": (ba.argsort, 1.75),  # a quarter of a word for the position of each element
+    "partition": (lambda x: ba.partition(x, 10), 1.5),
+    "unique": (ba.unique_values, 1.5),
+    "isin": (lambda x: ba.isin(x, x + 0.5), 2 * 1.5),  # of two arrays
+    "median": (ba.median, 0.5),
+    "percentiles": (lambda x: ba.percentile(x, range(101)), 1.5),
+}
+
+
+def received(name: str, nprocs: int, size: int, abstract: bool) -> tuple[int, float]:
+    """The supersteps of a call on random numbers, and their words in units of what a process has."""
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.random.default_rng(3).random(size)
+        proc.sync(label="here")
+        WORDS[name][0](x)
+
+    rows = list(bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=abstract).per_superstep)
+    first = next(k for k, row in enumerate(rows) if row["label"] == "here")
+    rows = rows[first + 1 :]
+    return len(rows), sum(max(row["h_received"], row["h_sent"]) for row in rows) * nprocs / size
+
+
+@pytest.mark.parametrize("name", list(WORDS))
+def test_no_process_receives_what_another_needs(name: str) -> None:
+    steps, words = received(name, 64, 100 * 64**2, False)
+    assert words <= WORDS[name][1]
+    assert steps <= {"median": 6, "percentiles": 6, "isin": 9}.get(name, 8)
+
+
+@pytest.mark.parametrize("nprocs", (64, 512))
+def test_a_sort_is_predicted_to_be_no_gather(nprocs: int) -> None:
+    collects = gc.isenabled()
+    gc.disable()  # half the time is looking through millions of messages for cycles, of which there are none
+    try:
+        steps, words = received("sort", nprocs, 100 * nprocs**2, True)
+    finally:
+        if collects:
+            gc.enable()
+    assert words <= 1.5
+    assert steps <= 7
+
+
+@pytest.mark.parametrize(("nprocs", "size", "most"), ((64, 300, 2), (64, 16_000, 3), (16, 1_000_000, 5), (512, 600, 2)))
+def test_small_arrays_and_few_processes_take_fewer_supersteps(nprocs: int, size: int, most: int) -> None:
+    steps, _ = received("sort", nprocs, size, False)
+    assert steps <= most
+
+
+@pytest.mark.parametrize(
+    "kind", ("sorted", "constant", "few", "nan", "zeros", "integers", "complex", "backwards", "runs")
+)
+def test_the_words_of_a_sort_do_not_depend_on_values(kind: str) -> None:
+    p, size = 24, 100 * 24**2
+    x = np.sort(sample("normal", size))[::-1].copy() if kind == "backwards" else sample(kind, size)
+    if kind == "runs":
+        x = np.sort(x)[np.argsort(np.arange(size) * 3 * p // size % p, kind="stable")]
+
+    def main(proc: bsp.Process) -> None:
+        ba.sort(ba.asarray(x))
+
+    rows = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p)).per_superstep
+    width = x.dtype.itemsize / 8
+    assert sum(max(row["h_received"], row["h_sent"]) for row in rows) <= 2 * max(width, 0.5) * size / p
+    assert len(rows) <= 6
+
+
 @pytest.mark.parametrize("kind", ("normal", "constant", "few", "nan", "sorted", "zeros", "integers", "booleans"))
 @pytest.mark.parametrize("size", (1, 300, 5000, 60_000))
 def test_order_statistics_are_exact_and_counted_by_process(kind: str, size: int) -> None:
@@ -124,26 +210,97 @@ def test_order_statistics_are_exact_and_counted_by_process(kind: str, size: int)
     ordered = np.sort(x)
     ranks = sorted({0, size - 1, size // 2, size // 4, min(size - 1, size // 4 + 1), 3 * size // 4})
 
-    def main(proc: bsp.Process, cuts: Any, first_sorted: bool) -> Any:
-        mine = x[cuts[proc.pid] : cuts[proc.pid + 1]]
+    def main(proc: bsp.Process, cuts: Any) -> Any:
         before = proc.superstep
-        data = Sorted(np.sort(mine)) if first_sorted else Unsorted(mine)
-        found, extras = order_statistics(world(), data, ranks, [proc.pid])
+        found, extras = order_statistics(world(), Unsorted(x[cuts[proc.pid] : cuts[proc.pid + 1]]), ranks, [proc.pid])
         assert extras[:, 0].tolist() == list(range(proc.nprocs))
         return found, proc.superstep - before
 
     for inner in ([], [size // 2], [0, 0, size // 2, size // 2]):
         cuts = [0, *inner, size]
-        for first_sorted in (False, True):
-            for found, steps in bsp.run(main, cuts, first_sorted, nprocs=len(cuts) - 1):
-                assert steps <= 2
-                for rank in ranks:
-                    value, less, equal = found[rank]
-                    assert np.array_equal(value, ordered[rank], equal_nan=x.dtype.kind == "f")
-                    for k in range(len(cuts) - 1):
-                        own = np.sort(x[cuts[k] : cuts[k + 1]])
-                        low = np.searchsorted(own, value, "left")
-                        assert (less[k], equal[k]) == (low, np.searchsorted(own, value, "right") - low)
+        for found, steps in bsp.run(main, cuts, nprocs=len(cuts) - 1):
+            assert steps <= 2
+            for rank in ranks:
+                value, less, equal = found[rank]
+                assert np.array_equal(value, ordered[rank], equal_nan=x.dtype.kind == "f")
+                for k in range(len(cuts) - 1):
+                    own = np.sort(x[cuts[k] : cuts[k + 1]])
+                    low = np.searchsorted(own, value, "left")
+                    assert (less[k], equal[k]) == (low, np.searchsorted(own, value, "right") - low)
+
+
+def keys(x: Any, bounds: Any, backwards: bool) -> tuple[Any, Any]:
+    """Of all elements in order: their processes and values; of equal ones those of lower processes first, or last."""
+    owner = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    values = np.concatenate([np.sort(x[a:b]) for a, b in itertools.pairwise(bounds)])
+    turn = -owner if backwards else owner
+    order = np.argsort(turn, kind="stable")
+    order = order[np.argsort(values[order], kind="stable")]
+    return owner[order], values[order]
+
+
+@pytest.mark.parametrize("kind", (*KINDS, "runs", "alike", "one process", "skewed"))
+@pytest.mark.parametrize("backwards", (False, True))
+@pytest.mark.parametrize("size", (7, 5000, 40_000))
+def test_splitters_are_exact_and_cut_ties_by_process(kind: str, backwards: bool, size: int) -> None:
+    p = 12
+    even = np.arange(p + 1) * size // p
+    x, bounds = sample(kind, size), even
+    if kind == "runs":  # each process has two stretches of the order
+        x = np.sort(x)[np.argsort(np.arange(size) * 2 * p // size % p, kind="stable")]
+    elif kind == "alike":
+        x = np.tile(np.arange(size // p + 1.0), p)[:size]
+    elif kind == "one process":
+        bounds = np.array([0] * 4 + [size] * (p - 3))
+    elif kind == "skewed":
+        bounds = np.sort(RNG.integers(0, size + 1, p + 1) ** 3 // max(size, 1) ** 2)
+        bounds[0], bounds[-1] = 0, size
+    ranks = sorted({*(even[1:-1]).tolist(), 0, size - 1, *(even[1:-1] + 1).tolist()})
+    ranks = [rank for rank in ranks if rank < size]
+
+    def main(proc: bsp.Process) -> Any:
+        own = np.sort(x[bounds[proc.pid] : bounds[proc.pid + 1]])
+        before = proc.superstep
+        most = budget(size, p, p)
+        samples = tell_samples(world(), "sample", own, most.spacing, [7 * proc.pid])
+        watchers = [(k + 5) % p - 1 for k in range(len(ranks))]
+        found = find_cuts(world(), own, samples, ranks, most, backwards=backwards, watchers=watchers)
+        return found, samples.extras[:, 0].tolist(), proc.superstep - before, watchers
+
+    owner, values = keys(x, bounds, backwards)
+    want = np.array([np.bincount(owner[:rank], minlength=p) for rank in ranks])
+    for pid, (found, extras, steps, watchers) in enumerate(bsp.run(main, nprocs=p)):
+        assert extras == [7 * k for k in range(p)]
+        assert np.array_equal(found.places, want[:, pid])
+        assert np.array_equal(found.values, values[ranks], equal_nan=x.dtype.kind in "fc")
+        assert set(found.watched) >= {k for k, watcher in enumerate(watchers) if watcher == pid}
+        assert all(np.array_equal(found.watched[k], want[k]) for k in found.watched)
+        assert steps == (1 if size <= WHOLE else 3)
+
+
+@pytest.mark.parametrize("misses", ("above", "below"))
+def test_a_bracket_that_misses_is_told_and_found_again(misses: str) -> None:
+    """Vectors whose samples lie: all elements of all processes but the sampled ones are on one side."""
+    p, size = 12, 60_000
+    most = budget(size, p, p)
+    places = np.arange(size // p)
+    x = [np.full(size // p, -1.0 if misses == "below" else 1.0) for _ in range(p)]
+    for pid in range(p):
+        sampled = _sampled(0, size // p, most.spacing, pid)
+        x[pid] = np.searchsorted(sampled, places, "left" if misses == "below" else "right") + 0.001 * pid
+
+    def main(proc: bsp.Process) -> Any:
+        own = x[proc.pid]
+        before = proc.superstep
+        samples = tell_samples(world(), "sample", own, most.spacing)
+        return find_cuts(world(), own, samples, ranks, most), proc.superstep - before
+
+    ranks = [size * k // p + 5 for k in range(p)]
+    owner, values = keys(np.concatenate(x), np.arange(p + 1) * size // p, False)
+    for pid, (found, steps) in enumerate(bsp.run(main, nprocs=p)):
+        assert np.array_equal(found.places, [np.count_nonzero(owner[:rank] == pid) for rank in ranks])
+        assert np.array_equal(found.values, values[ranks])
+        assert steps > 3
 
 
 @pytest.mark.parametrize("nprocs", (1, 2, 5))
