@@ -17,8 +17,7 @@ test: install-test lint
 lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	@rm -rf .typed && mkdir .typed && cp -R bsp .typed && cp -R arrays .typed/bsp/arrays && cp -R faults .typed/bsp/faults && cp -R algorithms .typed/bsp/algorithms  # as the package is installed
-	cd .typed && ../$(BIN)/mypy --config-file ../pyproject.toml --cache-dir ../.mypy_cache -p bsp
+	$(BIN)/mypy -p bsp
 
 CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
@@ -46,4 +45,4 @@ install-test: .venv/installed-test
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv .pycache .typed build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .pycache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -24,9 +24,6 @@ from bsp.arrays.files.formats import FUNCTIONS as _FILES
 from bsp.arrays.forecast import explain, forecast
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
 from bsp.arrays.world import options
-from bsp.source import also_ours as _also_ours
-
-_also_ours(__file__)
 
 newaxis = None
 e, pi, inf, nan = float(_np.e), float(_np.pi), float("inf"), float("nan")

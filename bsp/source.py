@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
-_here: tuple[str, ...] = (os.path.dirname(os.path.abspath(__file__)) + os.sep,)
+_here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Line(tuple[str, int]):
@@ -33,14 +33,6 @@ class Line(tuple[str, int]):
 
 
 NOWHERE = Line(("", 0))
-
-
-def also_ours(filename: str) -> None:
-    """The folder of `filename` is part of this package, wherever it is installed."""
-    global _here
-    folder = os.path.dirname(os.path.abspath(filename)) + os.sep
-    if not folder.startswith(_here):
-        _here = (*_here, folder)
 
 
 def is_ours(filename: str) -> bool:

@@ -3,9 +3,3 @@
 The model is McColl's (2022, section 1.8).  `protocol` decides, `simulation` tries it on thousands of
 seeded schedules, `nonstop`, `agent` and `worker` run it over MPI, `models` says what it is worth.
 """
-
-from __future__ import annotations
-
-from bsp.source import also_ours as _also_ours
-
-_also_ours(__file__)
