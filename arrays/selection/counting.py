@@ -19,7 +19,7 @@ from bsp.arrays.planning.aggregates import SUM
 from bsp.arrays.planning.graph import Node
 from bsp.arrays.planning.layout import automatic
 from bsp.arrays.selection.bin_rules import number_of_bins
-from bsp.arrays.selection.extremes import extremes
+from bsp.arrays.selection.extremes import LARGEST, extremes
 from bsp.arrays.selection.grouping import Cells, merged
 from bsp.arrays.selection.procedures import computed, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.world import World, world
@@ -79,7 +79,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
         counts = np.add(here.empty((length,), kind), 0)
         return _added(here, counts)
     ((least, greatest),) = extremes(here, [node])
-    if least < 0 or greatest > np.iinfo(np.int64).max:  # beyond, they are negative to NumPy
+    if least < 0 or greatest == LARGEST:  # unsigned ones from 2^63 on are negative to NumPy
         raise ValueError("'list' argument must have no negative elements")
     length = max(int(minlength), 1 + int(greatest))
     if length > 2 * own.size and not automatic((length,), here.nprocs).replicated:  # fewer elements than bins

@@ -12,9 +12,13 @@ from bsp.arrays.selection.procedures import layout_at, told
 from bsp.arrays.selection.remembered import recalled, remember
 from bsp.arrays.world import World
 
+LARGEST = int(np.iinfo(np.int64).max)  # that is told: there are no arrays of so many elements
+
 
 def extremes(here: World, nodes: Sequence[Node]) -> list[tuple[int, int]]:
-    """Return the least and the greatest element of computed arrays of integers; (0, -1) of none.  Collective.
+    """Return the least and the greatest element, LARGEST at most, of computed arrays of integers; (0, -1) of none.
+
+    Collective.
 
     Cost: one superstep, h = 2(p - 1) for each array that it was not called for before; nothing if there is none, and
     nothing for an array that every process has.
@@ -44,6 +48,6 @@ def extremes(here: World, nodes: Sequence[Node]) -> list[tuple[int, int]]:
 
 
 def _ends(blocks: Iterable[Any]) -> tuple[int, int]:
-    """The least and the greatest element of some blocks."""
-    ends = [(int(block.min()), int(block.max())) for block in blocks if block.size]
+    """The least and the greatest element of some blocks; LARGEST if it is larger."""
+    ends = [tuple(min(int(end), LARGEST) for end in (block.min(), block.max())) for block in blocks if block.size]
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (0, -1)
