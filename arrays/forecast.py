@@ -8,7 +8,8 @@ was made.
 
 Its peak is that of the fullest process with its own memory: the operands, what it sends and receives, the copies it
 works on.  It lies above what is taken in fact, by less than a factor of two where sizes do not follow from values.
-Not in it are the freed blocks that an interpreter keeps for the next ones (`planning.memory`).
+Not in it are the freed blocks that an interpreter keeps for the next ones (`planning.memory`), and about 1 MiB beside
+arrays: tables of blocks, what is small, the pieces of fused chains.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from bsp.runner import raise_failure
 
 SAFE = 16  # no procedure holds so many times its arrays on one process: below, a limit needs no rehearsal
 _KEPT = 256
-_BESIDE = 1 << 20  # bytes on a process beside arrays: tables of blocks, what is small, the pieces of fused chains
 _forecasts: dict[Any, Forecast] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -206,7 +206,7 @@ def _rehearsed(origin: Origin, here: World) -> Forecast:
             gc.enable()
         here.task.enter()
     assert element.abstract is not None
-    peak = max(account.peak_bytes for account in element.abstract.accounts) + _BESIDE
+    peak = max(account.peak_bytes for account in element.abstract.accounts)
     steps = [
         Superstep(row["label"] or row["call"], row["w"], max(row["h_sent"], row["h_received"]), row["messages"])
         for row in record["per_superstep"]

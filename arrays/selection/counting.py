@@ -111,6 +111,11 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
     return edges, (edges, None)
 
 
+def _returned(edges: np.ndarray, bins: Any) -> Array:
+    """Edges as a function returns them: an array that gave them itself, as NumPy does."""
+    return bins if isinstance(bins, Array) else wrap(build.from_whole(edges))
+
+
 @procedure
 def histogram(
     a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
@@ -143,8 +148,8 @@ def histogram(
     counts = np.histogram(own, counted, span, weights=own_weights)[0]
     found = _added(here, counts)
     if density:
-        return found / np.diff(edges) / found.sum(), wrap(build.from_whole(edges))
-    return found, wrap(build.from_whole(edges))
+        return found / np.diff(edges) / found.sum(), _returned(edges, bins)
+    return found, _returned(edges, bins)
 
 
 @procedure
@@ -160,7 +165,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         length = int(given) + 1 if np.ndim(given) == 0 else len(given)
         return wrap(build.from_whole(here.empty((length,), np.dtype(float))))
     edges, _ = _edges(here, own, given, range)
-    return wrap(build.from_whole(edges))
+    return _returned(edges, bins)
 
 
 def _columns(sample: Any) -> list[Node]:
