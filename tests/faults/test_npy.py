@@ -78,8 +78,8 @@ def test_numpy_reads_it_without_pickle(name: str) -> None:
 def test_whatever_is_encoded_comes_back(array: np.ndarray) -> None:
     for form in (array, array.T, array[::2] if array.ndim else array):
         data = encode(form)
-        if data is None:  # names of fields that its header has no letters for
-            assert not repr(form.dtype.names).isascii()
+        if data is None:  # names or titles of fields that its header has no letters for
+            assert not repr(form.dtype).isascii()
             continue
         back = decode(data)
         assert (back.dtype, back.shape, back.tobytes()) == (form.dtype, form.shape, form.tobytes())
