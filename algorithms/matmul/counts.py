@@ -119,7 +119,7 @@ def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 class Phase(NamedTuple):
-    """What becomes of one brick, or of its sum, in one superstep: elements, by place in the grid.
+    """Traffic of one brick, or of its sum, in one superstep, in elements, by place in the grid.
 
     sent, received, messages : between processes.
     copied : made to be sent; others of the element may have it until the next superstep ends, as they may `lent`.
@@ -137,7 +137,7 @@ class Phase(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What each process has of a piece of its brick, and how large the piece is, along both axes.
+    """Return each process's share of a piece of its brick and the size of the piece, along both axes.
 
     some : how many of those that share the brick have something of the piece, along both axes.
     """

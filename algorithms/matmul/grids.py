@@ -50,7 +50,7 @@ def grids(shape: Shape, p: int, layers: int) -> np.ndarray:
 
 
 class Bricks:
-    """Of each grid: the elements of its bricks, what a process has of them and what it lacks; in the order A, B, C."""
+    """Sizes of the bricks of many grids, in elements: whole, own and lacking, in the order A, B, C."""
 
     def __init__(self, shape: Shape, grids: np.ndarray) -> None:
         self.m, self.k, self.n = (-(-side // count) for side, count in zip(shape, grids[[0, 2, 1]], strict=True))
@@ -79,7 +79,7 @@ class Bricks:
 
 
 class Estimates(NamedTuple):
-    """Of schedules, one on each grid: flop-times, elements of memory, rounds, and pieces of sums."""
+    """Schedules, one on each of many grids: price in flop-times, memory in elements, rounds, and pieces of sums."""
 
     price: np.ndarray
     memory: np.ndarray
@@ -88,7 +88,7 @@ class Estimates(NamedTuple):
 
 
 def at_once(shape: Shape, grids: np.ndarray, machine: Machine) -> Estimates:
-    """In one round."""
+    """Evaluate schedules of a single round."""
     found = Bricks(shape, grids)
     (a, b, c), (own_a, own_b, own_c), (in_a, in_b, in_c) = found.size, found.own, found.lacked
     row, column, depth = found.shared
@@ -101,7 +101,7 @@ def at_once(shape: Shape, grids: np.ndarray, machine: Machine) -> Estimates:
 
 
 def growing(shape: Shape, grids: np.ndarray, machine: Machine, room: float) -> Estimates:
-    """In rounds along k: bricks of C stay, and grow; then they are added up, in pieces where room is short."""
+    """Evaluate rounds along k: bricks of C stay and grow, then are added up, in pieces where room is short."""
     found = Bricks(shape, grids)
     (a, b, c), (own_a, own_b, _), (in_a, in_b, in_c) = found.size, found.own, found.lacked
     row, column, depth = found.shared
@@ -118,7 +118,7 @@ def growing(shape: Shape, grids: np.ndarray, machine: Machine, room: float) -> E
 def skewed(
     shape: Shape, grids: np.ndarray, machine: Machine, room: float, rounds: np.ndarray | None = None
 ) -> Estimates:
-    """In rounds along k of shifted pieces, which are read by few; what a process has itself it fetches all the same.
+    """Evaluate rounds along k of shifted pieces, each read by few; a process fetches also what it has itself.
 
     rounds : None: a power of 2 that is enough for `room`, or as many as the longer side of the grid has processes.
     """
@@ -145,7 +145,7 @@ def skewed(
 
 
 def staying(shape: Shape, grids: np.ndarray, machine: Machine, room: float, along: str) -> Estimates:
-    """In rounds along n, or m: bricks of A, or of B, stay; those of C are added up piece by piece."""
+    """Evaluate rounds along n or m: bricks of A or B stay, those of C are added up piece by piece."""
     found = Bricks(shape, grids)
     one, other = (0, 1) if along == "n" else (1, 0)  # that stays, and that comes in pieces
     size, own, lacked, shared = found.size, found.own, found.lacked, found.shared

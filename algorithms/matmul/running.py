@@ -53,7 +53,7 @@ def idle(here: World, exchanges: Sequence[Exchange]) -> None:
 
 
 def together(here: World, exchanges: Iterator[Exchange], moves: dict[str, Moves]) -> dict[str, Any]:
-    """What several moves return, by their names, after as many supersteps as the longest takes."""
+    """Run several moves side by side; return their results by name, after as many supersteps as the longest takes."""
     found: dict[str, Any] = {}
     waiting: dict[str, tuple[Sends, Landings]] = {}
 
@@ -181,7 +181,7 @@ def _to_all(pids: list[int], mine: Any) -> Sends:
 
 
 def _asked(block: Any, regions: list[Region], pids: list[int]) -> Sends:
-    """What each process wants of a block."""
+    """Return the pieces of a block that other processes want, to be sent."""
     found: Sends = []
     copies: dict[Any, Any] = {}
     for pid, region in zip(pids, regions, strict=True):

@@ -1,4 +1,4 @@
-"""Who multiplies which bricks of A·B when: a process grid, a number of rounds, and what a round is of.
+"""Schedules of a product A·B: a process grid, a number of rounds, and the axis or pieces of a round.
 
 A product of an m × k by a k × n matrix is a box of m·k·n elementary products.  A schedule cuts it for a grid of
 rows × columns × layers processes: process (i, j, l) computes the l-th part of the sum of block (i, j) of C.  The box of
@@ -163,7 +163,7 @@ class Schedule(NamedTuple):
         return self.phased and min(self.dealing(matrix).split) > 1
 
     def strips(self, leaf: str) -> int:
-        """In how many strips of rows a product is added to the sum of those before it.
+        """Return the number of strips of rows in which a product is added to the sum of those before it.
 
         So many that no second brick of C is held: a strip takes as much as a round's part of it.  Strassen's recursion
         wants large bricks.
