@@ -18,6 +18,7 @@ lint: install-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p bsp
+	$(BIN)/mypy tools
 
 CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
 

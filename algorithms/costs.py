@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from bsp.cost.collective_prices import levels_of, prices
+from bsp.collectives.prices import levels_of, prices
 from bsp.cost.model import Machine
 
 

@@ -20,10 +20,10 @@ from bsp.arrays import methods as _methods  # noqa: F401 - gives arrays their me
 from bsp.arrays.array import Array, compute, persist
 from bsp.arrays.comprehensions.compiler import comprehension
 from bsp.arrays.errors import ArrayError, ComprehensionError, GatherRefused, LayoutError, PlanTooLarge
+from bsp.arrays.execution.world import options
 from bsp.arrays.files.formats import FUNCTIONS as _FILES
-from bsp.arrays.forecast import explain, forecast
 from bsp.arrays.namespace import FUNCTIONS as _FUNCTIONS
-from bsp.arrays.world import options
+from bsp.arrays.procedures.forecast import explain, forecast
 
 newaxis = None
 e, pi, inf, nan = float(_np.e), float(_np.pi), float("inf"), float("nan")

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bsp.arrays import build, indexing
 from bsp.arrays.errors import GatherRefused
-from bsp.arrays.functions import build, indexing
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, DType, Node
+from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.iteration import Ahead, iterate
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, DType, Node
-from bsp.arrays.planning.layout import Layout, Shape
+from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.planning.plan import Cost, Plan
 from bsp.arrays.views import Link, link_of, settled, store
-from bsp.arrays.world import world
 
 GATHER_LIMIT = 1 << 30  # bytes that __array__ and tolist bring to every process without being asked twice
 
@@ -127,13 +127,13 @@ class Array:
 
     def explain(self) -> str:
         """The plan, superstep by superstep, as text; of what a procedure has made, what that was expected to cost."""
-        from bsp.arrays.forecast import explain  # it needs what is here
+        from bsp.arrays.procedures.forecast import explain  # it needs what is here
 
         return explain(self)
 
     def cost(self) -> Cost:
         """The price of what `explain` shows: W, H, S, peak bytes, seconds."""
-        from bsp.arrays.forecast import origin_of
+        from bsp.arrays.procedures.forecast import origin_of
 
         origin = origin_of(self)
         return self.plan().cost() if origin is None else origin.forecast().cost()
@@ -415,7 +415,7 @@ def printed(array: Array) -> str:
 
 
 def _joined(parts: list[Array], axis: int) -> Array:
-    from bsp.arrays.functions.manipulation import concat
+    from bsp.arrays.api.manipulation import concat
 
     return concat(parts, axis=axis)
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api.creation import asarray, of_indices
+from bsp.arrays.api.manipulation import moveaxis, roll
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
-from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import asarray, of_indices
-from bsp.arrays.functions.manipulation import moveaxis, roll
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import LEAF, Along, DType, Node, interned, kind_of
 from bsp.arrays.gathering import SILENT_BYTES, warned
-from bsp.arrays.planning.graph import LEAF, Along, DType, Node, interned, kind_of
-from bsp.arrays.world import world
 
 LINE = 1 << 22  # elements of a single line that is brought to every process
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from bsp.arrays import build
 from bsp.arrays.array import Array
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.functions import build
-from bsp.arrays.planning.graph import LEAF
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import LEAF
 from bsp.source import here as user_line
 
 MOST_BYTES = 1 << 28  # of an array that a function brings to every process because nothing else is possible

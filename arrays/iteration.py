@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bsp.arrays.planning.graph import LEAF, Node
-from bsp.arrays.planning.layout import REPLICATED_SIZE, replicated
-from bsp.payload import is_abstract
+from bsp.arrays.expressions.graph import LEAF, Node
+from bsp.arrays.expressions.layout import REPLICATED_SIZE, replicated
+from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array

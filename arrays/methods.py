@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import namespace
+from bsp.arrays import build, namespace
+from bsp.arrays import in_place as changing
+from bsp.arrays.api import contraction, interchange, manipulation, reductions, ufuncs
 from bsp.arrays.array import Array, _takes, wrap
+from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.files import formats
-from bsp.arrays.functions import build, contraction, interchange, manipulation, reductions, ufuncs
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.element_types import element_type
-from bsp.arrays.selection import changing, masks, ufunc_methods
+from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.selection import masks, ufunc_methods
 from bsp.arrays.views import view
 
 

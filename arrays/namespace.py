@@ -10,35 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays import fft, linalg, polynomials
-from bsp.arrays.files import formats
-from bsp.arrays.functions import (
+from bsp.arrays import editing, fft, polynomials
+from bsp.arrays import in_place as changing
+from bsp.arrays.api import (
     calculus,
     choosing,
     contraction,
     creation,
     dtypes,
     interchange,
-    lines,
     manipulation,
     reductions,
     statistics,
     ufuncs,
 )
-from bsp.arrays.selection import (
-    changing,
-    counting,
-    editing,
-    grids,
-    parting,
-    quantiles,
-    searching,
-    selecting,
-    sets,
-    sliding,
-    sorting,
-)
-from bsp.arrays.signatures import numpys
+from bsp.arrays.api.signatures import numpys
+from bsp.arrays.files import formats
+from bsp.arrays.linalg import functions as linalg
+from bsp.arrays.procedures import lines
+from bsp.arrays.selection import grids, selecting, sliding
+from bsp.arrays.sorting import counting, quantiles, searching, sets, sorting
+from bsp.arrays.sorting import partition as parting
 
 _FAMILIES = (
     ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, selecting,

@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.exceptions import RankWarning
 
+from bsp.arrays import build
+from bsp.arrays.api import reductions
+from bsp.arrays.api.contraction import matmul, outer
+from bsp.arrays.api.creation import arange, asarray, zeros_like
+from bsp.arrays.api.manipulation import concat, flip, stack
+from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.functions import build, reductions
-from bsp.arrays.functions.contraction import matmul, outer
-from bsp.arrays.functions.creation import arange, asarray, zeros_like
-from bsp.arrays.functions.manipulation import concat, flip, stack
-from bsp.arrays.functions.ufuncs import astype
+from bsp.arrays.execution.world import world
 from bsp.arrays.gathering import brought, given, warned
 from bsp.arrays.linalg import inv, lstsq
 from bsp.arrays.selection.sliding import convolve
-from bsp.arrays.world import world
 
 
 def _array(x: Any) -> Array:

@@ -25,10 +25,10 @@ from itertools import combinations
 from math import gcd
 from typing import TYPE_CHECKING
 
-from bsp.arrays.functions import build
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import LEAF, Access, Node, Operation, Reshape, View
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays import build
+from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, View
+from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.kernels import elementwise as ew
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bsp.coarray import Coarray, Pending
     from bsp.cost.model import Machine
-    from bsp.cost.predict import Prediction, predict
+    from bsp.cost.prediction.predict import Prediction, predict
     from bsp.errors import (
         BoundaryInImport,
         BspError,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         WrongThread,
     )
     from bsp.expecting import expect
-    from bsp.handle import Message, Process
+    from bsp.processes import Message, Process
     from bsp.rounds import State
     from bsp.runner import run
     from bsp.world import process
@@ -63,7 +63,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "coarray": ("Coarray", "Pending"),
     "cost.model": ("Machine",),
-    "cost.predict": ("Prediction", "predict"),
+    "cost.prediction.predict": ("Prediction", "predict"),
     "errors": (
         "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
         "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
@@ -72,7 +72,7 @@ _HOMES = {
         "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
     "expecting": ("expect",),
-    "handle": ("Message", "Process"),
+    "processes": ("Message", "Process"),
     "rounds": ("State",),
     "runner": ("run",),
     "world": ("process",),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from bsp.effects import Deferred, Get, Put, PutEach, ScalarPuts
 from bsp.errors import (
     CastError,
     GetOutOfRange,
@@ -27,15 +26,16 @@ from bsp.errors import (
     ShapeError,
     UnknownOperation,
 )
-from bsp.handles import IN_PLACE, NotAValue
-from bsp.operations import KNOWN, operation
-from bsp.partition import by_process
-from bsp.payload import is_abstract
-from bsp.region import OutOfRange, Region, Shape, plain, resolve
+from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
 from bsp.source import NOWHERE, Line, assigned_name, here
+from bsp.values.effects import Deferred, Get, Put, PutEach, ScalarPuts
+from bsp.values.operations import KNOWN, operation
+from bsp.values.partition import by_process
+from bsp.values.payload import is_abstract
+from bsp.values.region import OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
-    from bsp.task import Context, Task
+    from bsp.engine.task import Context, Task
 
 Parts = list[tuple[int, Any]]  # (pid, items) as by_process gives them
 _UNKNOWN = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 
 def expect(condition: Any, times: int) -> bool:

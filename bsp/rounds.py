@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from bsp.recovery import Place
+from bsp.engine.recovery import Place
 from bsp.source import left_in_order
 
 if TYPE_CHECKING:
-    from bsp.task import Task
+    from bsp.engine.task import Task
 
 
 class State(SimpleNamespace):

@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from bsp.command.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
-from bsp.element import Element
+from bsp.engine.element import Element
+from bsp.engine.verdict import Verdict
 from bsp.errors import LaunchError, ProcessFailed
-from bsp.launch import BLAS_VARIABLES, SCHEDULES, Launch, is_own, start
-from bsp.transport import Solo, Transport
-from bsp.verdict import Verdict
+from bsp.host import is_own
+from bsp.transport.base import Solo, Transport
 from bsp.world import handle, hosting
 
 
@@ -38,7 +39,7 @@ def run(
         started, `main` and its results travel by cloudpickle.
     engine : "plain", or "world": this interpreter is itself one rank of an MPI job, and every rank makes
         this same call; the ranks of COMM_WORLD are the elements, results are returned on all.
-    check : also look for overlaps, and run a second time in another order of turns (see bsp.check).
+    check : also look for overlaps, and run a second time in another order of turns (see bsp.checking.overlaps).
     schedule : "auto", "latin", "bruck" or "two-phase".
     blas_threads : 1 if nprocs > 1 unless given (D8).
     machine : what choices are made by: a Machine, a machine file, or a name that `bsprun --machine` knows.
@@ -71,7 +72,7 @@ def run(
     with blas_limit(threads):
         if not check:
             return once(None)
-        from bsp.check import twice
+        from bsp.checking.overlaps import twice
 
         return twice(once) if engine == "plain" else twice(once, _first_ranks)
 
@@ -123,7 +124,7 @@ def _in_world(
 ) -> list[Any]:  # fmt: skip
     from mpi4py import MPI
 
-    from bsp.mpi import MpiTransport
+    from bsp.transport.mpi import MpiTransport
 
     world = MPI.COMM_WORLD
     machine = to_machine(world.bcast(profile))  # rank 0's: the ranks may be on machines of their own

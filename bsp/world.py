@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bsp.element import Element
+from bsp.engine.element import Element
+from bsp.engine.task import Task, refuse_in_import
 from bsp.errors import EffectsLost, NotRegistered
-from bsp.handle import Process
-from bsp.task import Task, refuse_in_import
+from bsp.processes import Process
 
 _elements: list[Element] = []
 # Where the global generators stood when this package was imported: a program that has seeded one

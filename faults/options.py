@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bsp.launch import MOST_ELEMENTS_A_CORE, Launch, cores
+from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch
+from bsp.host import cores
 
 NAMES = (
     "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
@@ -60,9 +61,9 @@ def resume(options: argparse.Namespace) -> None:
     """`--resume` without -p or -n: as many processes and elements as its checkpoint has; here may be other cores."""
     if options.resume is None:
         return
-    from bsp.faults.checkpoint import newest_job
+    from bsp.faults.checkpoints.folder import newest_job
+    from bsp.faults.checkpoints.key import user_key
     from bsp.faults.errors import CheckpointError
-    from bsp.faults.key import user_key
 
     job: dict[str, Any] = {}
     with contextlib.suppress(CheckpointError):  # told by whoever starts the job
@@ -74,8 +75,8 @@ def resume(options: argparse.Namespace) -> None:
 
 def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
     """`--resilience auto`: fill in what was not given; says what and why."""
-    from bsp.faults.advise import AVAILABILITY, advise
-    from bsp.faults.measured import estimate_from
+    from bsp.faults.advise.command import AVAILABILITY, advise
+    from bsp.faults.advise.measured import estimate_from
 
     if options.mtbf is None and options.times is None:
         parser.error("--resilience auto: say how often elements crash (--mtbf HOURS) or how late they are (--times)")
@@ -128,10 +129,10 @@ def plain(options: argparse.Namespace) -> bool:
 
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     """Check them all, and run or show; None if auto finds that nothing of this pays: the plain engine is cheaper."""
+    from bsp.faults.engine.job import Resilience
+    from bsp.faults.engine.nonstop import run, show
     from bsp.faults.injection import parse
-    from bsp.faults.job import Resilience
-    from bsp.faults.messages import Limits
-    from bsp.faults.nonstop import run, show
+    from bsp.faults.protocol.messages import Limits
 
     if options.resilience is not None:
         choose(parser, options, job)

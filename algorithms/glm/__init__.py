@@ -8,6 +8,7 @@ Without a program: bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisso
 """
 
 from bsp.algorithms.costs import Cost
+from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 from bsp.algorithms.glm.estimators import (
     GLM,
@@ -16,8 +17,7 @@ from bsp.algorithms.glm.estimators import (
     LogisticRegression,
     PoissonRegression,
 )
-from bsp.algorithms.glm.summary import Summary
-from bsp.algorithms.glm.table import Table, read_table
+from bsp.algorithms.glm.inference.summary import Summary
 
 __all__ = [
     "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",

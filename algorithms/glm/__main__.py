@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import bsp
+from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
 from bsp.algorithms.glm.estimators import GLM
-from bsp.algorithms.glm.report import page
-from bsp.algorithms.glm.summary import Summary
-from bsp.algorithms.glm.table import Table, read_table
+from bsp.algorithms.glm.inference.report import page
+from bsp.algorithms.glm.inference.summary import Summary
 from bsp.errors import BspError
 
 PROGRAM = "bsp.algorithms.glm"

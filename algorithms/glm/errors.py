@@ -6,7 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
 from bsp.errors import BspError
 
 

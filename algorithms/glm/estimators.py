@@ -20,19 +20,19 @@ import numpy as np
 import bsp
 from bsp.algorithms.costs import Cost
 from bsp.algorithms.glm import path as paths
-from bsp.algorithms.glm.applying import Applied, applied, parted
 from bsp.algorithms.glm.conventions import Conventions
+from bsp.algorithms.glm.cost import cost
+from bsp.algorithms.glm.data.inputs import is_frame
+from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import FAMILIES, Family
-from bsp.algorithms.glm.inputs import is_frame
-from bsp.algorithms.glm.newton import Progress
-from bsp.algorithms.glm.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.pricing import cost
+from bsp.algorithms.glm.fitting import solve
+from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import Model, Solution, is_number
-from bsp.algorithms.glm.solve import solve
-from bsp.algorithms.glm.summary import Summary
+from bsp.algorithms.glm.solvers.newton import Progress
 from bsp.cost.model import Machine
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 
 class Regression(Conventions):
@@ -92,7 +92,7 @@ class Regression(Conventions):
         trials : (n,), for a binomial family: y then counts the successes.
         progress : called on every process with iteration, objective and gradient norm.
         Cost: 3 supersteps to agree on the data and look at them, one of 1 + d + d(d + 1)/2 summed words each Newton
-        iteration, one for the covariances; see `bsp.algorithms.glm.solve`.
+        iteration, one for the covariances; see `bsp.algorithms.glm.fitting`.
         Raises DataError, ValueError, TypeError or OSError, the same on every process, if data cannot be used.
         """
         model = self._model()

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bsp.algorithms.glm.objective import Objective
+from bsp.algorithms.glm.fitting import fitted, start_of
 from bsp.algorithms.glm.problem import Model, Rows, Solution
-from bsp.algorithms.glm.solve import fitted, start_of
-from bsp.algorithms.glm.survey import Survey, survey
-from bsp.payload import is_abstract
+from bsp.algorithms.glm.solvers.objective import Objective
+from bsp.algorithms.glm.solvers.survey import Survey, survey
+from bsp.values.payload import is_abstract
 
 LENGTH = 50
 RANGE = 1e-3  # of the smallest alpha in the largest

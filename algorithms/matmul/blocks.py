@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bsp.arrays.world import World
-from bsp.payload import is_abstract
+from bsp.arrays.execution.world import World
+from bsp.values.payload import is_abstract
 
 
 def contiguous(block: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 
 from bsp.algorithms.matmul import strassen
 from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, Place, Schedule, cuts
-from bsp.arrays.planning.graph import Access
-from bsp.arrays.planning.layout import Layout
+from bsp.arrays.expressions.graph import Access
+from bsp.arrays.expressions.layout import Layout
 from bsp.arrays.planning.moves import pieces, stays
 from bsp.cost.model import WORD, Machine
 

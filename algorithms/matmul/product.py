@@ -9,16 +9,16 @@ import numpy as np
 from bsp.algorithms.matmul.counts import Cost, bringing
 from bsp.algorithms.matmul.methods import chosen
 from bsp.algorithms.matmul.running import run
+from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.planning.graph import LEAF, Blocks, DType, Node
-from bsp.arrays.planning.layout import Layout
-from bsp.arrays.selection.procedures import known, made_of
-from bsp.arrays.world import World, world
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
+from bsp.arrays.expressions.layout import Layout
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import known, made_of
 from bsp.cost.model import DEFAULT, WORD, Machine
 from bsp.errors import ShapeError
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 
 @procedure

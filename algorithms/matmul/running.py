@@ -21,9 +21,9 @@ from bsp.algorithms.matmul.counts import Cost, Exchange
 from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, Place, Schedule, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
-from bsp.arrays.planning.graph import Blocks, DType
-from bsp.arrays.planning.layout import Layout, Shape
-from bsp.arrays.world import World
+from bsp.arrays.execution.world import World
+from bsp.arrays.expressions.graph import Blocks, DType
+from bsp.arrays.expressions.layout import Layout, Shape
 
 Region = tuple[slice, slice]
 Sends = list[tuple[int, Any]]

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.arrays.planning.layout import Axis, Layout, Shape, dealt, replicated, table_layout
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, dealt, replicated, table_layout
 
 __concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
 

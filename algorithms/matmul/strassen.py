@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.world import World
+from bsp.arrays.execution.world import World
 
 CUTOFF = 2048  # the shortest side up to which BLAS is at least as fast
 

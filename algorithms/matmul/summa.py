@@ -13,8 +13,8 @@ from bsp.algorithms.matmul.blocks import added, contiguous
 from bsp.algorithms.matmul.counts import Cost, holder
 from bsp.algorithms.matmul.schedules import TWO_PHASE, Place, span
 from bsp.algorithms.matmul.strassen import product
-from bsp.arrays.planning.graph import DType
-from bsp.arrays.world import World
+from bsp.arrays.execution.world import World
+from bsp.arrays.expressions.graph import DType
 
 
 def broadcast(here: World, cost: Cost, place: Place, a: Any, b: Any, leaf: str) -> Any:

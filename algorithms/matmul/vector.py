@@ -11,15 +11,15 @@ from bsp.algorithms.matmul.counts import Cost
 from bsp.algorithms.matmul.running import idle, summed, together
 from bsp.algorithms.matmul.schedules import Place, Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
+from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.planning.graph import LEAF, DType
-from bsp.arrays.planning.layout import Layout, Shape, dealt, replicated
-from bsp.arrays.selection.procedures import known, made_of
-from bsp.arrays.world import World, world
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import LEAF, DType
+from bsp.arrays.expressions.layout import Layout, Shape, dealt, replicated
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import known, made_of
 from bsp.errors import ShapeError
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 
 @procedure

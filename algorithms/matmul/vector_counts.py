@@ -8,7 +8,7 @@ import numpy as np
 
 from bsp.algorithms.matmul.counts import Cost, exchange, overlaps
 from bsp.algorithms.matmul.schedules import Schedule, cuts
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays.expressions.layout import Shape
 from bsp.cost.model import DEFAULT, WORD, Machine
 
 __concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too

@@ -9,11 +9,12 @@ import numpy as np
 from bsp.algorithms.qr.factoring import check, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
 from bsp.algorithms.qr.singular import signed_svd
+from bsp.arrays.api import reductions
 from bsp.arrays.array import Array
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import reductions, tall
-from bsp.arrays.functions.tall import Rows
-from bsp.payload import is_abstract
+from bsp.arrays.linalg import tall
+from bsp.arrays.linalg.tall import Rows
+from bsp.arrays.procedures.forecast import procedure
+from bsp.values.payload import is_abstract
 
 mean_of: Any = reductions.mean
 

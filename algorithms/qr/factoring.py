@@ -9,19 +9,19 @@ from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import methods
 from bsp.algorithms.qr.pricing import METHODS, gram_first
-from bsp.arrays import linalg
+from bsp.arrays import build, linalg
+from bsp.arrays.api.contraction import matmul
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.api.manipulation import concat, matrix_transpose
+from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build, panels, tall
-from bsp.arrays.functions.contraction import matmul
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.manipulation import concat, matrix_transpose
-from bsp.arrays.functions.tall import Factors, Rows
-from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.planning import layout as layouts
-from bsp.arrays.planning.graph import DType, leaf
-from bsp.arrays.planning.layout import replicated
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions import layout as layouts
+from bsp.arrays.expressions.graph import DType, leaf
+from bsp.arrays.expressions.layout import replicated
+from bsp.arrays.linalg import panels, tall
+from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.procedures.forecast import procedure
 from bsp.errors import ShapeError
 
 __all__ = ["QR", "qr"]

@@ -9,14 +9,14 @@ from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr.factoring import check, is_tall, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
-from bsp.arrays import linalg
+from bsp.arrays import build, linalg
+from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build, tall
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.tall import Rows
-from bsp.arrays.planning.layout import Axis, layout_of
-from bsp.payload import is_abstract
+from bsp.arrays.expressions.layout import Axis, layout_of
+from bsp.arrays.linalg import tall
+from bsp.arrays.linalg.tall import Rows
+from bsp.arrays.procedures.forecast import procedure
+from bsp.values.payload import is_abstract
 
 
 @procedure

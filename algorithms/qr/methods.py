@@ -20,11 +20,11 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import passes
-from bsp.arrays.functions import tall
-from bsp.arrays.functions.tall import Factors, Rows
-from bsp.arrays.planning.graph import DType
-from bsp.arrays.world import world
-from bsp.payload import is_abstract
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.linalg import tall
+from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.values.payload import is_abstract
 
 NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from bsp.abstract import counter, table
-from bsp.arrays.functions.tall import BLOCK, Rows
-from bsp.arrays.planning.graph import Blocks, DType
-from bsp.arrays.planning.layout import Axis, layout_of
-from bsp.arrays.world import world
-from bsp.payload import is_abstract
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import Blocks, DType
+from bsp.arrays.expressions.layout import Axis, layout_of
+from bsp.arrays.linalg.tall import BLOCK, Rows
+from bsp.values.payload import is_abstract
 
 
 def _pieces(block: Any) -> Iterator[slice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bsp.algorithms.costs import Cost, added, allreduced
-from bsp.arrays.functions import tall
+from bsp.arrays.linalg import tall
 from bsp.cost.model import Machine
 
 METHODS = ("direct", "indirect", "cholesky2")

@@ -9,9 +9,9 @@ import numpy as np
 from bsp.algorithms.qr.factoring import factored, is_tall, matrix, on_all, rows_of
 from bsp.arrays import linalg
 from bsp.arrays.array import Array
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import tall
-from bsp.payload import is_abstract
+from bsp.arrays.linalg import tall
+from bsp.arrays.procedures.forecast import procedure
+from bsp.values.payload import is_abstract
 
 
 class SVD(NamedTuple):

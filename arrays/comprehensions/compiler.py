@@ -19,6 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api import contraction, ufuncs
+from bsp.arrays.api.creation import made
 from bsp.arrays.array import _POWERS, Array, _pow, wrap
 from bsp.arrays.comprehensions.names import (
     AGGREGATES,
@@ -32,13 +35,11 @@ from bsp.arrays.comprehensions.names import (
 )
 from bsp.arrays.comprehensions.syntax import Comprehension, parsed
 from bsp.arrays.errors import ComprehensionError
-from bsp.arrays.functions import build, contraction, ufuncs
-from bsp.arrays.functions.creation import made
-from bsp.arrays.planning import aggregates as ag
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import LEAF, PARAM, WEAK, Access, Kind, Node, Operation, kind_of, parameter
-from bsp.arrays.planning.layout import automatic, replicated
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, Access, Kind, Node, Operation, kind_of, parameter
+from bsp.arrays.expressions.layout import automatic, replicated
+from bsp.arrays.kernels import aggregates as ag
+from bsp.arrays.kernels import elementwise as ew
 
 _BINARY: dict[type, np.ufunc] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,

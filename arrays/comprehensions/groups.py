@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import build
 from bsp.arrays.array import wrap
 from bsp.arrays.comprehensions.compiler import Compiler, Template, compiled
 from bsp.arrays.comprehensions.names import (
@@ -30,10 +31,9 @@ from bsp.arrays.comprehensions.names import (
     range_of,
 )
 from bsp.arrays.comprehensions.syntax import Comprehension, axes_of
-from bsp.arrays.functions import build
-from bsp.arrays.planning.graph import Kind, Node
-from bsp.arrays.planning.layout import Shape
-from bsp.arrays.selection.grouping import BadGroup, by_group
+from bsp.arrays.expressions.graph import Kind, Node
+from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.sorting.grouping import BadGroup, by_group
 
 _BEFORE = ("sum", "prod", "min", "max", "any", "all", "mean")  # of groups of equally many, in two steps or in one
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.api import reductions, ufuncs
 from bsp.arrays.array import Array
 from bsp.arrays.comprehensions.syntax import Affine, Comprehension, Span, affine, axes_of, suggestion
-from bsp.arrays.functions import reductions, ufuncs
-from bsp.arrays.planning.graph import Kind
+from bsp.arrays.expressions.graph import Kind
 
 AGGREGATES: dict[str, Callable[..., Array]] = {
     name: getattr(reductions, name) for name in ("sum", "prod", "min", "max", "any", "all", "mean", "var", "std")

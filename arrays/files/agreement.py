@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.build import relaid, strong
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
-from bsp.arrays.functions.build import relaid, strong
-from bsp.arrays.planning.element_types import KINDS
-from bsp.arrays.planning.graph import LEAF, DType, Node
-from bsp.arrays.planning.layout import Layout, Shape, dealt
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.element_types import KINDS
+from bsp.arrays.expressions.graph import LEAF, DType, Node
+from bsp.arrays.expressions.layout import Layout, Shape, dealt
 
 PathLike = str | os.PathLike[str]
 _KINDS: dict[str, type[Exception]] = {

@@ -18,15 +18,15 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid, layout_for
 from bsp.arrays.array import wrap
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.graph import leaf
+from bsp.arrays.expressions.layout import ragged
 from bsp.arrays.files.agreement import PathLike, agreed, in_layout, same_everywhere
 from bsp.arrays.files.fields import BadLine, Fields, fields_of, is_blank, is_missing, is_number, parsed
-from bsp.arrays.functions.creation import Grid, layout_for
-from bsp.arrays.planning.element_types import element_type
-from bsp.arrays.planning.graph import leaf
-from bsp.arrays.planning.layout import ragged
-from bsp.arrays.world import world
-from bsp.payload import cuts_of
+from bsp.values.payload import cuts_of
 
 Columns = int | str | Sequence[int | str] | None
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}

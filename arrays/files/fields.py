@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.planning.graph import DType
+from bsp.arrays.expressions.graph import DType
 
 MISSING = ("", "NA", "N/A", "NULL", "null", "None", "nan", "NaN", "NAN")  # of floats: NaN
 _MISSING = frozenset(each.encode() for each in MISSING)

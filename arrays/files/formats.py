@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid
 from bsp.arrays.files.agreement import PathLike, path_of
 from bsp.arrays.files.csv import read_csv
 from bsp.arrays.files.hdf5 import read_hdf5, write_hdf5
@@ -16,7 +17,6 @@ from bsp.arrays.files.npz import load_npz, savez, savez_compressed
 from bsp.arrays.files.parquet import read_parquet, write_parquet
 from bsp.arrays.files.text import savetxt, tofile
 from bsp.arrays.files.zarr import read_zarr, write_zarr
-from bsp.arrays.functions.creation import Grid
 
 _READERS: dict[str, Callable[..., Any]] = {
     ".h5": read_hdf5, ".hdf5": read_hdf5, ".zarr": read_zarr, ".parquet": read_parquet, ".csv": read_csv,

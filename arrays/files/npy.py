@@ -10,7 +10,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid, asarray, layout_for
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType, leaf
+from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.files.agreement import (
     Held,
     PathLike,
@@ -23,10 +27,6 @@ from bsp.arrays.files.agreement import (
     write_at,
     writers_of,
 )
-from bsp.arrays.functions.creation import Grid, asarray, layout_for
-from bsp.arrays.planning.graph import DType, leaf
-from bsp.arrays.planning.layout import Layout, Shape
-from bsp.arrays.world import world
 
 _FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid, asarray
 from bsp.arrays.array import Array
+from bsp.arrays.execution.world import world
 from bsp.arrays.files.agreement import (
     PathLike,
     agreed,
@@ -32,8 +34,6 @@ from bsp.arrays.files.agreement import (
     write_at,
 )
 from bsp.arrays.files.npy import load_npy
-from bsp.arrays.functions.creation import Grid, asarray
-from bsp.arrays.world import world
 
 _POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)
 _ONE = 1 << 31

@@ -10,8 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid, asarray, layout_for
 from bsp.arrays.array import wrap
 from bsp.arrays.errors import LayoutError
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.graph import DType, leaf
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import (
     Held,
     PathLike,
@@ -24,11 +29,6 @@ from bsp.arrays.files.agreement import (
     same_everywhere,
     slabs,
 )
-from bsp.arrays.functions.creation import Grid, asarray, layout_for
-from bsp.arrays.planning.element_types import element_type
-from bsp.arrays.planning.graph import DType, leaf
-from bsp.arrays.planning.layout import Shape
-from bsp.arrays.world import world
 
 _FILES = Held("Parquet", "biuf", long=False)
 _AXES = b"nonstop-bsp.axes"  # of the array that a file was written from, in its metadata

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import Node
 from bsp.arrays.files.agreement import PathLike, evaluated, in_layout, path_of, slabs, written_in_parts
 from bsp.arrays.files.npy import save_raw
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.planning.graph import Node
-from bsp.arrays.world import world
 
 # streams of these follow each other in one file, so each process compresses what it has
 _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {

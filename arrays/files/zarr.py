@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays.api.creation import Grid, asarray, layout_for
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import leaf
+from bsp.arrays.expressions.layout import Layout, Shape, dealt
 from bsp.arrays.files.agreement import (
     Held,
     PathLike,
@@ -21,10 +25,6 @@ from bsp.arrays.files.agreement import (
     slabs,
     writers_of,
 )
-from bsp.arrays.functions.creation import Grid, asarray, layout_for
-from bsp.arrays.planning.graph import leaf
-from bsp.arrays.planning.layout import Layout, Shape, dealt
-from bsp.arrays.world import world
 
 _FILES = Held("Zarr", long=False)
 

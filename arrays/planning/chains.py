@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from bsp.arrays.planning.graph import Contract, Graph, Node
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays.expressions.graph import Contract, Graph, Node
+from bsp.arrays.expressions.layout import Shape
 
 _GAIN = 2  # Python's brackets take at least so many times the operations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bsp.arrays.planning.elementwise import Elementwise
-from bsp.arrays.planning.graph import LEAF, PARAM, Contract, Graph, Reduce, View
+from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, View
+from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.planning.plan import Plan, stage_flops
 from bsp.cost.units import in_bytes, in_seconds
 

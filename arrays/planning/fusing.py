@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bsp.arrays.planning.elementwise import Elementwise
-from bsp.arrays.planning.graph import (
+from bsp.arrays.expressions.graph import (
     PARAM,
     Access,
     Along,
@@ -24,7 +23,8 @@ from bsp.arrays.planning.graph import (
     Scan,
     View,
 )
-from bsp.arrays.planning.programs import Instruction, Program
+from bsp.arrays.kernels.elementwise import Elementwise
+from bsp.arrays.kernels.programs import Instruction, Program
 from bsp.arrays.planning.stages import Ref, Value
 
 LONGEST = 64  # operations in a program: beyond, a stage of its own

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bsp.arrays.planning.layout import Axis, Layout, Shape, layout_of, table_layout
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, table_layout
 from bsp.arrays.planning.moves import pieces
 from bsp.arrays.planning.stages import Ref, Spec, Value
 

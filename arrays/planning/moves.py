@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.arrays.planning.graph import Access
-from bsp.arrays.planning.layout import Axis, Layout
+from bsp.arrays.expressions.graph import Access
+from bsp.arrays.expressions.layout import Axis, Layout
 
 
 class Meeting(NamedTuple):

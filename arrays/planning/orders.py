@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.planning.stages import Fetch, Region, Row, Stage
-from bsp.packet import DIRECT_BYTES
+from bsp.transport.packet import DIRECT_BYTES
 
 if TYPE_CHECKING:
     from bsp.arrays.planning.plan import Plan

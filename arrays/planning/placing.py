@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.planning import layout as layouts
+from bsp.arrays.expressions import layout as layouts
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.fusing import identity
-from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
 from bsp.cost.model import Machine

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.planning.graph import Graph
-from bsp.arrays.planning.kernels import Product
+from bsp.arrays.expressions.graph import Graph
+from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import Orders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Machine
 from bsp.cost.units import in_bytes, in_seconds
-from bsp.header import digest
+from bsp.transport.header import digest
 
 
 class Superstep(NamedTuple):

@@ -20,15 +20,9 @@ from math import prod
 
 import numpy as np
 
-from bsp.arrays.planning import layout as layouts
-from bsp.arrays.planning.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
-from bsp.arrays.planning.chains import Chain, chains
-from bsp.arrays.planning.elementwise import Elementwise
-from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.fusing import Fusion, identity
-from bsp.arrays.planning.graph import LEAF, PARAM, Access, Contract, DType, Graph, Node, Reduce, View, kind_of
-from bsp.arrays.planning.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
-from bsp.arrays.planning.layout import (
+from bsp.arrays.expressions import layout as layouts
+from bsp.arrays.expressions.graph import LEAF, PARAM, Access, Contract, DType, Graph, Node, Reduce, View, kind_of
+from bsp.arrays.expressions.layout import (
     Axis,
     Layout,
     Shape,
@@ -39,10 +33,16 @@ from bsp.arrays.planning.layout import (
     replicated,
     table_layout,
 )
+from bsp.arrays.kernels.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
+from bsp.arrays.kernels.elementwise import Elementwise
+from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
+from bsp.arrays.kernels.programs import Program
+from bsp.arrays.planning.chains import Chain, chains
+from bsp.arrays.planning.explain import text_of
+from bsp.arrays.planning.fusing import Fusion, identity
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
-from bsp.arrays.planning.programs import Program
 from bsp.arrays.planning.slots import Slots
 from bsp.arrays.planning.stages import Fetch, Ref, Spec, Stage, Value, expansion
 from bsp.cost.model import Machine
@@ -132,7 +132,7 @@ class Planner:
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
             return self._contract(i, node, op)
-        from bsp.arrays.planning import shapes  # it needs what is here
+        from bsp.arrays.planning import reshaping as shapes  # it needs what is here
 
         return shapes.expand(self, i, node)
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from bsp.arrays.planning.layout import Axis, Layout, Shape, layout_of, replicated
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replicated
 
 
 class Slots:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.planning.graph import Access, DType
-from bsp.arrays.planning.kernels import Kernel
-from bsp.arrays.planning.layout import Layout, Shape
+from bsp.arrays.expressions.graph import Access, DType
+from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.kernels.kernels import Kernel
 from bsp.arrays.planning.moves import Pieces, pieces, stays
 
 

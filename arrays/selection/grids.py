@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api import reductions
+from bsp.arrays.api.creation import arange, asarray, checked_shape, linspace, of_indices
+from bsp.arrays.api.manipulation import concat, stack
+from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.functions import build, reductions
-from bsp.arrays.functions.creation import arange, asarray, checked_shape, linspace, of_indices
-from bsp.arrays.functions.manipulation import concat, stack
-from bsp.arrays.functions.ufuncs import astype
+from bsp.arrays.execution.world import world
 from bsp.arrays.selection.masks import flatnonzero, nonzero
-from bsp.arrays.world import world
 
 
 def _on_axis(line: Array, axis: int, ndim: int) -> Array:

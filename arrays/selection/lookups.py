@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import build
 from bsp.arrays.array import Array
-from bsp.arrays.functions import build
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import Blocks, Node
+from bsp.arrays.expressions.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.gathering import SILENT_BYTES
-from bsp.arrays.planning.graph import Blocks, Node
-from bsp.arrays.planning.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
-from bsp.arrays.planning.shapes import contiguous
-from bsp.arrays.selection.procedures import computed, layout_at, made_of
-from bsp.arrays.selection.remembered import recalled, remember
-from bsp.arrays.world import World, world
-from bsp.payload import is_abstract
+from bsp.arrays.planning.reshaping import contiguous
+from bsp.arrays.procedures.operands import computed, layout_at, made_of
+from bsp.arrays.procedures.remembered import recalled, remember
+from bsp.values.payload import is_abstract
 
 
 class Slice(NamedTuple):

@@ -15,19 +15,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.api.manipulation import moveaxis
+from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.indexing import assignable
-from bsp.arrays.functions.manipulation import moveaxis
-from bsp.arrays.functions.ufuncs import stored
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning import memory
-from bsp.arrays.planning.graph import Access, Blocks, DType, Node
-from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of, replicated
-from bsp.arrays.planning.shapes import contiguous
-from bsp.arrays.selection.procedures import (
+from bsp.arrays.execution import memory
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import Access, Blocks, DType, Node
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of, replicated
+from bsp.arrays.indexing import assignable
+from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.planning.reshaping import contiguous
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import (
     computed,
     evened,
     flattened,
@@ -36,7 +37,6 @@ from bsp.arrays.selection.procedures import (
     made_of,
 )
 from bsp.arrays.selection.selected import Selected
-from bsp.arrays.world import World, world
 
 _PIECE = 1 << 17  # elements selected at once
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from bsp.arrays import build
 from bsp.arrays.array import Array
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.planning.layout import ragged
-from bsp.arrays.selection.procedures import computed, evened, layout_at, made_of
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.layout import ragged
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import computed, evened, layout_at, made_of
 from bsp.errors import ValueNeeded
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.planning.layout import Shape
+from bsp.arrays.expressions.layout import Shape
 
 PIECE = 1 << 13  # elements: below the size at which a BLAS takes threads, whose number must not change a sum
 

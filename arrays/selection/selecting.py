@@ -14,15 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.indexing import basic, scalar_of
-from bsp.arrays.functions.ufuncs import stored
-from bsp.arrays.planning import elementwise as ew
-from bsp.arrays.planning.graph import Along, Node, interned, kind_of
-from bsp.arrays.planning.layout import Shape, automatic
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import Along, Node, interned, kind_of
+from bsp.arrays.expressions.layout import Shape, automatic
+from bsp.arrays.indexing import basic, scalar_of
+from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import computed, flattened, known
 from bsp.arrays.selection import masks
 from bsp.arrays.selection.lookups import (
     Lookup,
@@ -38,11 +40,9 @@ from bsp.arrays.selection.lookups import (
     refused,
     wrapped,
 )
-from bsp.arrays.selection.procedures import computed, flattened, known
 from bsp.arrays.views import store
-from bsp.arrays.world import world
 from bsp.errors import ShapeError
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 
 class Item(NamedTuple):

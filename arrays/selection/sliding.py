@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from bsp.arrays import build
+from bsp.arrays.api.creation import arange, asarray, zeros
+from bsp.arrays.api.manipulation import moveaxis, stack
+from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
+from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build
-from bsp.arrays.functions.creation import arange, asarray, zeros
-from bsp.arrays.functions.manipulation import moveaxis, stack
-from bsp.arrays.functions.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.functions.ufuncs import astype
+from bsp.arrays.execution.world import world
 from bsp.arrays.gathering import brought, given
-from bsp.arrays.planning.kernels import charge
-from bsp.arrays.selection.procedures import computed, in_line, known, line_layout, made_of
+from bsp.arrays.kernels.kernels import charge
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import computed, in_line, known, line_layout, made_of
 from bsp.arrays.selection.selecting import take
-from bsp.arrays.world import world
 
 FEW = 64  # positions in a window up to which it is put together of as many slices
 

@@ -13,21 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from bsp.arrays import build
+from bsp.arrays.api import contraction, manipulation, reductions, ufuncs
+from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, _takes, wrap
-from bsp.arrays.forecast import procedure
-from bsp.arrays.functions import build, contraction, manipulation, reductions, ufuncs
-from bsp.arrays.functions.creation import asarray
-from bsp.arrays.functions.indexing import parts_of
-from bsp.arrays.functions.lines import LineFunction, of_lines
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of
 from bsp.arrays.gathering import brought
-from bsp.arrays.planning import aggregates as ag
-from bsp.arrays.planning.element_types import element_type
-from bsp.arrays.planning.graph import DType
-from bsp.arrays.planning.layout import Axis, Layout, Shape, automatic, layout_of
+from bsp.arrays.indexing import parts_of
+from bsp.arrays.kernels import aggregates as ag
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.lines import LineFunction, of_lines
+from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.selection import selecting
-from bsp.arrays.selection.procedures import computed, layout_at, made_of
-from bsp.arrays.world import World, world
-from bsp.payload import is_abstract
+from bsp.values.payload import is_abstract
 
 _NONE = reductions._NONE
 

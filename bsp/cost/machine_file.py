@@ -212,7 +212,7 @@ def of_machine(machine: Machine) -> Profile:
 def profile_of(machine: Machine | str | os.PathLike[str] | None, elements: int) -> Profile | None:
     """What a caller names as a machine; None: what was measured here, or None for the default."""
     from bsp.cost.model import Machine
-    from bsp.launch import find_mpiexec
+    from bsp.host import find_mpiexec
 
     if machine is None:
         return matching(elements, find_mpiexec())

@@ -14,9 +14,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
 
 import bsp
+from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.path import path
 from bsp.algorithms.glm.problem import Model, Rows, Solution
-from bsp.algorithms.glm.solve import solve
 
 FAMILIES = ("gaussian", "binomial", "poisson", "gamma")
 TIGHT = {"tol": 1e-15, "maxiter": 200}

@@ -11,9 +11,9 @@ import pytest
 
 import bsp
 from bsp.algorithms import glm
-from bsp.algorithms.glm.pricing import cost
+from bsp.algorithms.glm.cost import cost
+from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.problem import Model, Rows
-from bsp.algorithms.glm.solve import solve
 
 ROWS = 40
 

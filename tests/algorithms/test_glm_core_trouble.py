@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 import bsp
 from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.problem import Model, Rows, Solution
-from bsp.algorithms.glm.semidefinite import factor
-from bsp.algorithms.glm.solve import solve
+from bsp.algorithms.glm.solvers.semidefinite import factor
 
 N, P = 60, 3
 RNG = np.random.default_rng(11)

@@ -16,8 +16,8 @@ from scipy import sparse
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms import glm
-from bsp.algorithms.glm import columns
-from bsp.algorithms.glm.table import read_table
+from bsp.algorithms.glm.data import columns
+from bsp.algorithms.glm.data.table import read_table
 
 PROCESSES = [1, 3, 64]
 REGIONS = ["east, far", "north", "south"]

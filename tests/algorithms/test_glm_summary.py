@@ -13,7 +13,7 @@ import statsmodels.api as sm
 
 import bsp
 from bsp.algorithms import glm
-from bsp.algorithms.glm.report import page, ticks
+from bsp.algorithms.glm.inference.report import page, ticks
 
 FAMILIES = {
     "gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson(),

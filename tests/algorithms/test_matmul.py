@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 import bsp
 import bsp.algorithms.matmul as mm
 import bsp.arrays as ba
-from bsp.algorithms.matmul import bounds, methods, strassen, study
+from bsp.algorithms.matmul import bounds, methods, strassen
 from bsp.arrays.errors import PlanTooLarge
 from bsp.errors import ShapeError
+from tools import matmul_study as study
 
-forecasts: dict[Any, Any] = sys.modules["bsp.arrays.forecast"]._forecasts  # those of an earlier call are kept
+forecasts: dict[Any, Any] = sys.modules["bsp.arrays.procedures.forecast"]._forecasts  # kept from earlier calls
 METHODS: list[int | str] = [1, 2, 4, "recursive", "summa"]
 SHAPES = [(12, 12, 12), (13, 7, 5), (1, 9, 30), (40, 3, 2), (3, 50, 4), (37, 41, 29)]
 EMPTY = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0)]
@@ -567,7 +568,7 @@ def test_strassens_product_of_integers_is_exact_and_of_floats_within_its_bound(
     rng = np.random.default_rng(5)
 
     def main(proc: bsp.Process) -> None:
-        from bsp.arrays.world import world
+        from bsp.arrays.execution.world import world
 
         for kind in (np.int64, np.uint8, np.float64, np.complex128):
             a, b = integers(m, k, dtype=kind), integers(k, n, seed=1, dtype=kind)
@@ -623,16 +624,16 @@ def test_the_document_of_the_study_is_what_the_study_gives() -> None:
 
 
 def test_the_study_is_printed_or_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert study.main(["--study", "--side", "64"]) == 0
+    assert study.main(["--side", "64"]) == 0
     printed = capsys.readouterr().out
     assert printed.count("| recursive |") == len(study.PROCESSES)
-    assert study.main(["--study", "--side", "64", "--write", str(tmp_path / "s.md")]) == 0
+    assert study.main(["--side", "64", "--write", str(tmp_path / "s.md")]) == 0
     written = (tmp_path / "s.md").read_text()
     assert written == study.document(64)
     assert all(line in written for line in printed.splitlines())
     with pytest.raises(SystemExit):
-        study.main([])
-    assert "--study" in capsys.readouterr().err
+        study.main(["--side", "0"])
+    assert "1 or more" in capsys.readouterr().err
 
 
 # --------------------------------------------------------------------------------------- jobs

@@ -16,12 +16,13 @@ from numpy.linalg import LinAlgError
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.qr import QR, cost, passes, qr, study
-from bsp.arrays import world as worlds
-from bsp.arrays.functions import tall
-from bsp.arrays.planning import layout
+from bsp.algorithms.qr import QR, cost, passes, qr
+from bsp.arrays.execution import world as worlds
+from bsp.arrays.expressions import layout
+from bsp.arrays.linalg import tall
 from bsp.cost.model import Machine
 from bsp.errors import ShapeError
+from tools import qr_study as study
 
 EPS = float(np.finfo(float).eps)
 METHODS = ("direct", "indirect", "cholesky2")
@@ -527,19 +528,16 @@ def test_every_method_that_is_not_refused_is_orthogonal_in_the_table() -> None:
     assert list(dict.fromkeys(taken)) == ["cholesky2", "indirect", "direct"]
 
 
-def test_the_study_needs_to_be_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        study.main([])
-    assert "--study" in capsys.readouterr().err
+def test_the_study_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "table", lambda: "the table")
-    assert study.main(["--study"]) == 0
+    assert study.main([]) == 0
     assert capsys.readouterr().out == "the table\n"
 
 
 def test_the_study_is_written_where_it_is_asked_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(study, "table", lambda: "the table")
     target = tmp_path / "table.md"
-    assert study.main(["--study", "--write", str(target)]) == 0
+    assert study.main(["--write", str(target)]) == 0
     assert target.read_text() == study.HEAD + "the table\n"
 
 

@@ -12,8 +12,9 @@ from numpy.linalg import LinAlgError
 
 import bsp
 import bsp.arrays as ba
-from bsp.algorithms.qr import PCA, lstsq, pca, study, svd
+from bsp.algorithms.qr import PCA, lstsq, pca, svd
 from bsp.errors import ShapeError
+from tools import qr_study as study
 
 EPS = float(np.finfo(float).eps)
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from bsp.arrays import world
-from bsp.arrays.planning import layout
+from bsp.arrays.execution import world
+from bsp.arrays.expressions import layout
 
 PROCESSES = (1, 2, 3, 5, 8)
 Step = tuple[str, Any]

@@ -17,8 +17,8 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import world as worlds
-from bsp.arrays.planning import layout
+from bsp.arrays.execution import world as worlds
+from bsp.arrays.expressions import layout
 
 Call = Callable[..., Any]
 WAYS = ("blocks", "fine", "ragged")

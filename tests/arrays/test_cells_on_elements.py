@@ -9,7 +9,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import coverage
+from tools import arrays_coverage as coverage
 
 NPROCS, ELEMENTS = 3, 2
 BULK = 32 << 10  # bytes: more do not travel in the control packet

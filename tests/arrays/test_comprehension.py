@@ -16,8 +16,8 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays.comprehensions.compiler import _compiled
 from bsp.arrays.errors import ComprehensionError
-from bsp.arrays.planning.graph import capture
-from bsp.arrays.planning.programs import PIECE
+from bsp.arrays.expressions.graph import capture
+from bsp.arrays.kernels.programs import PIECE
 
 PROCESSES = (1, 2, 3, 5, 8)
 RNG = np.random.default_rng(11)

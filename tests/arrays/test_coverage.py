@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import bsp.arrays as ba
-from bsp.arrays import coverage
-from bsp.arrays.coverage import Case, Cell
+from tools import arrays_coverage as coverage
+from tools.arrays_coverage import Case, Cell
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "arrays-coverage.md"
 
@@ -33,7 +33,7 @@ def test_nothing_is_wrong(cells: list[Cell]) -> None:
 
 
 def test_the_page_is_what_the_calls_give(cells: list[Cell]) -> None:
-    """Run `python -m bsp.arrays.coverage --write docs/arrays-coverage.md` after a change."""
+    """Run `python -m tools.arrays_coverage --write docs/arrays-coverage.md` after a change."""
     text = PAGE.read_text()
     made_with = re.search(r"with NumPy (\S+):", text)
     if made_with is None or made_with[1] != np.__version__:

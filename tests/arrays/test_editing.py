@@ -12,7 +12,7 @@ from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.selection import editing
+from bsp.arrays import editing
 
 RNG = np.random.default_rng(0)
 V, A = RNG.integers(0, 99, 17), RNG.integers(0, 99, (7, 5))

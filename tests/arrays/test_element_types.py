@@ -14,7 +14,7 @@ from numpys_answers import as_numpys, dealt, dealt_always, outcome
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.planning.element_types import KINDS, element_type
+from bsp.arrays.expressions.element_types import KINDS, element_type
 
 TEXT = "arrays hold booleans, integers, floating-point and complex numbers, dates and durations"
 REFUSED: dict[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.planning.graph import LEAF
+from bsp.arrays.expressions.graph import LEAF
 
 N = 40_000
 
@@ -145,7 +145,7 @@ LARGE: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
 
 def taken(proc: bsp.Process, shape: tuple[int, ...], call: Callable[[Any], Any], done: Callable[[Any], None]) -> Any:
     """What a call is forecast to take on a process, and what it takes here, its operand included."""
-    from bsp.arrays.planning import memory
+    from bsp.arrays.execution import memory
 
     memory.KEPT_BYTES = 0  # freed blocks are freed
     memory.release()

@@ -12,11 +12,11 @@ from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import linalg
-from bsp.arrays import world as worlds
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.functions import panels, tall
-from bsp.arrays.planning import layout
+from bsp.arrays.execution import world as worlds
+from bsp.arrays.expressions import layout
+from bsp.arrays.linalg import functions as linalg
+from bsp.arrays.linalg import panels, tall
 from bsp.arrays.planning.chains import splits
 from bsp.cost.model import Machine
 

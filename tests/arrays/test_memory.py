@@ -10,7 +10,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.planning import memory
+from bsp.arrays.execution import memory
 
 FLOAT = np.dtype(float)
 LENGTH = memory.SMALLEST // 8

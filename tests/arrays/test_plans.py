@@ -10,12 +10,12 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import study
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.expressions.graph import leaf
+from bsp.arrays.expressions.layout import asked
 from bsp.arrays.planning import placing
-from bsp.arrays.planning.graph import leaf
-from bsp.arrays.planning.layout import asked
 from bsp.arrays.planning.planner import Planner
+from tools import arrays_study as study
 
 
 class Untouchable(dict):  # type: ignore[type-arg]

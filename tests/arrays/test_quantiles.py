@@ -10,7 +10,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.selection.quantiles import METHODS
+from bsp.arrays.sorting.quantiles import METHODS
 
 RNG = np.random.default_rng(9)
 

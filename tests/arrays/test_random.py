@@ -18,9 +18,9 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import gathering
 from bsp.arrays.errors import GatherWarning
-from bsp.arrays.functions.random_order import SMALL, Order
-from bsp.arrays.functions.random_tiles import TILE, Streams, tile_shape
-from bsp.arrays.planning.layout import automatic
+from bsp.arrays.expressions.layout import automatic
+from bsp.arrays.random.order import SMALL, Order
+from bsp.arrays.random.tiles import TILE, Streams, tile_shape
 
 SEVERAL = [2, 3, 5, 8]
 

@@ -10,7 +10,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.selection.remembered import MOST
+from bsp.arrays.procedures.remembered import MOST
 
 N, M = 40_000, 30_000  # vertices, edges: where a process has half as many edges as there are vertices, all go to all
 RNG = np.random.default_rng(11)

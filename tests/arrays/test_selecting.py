@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.array import wrap
-from bsp.canonical import pickled
+from bsp.values.canonical import pickled
 
 PROCESSES = (1, 2, 3, 5, 8)
 RNG = np.random.default_rng(7)

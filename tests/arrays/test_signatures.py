@@ -13,7 +13,7 @@ from numpys_answers import as_numpys
 import bsp
 import bsp.arrays as ba
 from bsp.arrays import namespace
-from bsp.arrays.signatures import Binding, numpys
+from bsp.arrays.api.signatures import Binding, numpys
 
 A = np.random.default_rng(0).normal(size=(6, 5))
 B = np.random.default_rng(1).normal(size=(6, 5))

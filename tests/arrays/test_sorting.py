@@ -11,9 +11,9 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.selection.orderstats import Unsorted, order_statistics
-from bsp.arrays.selection.splitting import WHOLE, _sampled, budget, find_cuts, tell_samples
-from bsp.arrays.world import world
+from bsp.arrays.execution.world import world
+from bsp.arrays.sorting.order_statistics import Unsorted, order_statistics
+from bsp.arrays.sorting.splitting import WHOLE, _sampled, budget, find_cuts, tell_samples
 
 RNG = np.random.default_rng(5)
 KINDS = ("normal", "constant", "few", "nan", "sorted", "zeros", "integers", "booleans", "complex", "float32")

@@ -18,12 +18,11 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import fft
-from bsp.arrays import world as worlds
+from bsp.arrays import build, fft
 from bsp.arrays.array import wrap
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.functions import build
-from bsp.arrays.planning import layout
+from bsp.arrays.execution import world as worlds
+from bsp.arrays.expressions import layout
 
 # ------------------------------------------------------------------------ names and signatures
 

@@ -14,7 +14,7 @@ import pytest
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays.planning.trouble import first_failing
+from bsp.arrays.kernels.shared_errors import first_failing
 
 N = 40
 BSPRUN = str(Path(sys.executable).with_name("bsprun"))

@@ -16,7 +16,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import gathering
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.planning.aggregates import ASSOCIATIVE
+from bsp.arrays.kernels.aggregates import ASSOCIATIVE
 
 UFUNCS = {
     name: found

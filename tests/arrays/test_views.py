@@ -22,8 +22,8 @@ from numpys_answers import as_numpys
 import bsp
 import bsp.arrays as ba
 import bsp.arrays.views
-from bsp.arrays import coverage
-from bsp.arrays.planning.graph import capture
+from bsp.arrays.expressions.graph import capture
+from tools import arrays_coverage as coverage
 
 
 def agree(mine: Any, theirs: Any) -> None:

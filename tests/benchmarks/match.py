@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bsp.launch import Launch, find_mpiexec
+from bsp.command.launch import Launch
+from bsp.host import find_mpiexec
 
 BSPRUN = Path(sys.executable).with_name("bsprun")
 ROUNDS = 7

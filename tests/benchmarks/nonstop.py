@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import psutil
 
-from bsp.faults.events import read
-from bsp.faults.messages import Limits
-from bsp.faults.models import expected_maximum
-from bsp.faults.schedules import Schedule
-from bsp.faults.simulated_program import Script
-from bsp.faults.simulation import Simulation
+from bsp.faults.advise.models import expected_maximum
+from bsp.faults.events.log import read
+from bsp.faults.protocol.messages import Limits
+from bsp.faults.simulate.program import Script
+from bsp.faults.simulate.schedules import Schedule
+from bsp.faults.simulate.simulation import Simulation
 
 HERE = Path(__file__).parent
 BSPRUN = Path(sys.executable).with_name("bsprun")

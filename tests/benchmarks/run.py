@@ -21,7 +21,8 @@ import nonstop
 
 import algorithms
 import arrays
-from bsp.launch import Launch, find_mpiexec
+from bsp.command.launch import Launch
+from bsp.host import find_mpiexec
 
 HERE = Path(__file__).parent
 README = HERE.parents[1] / "README.md"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.canonical import pickled
+from bsp.values.canonical import pickled
 
 NUMBERS = st.one_of(st.integers(), st.floats(), st.booleans(), st.none(), st.complex_numbers())
 LEAVES = st.one_of(

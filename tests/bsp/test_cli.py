@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import bsp.cli
-import bsp.tool
-from bsp.launch import MOST_ELEMENTS_A_CORE, cores
+import bsp.command.bsprun
+import bsp.command.tool
+from bsp.command.launch import MOST_ELEMENTS_A_CORE
+from bsp.host import cores
 
 pytestmark = pytest.mark.solo
 
-PACKAGE = Path(bsp.cli.__file__).parent
+PACKAGE = Path(bsp.command.bsprun.__file__).parent
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def refused(line: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What `bsprun <line>` says when it refuses: one line on stderr, status 2, nothing on stdout."""
     with pytest.raises(SystemExit) as left:
-        bsp.cli.bsprun(shlex.split(line))
+        bsp.command.bsprun.bsprun(shlex.split(line))
     out, err = capsys.readouterr()
     assert (left.value.code, out) == (2, "")
     assert err.startswith("bsprun: error: ")
@@ -42,7 +43,7 @@ def refused(line: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def shown(line: str, capsys: pytest.CaptureFixture[str]) -> str:
     """The command line that `bsprun --show <line>` prints."""
-    assert bsp.cli.bsprun(["--show", *shlex.split(line)]) == 0
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split(line)]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return out
@@ -77,7 +78,7 @@ def apart(words: list[str]) -> list[str]:
     ],
 )
 def test_everything_behind_the_script_is_the_scripts(line: str, own: str, program: str) -> None:
-    found, rest = bsp.cli.split(shlex.split(line))
+    found, rest = bsp.command.bsprun.split(shlex.split(line))
     assert (apart(found), rest) == (apart(shlex.split(own)), shlex.split(program))
 
 
@@ -130,7 +131,7 @@ def test_a_refusal_comes_with_status_2_from_the_real_command(tmp_path: Path) -> 
 def test_several_elements_without_mpi_are_refused_with_what_to_install(
     script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
+    monkeypatch.setattr("bsp.command.bsprun.find_mpiexec", lambda: None)
     said = refused("-p 4 -n 2 s.py", capsys)
     assert said.startswith("-n 2: no MPI here: ")
     assert said.endswith("install both with: pip install 'nonstop-bsp[mpi]'")
@@ -139,9 +140,9 @@ def test_several_elements_without_mpi_are_refused_with_what_to_install(
 def test_without_mpi_and_without_n_one_element_does_it_with_a_note(
     script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bsp.cli.find_mpiexec", lambda: None)
-    monkeypatch.setattr("bsp.cli.cores", lambda: 2)
-    assert bsp.cli.bsprun(["--show", "-p", "4", script]) == 0
+    monkeypatch.setattr("bsp.command.bsprun.find_mpiexec", lambda: None)
+    monkeypatch.setattr("bsp.command.bsprun.cores", lambda: 2)
+    assert bsp.command.bsprun.bsprun(["--show", "-p", "4", script]) == 0
     out, err = capsys.readouterr()
     assert "mpiexec" not in out
     assert err.startswith("bsprun: one element instead of 2: no MPI here: ")
@@ -187,7 +188,7 @@ def test_help_fits_a_screen_opens_with_two_examples_and_closes_with_the_statuses
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as left:
-        bsp.cli.bsprun(["--help"])
+        bsp.command.bsprun.bsprun(["--help"])
     assert left.value.code == 0
     text = capsys.readouterr().out
     assert text.count("\n") <= 50
@@ -196,19 +197,19 @@ def test_help_fits_a_screen_opens_with_two_examples_and_closes_with_the_statuses
     found = [line.strip().split("   ")[0] for line in examples.splitlines() if line.strip().startswith("bsprun ")]
     assert len(found) == 2
     for line in found:  # they are what bsprun takes
-        own, program = bsp.cli.split(shlex.split(line)[1:])
-        assert vars(bsp.cli._run_parser().parse_args(own))["nprocs"] == 64
+        own, program = bsp.command.bsprun.split(shlex.split(line)[1:])
+        assert vars(bsp.command.bsprun._run_parser().parse_args(own))["nprocs"] == 64
         assert program[0] in ("script.py", "-m")
     assert statuses.startswith("exit status:")
 
 
 def test_bsp_without_a_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bsp.tool.bsp([]) == 2
+    assert bsp.command.tool.bsp([]) == 2
     assert "doctor" in capsys.readouterr().out
 
 
 def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixture[str]) -> None:
-    assert bsp.tool.bsp(["doctor"]) == 0
+    assert bsp.command.tool.bsp(["doctor"]) == 0
     out, err = capfd.readouterr()
     assert err == ""
     assert [line.split()[0] for line in out.splitlines()] == [
@@ -220,15 +221,15 @@ def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixt
 def test_doctor_without_mpi_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bsp.tool.find_mpiexec", lambda: None)
-    assert bsp.tool.bsp(["doctor"]) == 1
+    monkeypatch.setattr("bsp.command.tool.find_mpiexec", lambda: None)
+    assert bsp.command.tool.bsp(["doctor"]) == 1
     assert capsys.readouterr().out.endswith("pip install 'nonstop-bsp[mpi]'\n")
 
 
 # ---------------------------------------------------------------------------- imports
 
 
-@pytest.mark.parametrize("module", ["bsp", "bsp.cli"])
+@pytest.mark.parametrize("module", ["bsp", "bsp.command.bsprun"])
 def test_starting_a_command_needs_neither_numpy_nor_mpi(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{name.split('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
@@ -263,7 +264,7 @@ FILES = {str(path.relative_to(PACKAGE)): imports(path) for path in sorted(PACKAG
 def test_the_runtime_imports_nothing_that_is_built_on_it() -> None:
     """bsp <- arrays <- algorithms; faults -> bsp."""
     arrows = {(file, name) for file, found in FILES.items() for name in found}
-    assert ("runner.py", "bsp.element") in arrows  # the reader sees what there is
+    assert ("runner.py", "bsp.engine.element") in arrows  # the reader sees what there is
     above = re.compile(r"(bsp\.)?(arrays|algorithms|faults)(\.|$)")
     assert {(file, name) for file, name in arrows if above.match(name)} == set()
 
@@ -274,6 +275,10 @@ def test_mpi_is_imported_in_two_modules_and_in_functions_of_two_more() -> None:
         for file, found in FILES.items()
         if any(name.split(".")[0] == "mpi4py" for name in found)
     }
-    assert users == {"mpi.py": True, "exchange.py": True, "job.py": False, "runner.py": False}
-    importers = {file for file, found in FILES.items() if found.get("bsp.mpi") or found.get("bsp.exchange")}
-    assert importers == {"mpi.py"}  # nobody else loads them on the way
+    assert users == {
+        "transport/mpi.py": True, "transport/exchange.py": True, "command/job.py": False, "runner.py": False,
+    }  # fmt: skip
+    importers = {
+        file for file, found in FILES.items() if found.get("bsp.transport.mpi") or found.get("bsp.transport.exchange")
+    }
+    assert importers == {"transport/mpi.py"}  # nobody else loads them on the way

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.cost.collective_prices import prices
+from bsp.collectives.prices import prices
 from bsp.cost.model import Machine
 
 PROCS = [1, 2, 3, 4, 7, 12]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from bsp.check import Checker
+from bsp.checking.overlaps import Checker
+from bsp.checking.record import TURNS, Record
+from bsp.command.job import _tell
 from bsp.cost.model import DEFAULT
 from bsp.errors import LaunchError
-from bsp.job import _tell
-from bsp.launch import is_own
-from bsp.rehearsal_record import TURNS, Record
+from bsp.host import is_own
 from bsp.runner import serve
-from bsp.transport import Solo
+from bsp.transport.base import Solo
 
 pytestmark = pytest.mark.solo
 

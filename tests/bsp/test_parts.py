@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from bsp.build import build, difference
-from bsp.delivery import Ranges, alone
-from bsp.effects import Put, PutEach, Send
+from bsp.engine.delivery import Ranges, alone
+from bsp.engine.staging import KEPT_BYTES, Staging
+from bsp.engine.verdict import Report, judge
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
-from bsp.generators import NumPyStream, generator
-from bsp.header import Header, pack_quiet, set_body, set_inline, unpack
-from bsp.packet import DIRECT_BYTES, Packet, decode
-from bsp.partition import by_process
-from bsp.region import OutOfRange, Region, resolve
+from bsp.interpreter.generators import NumPyStream, generator
 from bsp.source import Line, assigned_name, user_line
-from bsp.staging import KEPT_BYTES, Staging
-from bsp.verdict import Report, judge
+from bsp.transport.build import build, difference
+from bsp.transport.header import Header, pack_quiet, set_body, set_inline, unpack
+from bsp.transport.packet import DIRECT_BYTES, Packet, decode
+from bsp.values.effects import Put, PutEach, Send
+from bsp.values.partition import by_process
+from bsp.values.region import OutOfRange, Region, resolve
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=5)
 

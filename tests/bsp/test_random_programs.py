@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests_run import run_program
 
 import bsp
-from bsp.packet import DIRECT_BYTES
+from bsp.transport.packet import DIRECT_BYTES
 
 Shape = tuple[int, ...]
 DIRECT = DIRECT_BYTES // 8  # float64 values that stand inside a packet

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.operations import combine, operation, prefix
+from bsp.values.operations import combine, operation, prefix
 
 PROCS = [1, 2, 3, 4, 5, 8]
 

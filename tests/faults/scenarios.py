@@ -42,13 +42,13 @@ from typing import Any
 
 import psutil
 
-from bsp.faults import models
-from bsp.faults.events import read
+from bsp.faults.advise import models
+from bsp.faults.events.log import read
 from bsp.faults.injection import Fault, parse
-from bsp.faults.messages import Corrupt, Fence, Finished, Limits, Lost
-from bsp.faults.schedules import Schedule, drawn
-from bsp.faults.simulated_program import Script
-from bsp.faults.simulation import Simulation
+from bsp.faults.protocol.messages import Corrupt, Fence, Finished, Limits, Lost
+from bsp.faults.simulate.program import Script
+from bsp.faults.simulate.schedules import Schedule, drawn
+from bsp.faults.simulate.simulation import Simulation
 
 PROGRAMS = Path(__file__).parent / "programs"
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
@@ -147,7 +147,7 @@ class Job:
         family = {}
         for process in psutil.Process(self.bsprun.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if process.cmdline()[1:3] == ["-m", "bsp.faults.agent"]:
+                if process.cmdline()[1:3] == ["-m", "bsp.faults.engine.agent"]:
                     family[process.pid] = process
         found: dict[int, psutil.Process] = {}
         for process in family.values():

@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bsp.cli import bsprun
-from bsp.faults import models
-from bsp.faults.advise import Advice, advise
-from bsp.faults.counting import Setting, count
-from bsp.faults.estimate import Tail, estimate
-from bsp.faults.intervals import checkpoint_interval, slowdown
-from bsp.faults.job import Resilience
-from bsp.faults.plans import Plan
-from bsp.tool import bsp
+from bsp.command.bsprun import bsprun
+from bsp.command.tool import bsp
+from bsp.faults.advise import models
+from bsp.faults.advise.command import Advice, advise
+from bsp.faults.advise.estimate import Tail, estimate
+from bsp.faults.advise.intervals import checkpoint_interval, slowdown
+from bsp.faults.advise.plans import Plan
+from bsp.faults.engine.job import Resilience
+from bsp.faults.simulate.counting import Setting, count
 
 
 def cloned(advice: Advice) -> Plan:
@@ -291,8 +291,8 @@ def auto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
     def ran(*more: object) -> tuple[Resilience | None, str]:
         engines: list[Resilience | None] = []
-        monkeypatch.setattr("bsp.cli.start", lambda job: engines.append(None) or 0)
-        monkeypatch.setattr("bsp.faults.nonstop.run", lambda job, asked: engines.append(asked) or 0)
+        monkeypatch.setattr("bsp.command.bsprun.start", lambda job: engines.append(None) or 0)
+        monkeypatch.setattr("bsp.faults.engine.nonstop.run", lambda job, asked: engines.append(asked) or 0)
         assert bsprun(["-p", "2", "-n", "2", "--resilience", "auto", *map(str, more), str(script)]) == 0
         said = capsys.readouterr().err
         assert len(engines) == 1 and said.startswith("bsprun: --resilience auto: ") and said.count("\n") == 1
@@ -353,7 +353,8 @@ def test_checkpoints_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
 def test_only_advise_loads_the_faults_package() -> None:
     """`bsp` imports nothing of the other packages; the command names it only when asked."""
     code = (
-        "import sys; from bsp.tool import bsp; bsp([]); sys.exit(any(m.startswith('bsp.faults') for m in sys.modules))"
+        "import sys; from bsp.command.tool import bsp; bsp([]); "
+        "sys.exit(any(name.startswith('bsp.faults') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0

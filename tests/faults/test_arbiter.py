@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bsp.faults.arbiter import Arbiter
-from bsp.faults.messages import (
+from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.messages import (
     Commit,
     Corrupt,
     Divergence,

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.faults import archive
-from bsp.faults.npy import encode
+from bsp.faults.checkpoints import archive
+from bsp.faults.checkpoints.npy import encode
 
 
 class Bytes:

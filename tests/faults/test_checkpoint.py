@@ -25,8 +25,8 @@ import pytest
 import xxhash
 
 from bsp.errors import BspError
-from bsp.faults import archive
-from bsp.faults.checkpoint import (
+from bsp.faults.checkpoints import archive
+from bsp.faults.checkpoints.folder import (
     FORMAT,
     MANIFEST,
     Checkpoint,
@@ -40,8 +40,8 @@ from bsp.faults.checkpoint import (
     opened,
     write_part,
 )
+from bsp.faults.checkpoints.key import Key
 from bsp.faults.errors import CheckpointError
-from bsp.faults.key import Key
 
 JOB = {"script": "heat.py", "nprocs": 8, "bundles": 3, "arguments": ["--size", "100"]}
 BUNDLES = 3
@@ -274,7 +274,7 @@ def test_another_jobs_checkpoint_is_refused_with_the_key_and_both_values(tmp_pat
 def test_a_newer_format_and_a_moved_folder_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, 1)
     (tmp_path / name_at(1)).rename(tmp_path / name_at(9))
-    monkeypatch.setattr("bsp.faults.checkpoint.FORMAT", 4)
+    monkeypatch.setattr("bsp.faults.checkpoints.folder.FORMAT", 4)
     write(tmp_path, 5)
     monkeypatch.undo()
     checkpoint, said = last(tmp_path)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bsp.faults import intervals, models
-from bsp.faults.counting import Counts, Setting, checkpointed, count, detections, refreshed, survivals
-from bsp.faults.estimate import Tail
+from bsp.faults.advise import intervals, models
+from bsp.faults.advise.estimate import Tail
+from bsp.faults.simulate.counting import Counts, Setting, checkpointed, count, detections, refreshed, survivals
 
 NO_TAIL = Tail(math.inf)
 

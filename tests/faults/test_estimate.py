@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from bsp.errors import TraceError
-from bsp.faults import models
-from bsp.faults.estimate import LEVEL, Tail, estimate, goodness, hill, hill_interval, same_elements_late
-from bsp.faults.measured import estimate_from
+from bsp.faults.advise import models
+from bsp.faults.advise.estimate import LEVEL, Tail, estimate, goodness, hill, hill_interval, same_elements_late
+from bsp.faults.advise.measured import estimate_from
 
 
 def pareto(seed: int, D: float, shape: tuple[int, ...] | int) -> np.ndarray:

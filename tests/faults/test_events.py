@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bsp.faults
-from bsp.faults.events import FIELDS, KINDS, EventLog, documentation, read
-from bsp.faults.schedules import Schedule, drawn, survivable
-from bsp.faults.simulation import Simulation
+from bsp.faults.events.log import FIELDS, KINDS, EventLog, documentation, read
+from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+from bsp.faults.simulate.simulation import Simulation
 
 
 class Clock:
@@ -97,7 +97,7 @@ def test_every_event_that_the_package_makes_is_as_the_table_has_it() -> None:
 
 
 def test_the_documentation_is_the_table() -> None:
-    """docs/events.md is what `python -m bsp.faults.events` prints."""
+    """docs/events.md is what `python -m bsp.faults.events.log` prints."""
     assert (Path(__file__).parents[2] / "docs" / "events.md").read_text() == documentation()
 
 
@@ -327,7 +327,7 @@ def test_any_other_damaged_line_is_refused_by_number(tmp_path: Path, line: str) 
 @pytest.mark.jobs
 def test_what_was_recorded_before_kill_9_is_in_the_file(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from bsp.faults.events import EventLog\n"
+        "import sys; from pathlib import Path; from bsp.faults.events.log import EventLog\n"
         "log = EventLog(Path(sys.argv[1]))\n"
         "for number in range(10**9):\n"
         "    log.record('note', text=number)\n"

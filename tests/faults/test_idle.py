@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import psutil
 
-from bsp.faults.idle import LOOKS, Watch
+from bsp.faults.engine.idle import LOOKS, Watch
 
 
 @contextlib.contextmanager

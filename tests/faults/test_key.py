@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from bsp.faults.checkpoints.key import Key, NoKey, user_key
 from bsp.faults.errors import CheckpointError
-from bsp.faults.key import Key, NoKey, user_key
 
 TEXT = "correct horse battery staple, and more"
 

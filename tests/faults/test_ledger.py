@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bsp.faults.events import KINDS
-from bsp.faults.ledger import Ledger
+from bsp.faults.events.ledger import Ledger
+from bsp.faults.events.log import KINDS
 
 PAIRS = [{"0": "live", "2": "live"}, {"1": "live", "3": "live"}]
 

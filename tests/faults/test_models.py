@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 
-from bsp.faults import intervals, models
-from bsp.faults.models import availability, availability_by_recursion, placed_availability
+from bsp.faults.advise import intervals, models
+from bsp.faults.advise.models import availability, availability_by_recursion, placed_availability
 
 # ------------------------------------------------------------------- f faults in one round
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis.extra import numpy as some
 from numpy.testing import assert_array_equal
 
-from bsp.faults.npy import decode, encode
+from bsp.faults.checkpoints.npy import decode, encode
 
 GAPS = np.dtype({"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [0, 8], "itemsize": 24})
 SQUARE = np.arange(64.0).reshape(8, 8)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bsp.faults.ownership import exposed
+from bsp.faults.checkpoints.ownership import exposed
 
 STRANGER = 54321
 

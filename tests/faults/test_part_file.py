@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bsp.faults import archive, frames, part_file
+from bsp.faults.checkpoints import archive, part_file
+from bsp.faults.checkpoints.npy import encode
+from bsp.faults.engine import frames
 from bsp.faults.errors import CheckpointError
-from bsp.faults.messages import Handover, Packed, Packet, Snapshot
-from bsp.faults.npy import encode
+from bsp.faults.protocol.messages import Handover, Packed, Packet, Snapshot
 
 OF = {"job": "ab" * 32, "checkpoint": "checkpoint-000120", "bundle": 1, "assignment": 3, "superstep": 120, "head": 40}
 LARGE = 1 << 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.faults.pauses import Pauses, allowance
+from bsp.faults.protocol.pauses import Pauses, allowance
 
 
 @given(st.lists(st.tuples(st.floats(0, 20), st.floats(0, 5)), max_size=30), st.floats(0, 60))

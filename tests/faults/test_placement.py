@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.faults.placement import Placement, elements_for, instances, place
+from bsp.faults.protocol.placement import Placement, elements_for, instances, place
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""One element by hand: events in, effects out; each test is for a rule of bsp.faults.protocol (N1-N14)."""
+"""One element by hand: events in, effects out; each test is for a rule of bsp.faults.protocol.member (N1-N14)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bsp.faults.messages import (
+from bsp.faults.protocol.member import Member
+from bsp.faults.protocol.messages import (
     Announce,
     Answer,
     Asks,
@@ -48,7 +49,6 @@ from bsp.faults.messages import (
     Want,
     Write,
 )
-from bsp.faults.protocol import Member
 
 LARGE = 1 << 20
 LIMITS = Limits()

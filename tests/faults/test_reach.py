@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bsp.faults.messages import Progress, Report
-from bsp.faults.reach import Reach
+from bsp.faults.protocol.messages import Progress, Report
+from bsp.faults.protocol.progress import Reach
 
 
 def said(element: int, bundle: int, head: int, held: int | None = None, sent: int = 0) -> Report:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bsp.rehearsal_names import Uses, uses
+from bsp.checking.names import Uses, uses
 
 pytestmark = pytest.mark.jobs
 

@@ -21,11 +21,11 @@ import psutil
 import pytest
 import xxhash
 
-from bsp.faults import archive
-from bsp.faults.agent import Agent
-from bsp.faults.checkpoint import Part, write_part
-from bsp.faults.key import Key
-from bsp.faults.messages import Read
+from bsp.faults.checkpoints import archive
+from bsp.faults.checkpoints.folder import Part, write_part
+from bsp.faults.checkpoints.key import Key
+from bsp.faults.engine.agent import Agent
+from bsp.faults.protocol.messages import Read
 
 BSPRUN = str(Path(sys.executable).with_name("bsprun"))
 KEY = "the key of the user whose jobs these are"
@@ -193,7 +193,7 @@ def test_an_agent_unpickles_nothing_but_the_bytes_that_bsprun_has_named(
         def ring(self, element: int) -> None:
             pass
 
-    monkeypatch.setattr("bsp.faults.agent._end_by_force", end)
+    monkeypatch.setattr("bsp.faults.engine.agent._end_by_force", end)
     told = json.loads((inside(folder) / "manifest.json").read_text())["parts"]
     job = json.loads(np.load(inside(folder) / told[0]["file"])["part.json"])["job"]
     agent = object.__new__(Agent)

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-import bsp.cli
+import bsp.command.bsprun
+from bsp.command.launch import Launch
 from bsp.errors import LaunchError
-from bsp.faults.checkpoint import commit, name_at, write_part
-from bsp.faults.job import identity
-from bsp.faults.key import user_key
-from bsp.launch import Launch, find_mpiexec
+from bsp.faults.checkpoints.folder import commit, name_at, write_part
+from bsp.faults.checkpoints.key import user_key
+from bsp.faults.engine.job import identity
+from bsp.host import find_mpiexec
 
 pytestmark = [
     pytest.mark.solo,
@@ -57,13 +58,13 @@ class Started(Exception):
 def split(words: list[str]) -> tuple[dict[str, str], list[str], dict[str, Any], list[str]]:
     """Environment, mpiexec with its options, an agent's settings, the program."""
     at = next(k for k, word in enumerate(words) if "=" not in word.partition("/")[0])
-    agent = words.index("bsp.faults.agent")
+    agent = words.index("bsp.faults.engine.agent")
     environment = dict(word.split("=", 1) for word in words[:at])
     return environment, words[at : agent + 1], json.loads(words[agent + 1]), words[agent + 2 :]
 
 
 def shown(line: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert bsp.cli.bsprun(["--show", *shlex.split(line)]) == 0
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split(line)]) == 0
     out, err = capsys.readouterr()
     assert out.count("\n") == 1 and KEY not in out + err
     return shlex.split(out)
@@ -79,7 +80,7 @@ def started(line: str, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, str],
 
     monkeypatch.setattr(subprocess, "Popen", popen)
     with pytest.raises(SystemExit):
-        bsp.cli.bsprun(shlex.split(line))
+        bsp.command.bsprun.bsprun(shlex.split(line))
     monkeypatch.undo()
     return found["env"], found["command"]
 
@@ -146,9 +147,9 @@ def test_a_resumed_job_shows_the_checkpoint_that_it_goes_on_from(
 
 
 def test_auto_shows_what_it_chooses_even_the_plain_engine(capsys: pytest.CaptureFixture[str]) -> None:
-    assert bsp.cli.bsprun(["--show", *shlex.split("-p 4 -n 2 --resilience auto --mtbf 1e9 train.py")]) == 0
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 4 -n 2 --resilience auto --mtbf 1e9 train.py")]) == 0
     out, err = capsys.readouterr()
-    assert "bsp.start" in out and "bsp.faults.agent" not in out
+    assert "bsp.command.start" in out and "bsp.faults.engine.agent" not in out
     assert err.startswith("bsprun: --resilience auto: ") and "the plain engine runs it" in err
 
 
@@ -192,7 +193,7 @@ def test_what_the_job_would_be_refused_for_is_told(
     (here / "open").mkdir()
     (here / "open").chmod(0o777)
     with pytest.raises(SystemExit) as left:
-        bsp.cli.bsprun(["--show", *shlex.split(line)])
+        bsp.command.bsprun.bsprun(["--show", *shlex.split(line)])
     out, err = capsys.readouterr()
     assert (left.value.code, out) == (2, "")
     assert said in err.splitlines()[-1]
@@ -209,7 +210,7 @@ def test_a_value_that_a_shell_would_take_apart_is_quoted(
 @pytest.mark.jobs
 def test_whoever_pastes_it_learns_who_starts_agents(capsys: pytest.CaptureFixture[str]) -> None:
     """A shell takes it as it is; without a bsprun to work for the agents end at once, and say so."""
-    bsp.cli.bsprun(["--show", *shlex.split("-p 2 -n 2 --clones 1 --standby 0 train.py 'it''s'")])
+    bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 2 -n 2 --clones 1 --standby 0 train.py 'it''s'")])
     line, note = capsys.readouterr()
     assert "bsprun itself listens on a port" in note
     done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=300)

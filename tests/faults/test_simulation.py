@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from bsp.faults import simulation
-from bsp.faults.arbiter import Arbiter
-from bsp.faults.clone import Clone
-from bsp.faults.messages import (
+from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.clone import Clone
+from bsp.faults.protocol.member import Member
+from bsp.faults.protocol.messages import (
     Commit,
     Ended,
     Finished,
@@ -39,10 +39,10 @@ from bsp.faults.messages import (
     Submitted,
     Write,
 )
-from bsp.faults.protocol import Member
-from bsp.faults.schedules import Schedule, drawn, survivable
-from bsp.faults.simulated_program import Script
-from bsp.faults.simulation import Simulation
+from bsp.faults.simulate import simulation
+from bsp.faults.simulate.program import Script
+from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+from bsp.faults.simulate.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "300"))
 PROCESSES = 2
@@ -74,7 +74,7 @@ def counted(runs: Iterable[Simulation]) -> Counter[str]:
 def test_no_schedule_delivers_anything_wrong(kind: str, schedules: int) -> None:
     """Whatever strikes: every packet, the text and the answer are right, or the loss is named; survivable: no loss."""
     share = -(-schedules // PROCESSES)
-    command = [sys.executable, "-m", "bsp.faults.simulation", "--kind", kind]
+    command = [sys.executable, "-m", "bsp.faults.simulate", "--kind", kind]
     running = [
         subprocess.Popen(
             [*command, "--seed", str(first), "--schedules", str(min(share, schedules - first))],
@@ -767,7 +767,7 @@ def test_a_schedule_that_fails_prints_the_command_that_replays_it(
     """A failing seed is one command away."""
     monkeypatch.setattr(simulation, "Member", Nameless)
     assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
-    assert "replay: python -m bsp.faults.simulation --kind survivable --seed 7 --verbose" in capsys.readouterr().out
+    assert "replay: python -m bsp.faults.simulate --kind survivable --seed 7 --verbose" in capsys.readouterr().out
 
 
 def test_text_before_a_loss_is_right_too() -> None:

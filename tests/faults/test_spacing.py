@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from bsp.faults.spacing import Spacing
+from bsp.faults.checkpoints.state_interval import Spacing
 
 
 def taken(heads: int, round_seconds: float, costs: list[float]) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.faults.spoken import Shown
+from bsp.faults.protocol.text import Shown
 
 TEXT = bytes(range(60))
 PIECES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 12)), max_size=20)

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from bsp.faults import start
-from bsp.faults.start import Start
+from bsp.faults.engine import start_limit as start
+from bsp.faults.engine.start_limit import Start
 
 BURN = "while True: pass"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process has waited for is Linux's to tell")

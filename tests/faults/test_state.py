@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.faults import npy, state
-from bsp.faults.messages import Packed
-from bsp.handle import Process
+from bsp.faults.checkpoints import npy, state
+from bsp.faults.protocol.messages import Packed
+from bsp.processes import Process
 
 pytestmark = pytest.mark.solo
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bsp.faults import view
-from bsp.faults.arbiter import Arbiter
-from bsp.faults.messages import Limits, Progress, Report
-from bsp.faults.view import LiveView, table
+from bsp.faults.events import live_view as view
+from bsp.faults.events.live_view import LiveView, table
+from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.messages import Limits, Progress, Report
 
 BSPRUN = Path(sys.executable).with_name("bsprun")
 ROUNDS = Path(__file__).parents[1] / "benchmarks" / "nonstop_rounds.py"

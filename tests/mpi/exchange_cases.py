@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from mpi4py import MPI
 
-from bsp import exchange
 from bsp.cost.model import Machine
 from bsp.errors import UnknownAlgorithm
+from bsp.transport import exchange
 
 comm = MPI.COMM_WORLD
 me, elements = comm.rank, comm.size

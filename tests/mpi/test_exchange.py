@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bsp.launch import Launch, find_mpiexec
+from bsp.command.launch import Launch
+from bsp.host import find_mpiexec
 
 pytestmark = pytest.mark.jobs
 

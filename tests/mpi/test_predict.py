@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 import bsp
-from bsp.cost import account
 from bsp.cost.machine_file import here, of_machine
 from bsp.cost.model import Machine
+from bsp.cost.record import account
 
 pytestmark = pytest.mark.jobs
 

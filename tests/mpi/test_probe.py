@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bsp.cost.fit import fitted
 from bsp.cost.machine_file import RATES, read, to_machine
-from bsp.cost.probing import PATTERNS, POINTS, SIZES
+from bsp.cost.probe.fit import fitted
+from bsp.cost.probe.program import PATTERNS, POINTS, SIZES
 
 BSP = os.path.join(os.path.dirname(sys.executable), "bsp")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bsp import launch
+from bsp.command import launch
 
 pytestmark = pytest.mark.jobs
 
@@ -52,7 +52,7 @@ class Job:
     @property
     def elements(self) -> list[psutil.Process]:
         """The Python interpreters that host processes."""
-        return [process for process in self.family if _words(process)[1:3] == ["-m", "bsp.start"]]
+        return [process for process in self.family if _words(process)[1:3] == ["-m", "bsp.command.start"]]
 
     def status(self) -> int:
         """How it ended, as a shell would say; then nothing of it may be left."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp import payload
 from bsp.abstract import AbstractArray
 from bsp.errors import ValueNeeded
+from bsp.values import payload
 
 pytestmark = pytest.mark.solo
 

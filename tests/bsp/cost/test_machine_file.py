@@ -10,7 +10,7 @@ import pytest
 from bsp.cost import machine_file
 from bsp.cost.machine_file import READY_MADE, matching, named, of_machine, read, to_machine
 from bsp.cost.model import DEFAULT, Level, Machine
-from bsp.cost.probe import to_toml
+from bsp.cost.probe.command import to_toml
 from bsp.errors import MachineError
 
 GOOD = """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.cost.collective_prices import levels_of, prices
+from bsp.collectives.prices import levels_of, prices
 from bsp.cost.model import NETWORKS, Classical, Level, Machine, Traffic, costings, on_network
 
 FLAT = Machine(p=4, r=1e9, g=2.0, L=1000.0, o=10.0)

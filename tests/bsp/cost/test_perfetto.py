@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from made_traces import MADE, made
 
-from bsp.cost.perfetto import MODEL, PROGRAM, perfetto
+from bsp.cost.report.perfetto import MODEL, PROGRAM, perfetto
 
 
 def slices(trace: dict[str, Any], pid: int, *categories: str) -> list[dict[str, Any]]:

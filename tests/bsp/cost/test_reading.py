@@ -13,11 +13,11 @@ import jsonschema
 import pytest
 from made_traces import MADE, made
 
-from bsp.cost import reading
-from bsp.cost.reading import Parts, load, parts
+from bsp.cost.record import reading
+from bsp.cost.record.reading import Parts, load, parts
 from bsp.errors import TraceError
 
-SCHEMA = json.loads(resources.files("bsp.cost").joinpath("trace.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json.loads(resources.files("bsp.cost.record").joinpath("trace.schema.json").read_text(encoding="utf-8"))
 
 
 def refusal(tmp_path: Path, text: str | bytes) -> str:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bsp
-from bsp.cost import account
-from bsp.cost.predict import Prediction
+from bsp.cost.prediction.predict import Prediction
+from bsp.cost.record import account
 
 pytestmark = pytest.mark.solo
 
@@ -167,7 +167,7 @@ def test_long_runs_are_folded_on_the_way_and_add_up(monkeypatch: pytest.MonkeyPa
             proc.sync()
 
     whole = rows(main, 3)
-    monkeypatch.setattr("bsp.cost.recorder._CHUNK", 3 * 16)
+    monkeypatch.setattr("bsp.cost.record.recorder._CHUNK", 3 * 16)
     pieces = rows(main, 3)
     for name in ("h_sent", "h_received", "messages", "superstep", "source"):
         assert [row[name] for row in pieces] == [row[name] for row in whole]

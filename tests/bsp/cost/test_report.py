@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from made_traces import DEFAULT, MADE, made
 
-from bsp.cost.report import page, render, write
+from bsp.cost.report.page import page, render, write
 from bsp.errors import TraceError
 
 
@@ -85,7 +85,7 @@ def test_nothing_of_a_program_can_leave_its_place() -> None:
 
 
 def test_the_page_names_nothing_outside_itself() -> None:
-    template = resources.files("bsp.cost").joinpath("report.html").read_text(encoding="utf-8")
+    template = resources.files("bsp.cost.report").joinpath("report.html").read_text(encoding="utf-8")
     assert "default-src 'none'" in template
     assert not re.search(r"https?:|//\w+\.|@import|url\(|fetch\(|XMLHttpRequest|import\(", template)
     for name, value in Reader(template).attributes:

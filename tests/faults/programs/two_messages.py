@@ -3,8 +3,8 @@
 import sys
 import time
 
-from bsp.faults.messages import Data, Handover, Packed, Packet, Snapshot
-from bsp.faults.peers import Peers
+from bsp.faults.engine.peers import Peers
+from bsp.faults.protocol.messages import Data, Handover, Packed, Packet, Snapshot
 
 LARGE, SMALL = 1 << 26, 1 << 20
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 
-if "bsp.faults.agent" in sys.orig_argv:
+if "bsp.faults.engine.agent" in sys.orig_argv:
 
     def _leave(number: int, frame: object) -> None:
         with open(os.environ["LEAVING"]) as file:

@@ -1,0 +1,209 @@
+"""From columns to a matrix: numbers as they are, texts by treatment coding, and what cannot be coded, said clearly.
+
+A column of m texts becomes m - 1 columns of 0 and 1, named "region[south]"; the level left out, the first in sorted
+order or the one asked for, is what the others are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.data.columns import Chunk
+from bsp.algorithms.glm.data.table import Table
+from bsp.algorithms.glm.errors import DataError, agreed
+from bsp.arrays.execution.world import world
+
+__concrete__ = True  # it looks at values, in a run without them too
+
+
+class Coded(NamedTuple):
+    """A column, and what it becomes."""
+
+    name: str
+    levels: tuple[str, ...] | None  # that get a column of their own; None: numbers
+    reference: str | None = None  # the level that gets none
+
+
+class Coding(NamedTuple):
+    """How columns become a matrix; part of a fitted model."""
+
+    columns: tuple[Coded, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the matrix's columns."""
+        return tuple(
+            name
+            for column in self.columns
+            for name in (
+                [column.name] if column.levels is None else [f"{column.name}[{level}]" for level in column.levels]
+            )
+        )
+
+
+class Facts(NamedTuple):
+    """What a process knows of a column in the rows that are kept."""
+
+    missing: int  # values, in the rows that are kept
+    row: int  # of the first of them
+    low: float  # of numbers
+    high: float
+    present: tuple[int, ...]  # codes
+
+
+Kept = list[np.ndarray] | None  # by chunk which rows are kept; None: all
+
+
+def complete(table: Table, coding: Coding) -> None:
+    """DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
+    used = [table.column(column.name) for column in coding.columns]
+    told = agreed(lambda: [_facts(table, k, None) for k in used])
+    _check_missing(table, {k: [each[i] for each in told] for i, k in enumerate(used)})
+
+
+def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tuple[Coding, Kept, tuple[str, ...]]:
+    """How `columns` are coded, which rows are kept, and what to say of it; `others` are used too, as they are.
+
+    Cost: one superstep, h = (p - 1)·O(columns).
+    Raises DataError on every process: missing or infinite values, a column with one value, no level of a reference.
+    """
+    used = [table.column(name) for name in [*columns, *others]]
+    kept = _kept(table, used)
+
+    def look() -> tuple[int, list[Facts]]:
+        count = sum(len(chunk[0]) for chunk in table.chunks) if kept is None else sum(int(rows.sum()) for rows in kept)
+        return count, [_facts(table, k, kept) for k in used]
+
+    told = agreed(look)
+    facts = {k: [each[place] for _, each in told] for place, k in enumerate(used)}
+    if table.missing == "error":
+        _check_missing(table, facts)
+    rows, left = sum(table.counts), sum(count for count, _ in told)
+    if not left:
+        raise DataError(f"{table.source}: every row has a missing value; exclude the columns that have most of them")
+    for name in table.reference:
+        if table.levels[table.column(name)] is None:
+            raise DataError(f"{table.source}: column {name!r} has numbers, it has no reference level")
+    notes = (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
+    return Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns)), kept, notes
+
+
+def _kept(table: Table, columns: Sequence[int]) -> Kept:
+    """The rows in which these columns have all values, if others are to be left out."""
+    if table.missing == "error":
+        return None
+    return [~np.logical_or.reduce([_missing(chunk[k]) for k in columns]) for chunk in table.chunks]
+
+
+def _missing(values: np.ndarray) -> np.ndarray:
+    return np.isnan(values) if values.dtype.kind == "f" else values < 0
+
+
+def _facts(table: Table, k: int, kept: Kept) -> Facts:
+    missing, first, begin = 0, -1, 0
+    low, high = np.inf, -np.inf
+    levels = table.levels[k]
+    present = np.zeros(0 if levels is None else len(levels) + 1, bool)
+    for i, chunk in enumerate(table.chunks):
+        values = chunk[k] if kept is None else chunk[k][kept[i]]
+        if levels is not None:
+            present[values] = True  # code -1 is the last
+            gone = present[-1]
+        elif values.size:
+            least, most = values.min(), values.max()  # NaN if there is one
+            gone = least != least
+            low, high = (low, high) if gone else (min(low, least), max(high, most))
+        else:
+            gone = False
+        if gone:
+            lost = _missing(values)
+            first = begin + int(np.argmax(lost)) if first < 0 and lost.any() else first
+            missing += int(np.count_nonzero(lost))
+        begin += len(values)
+    return Facts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
+
+
+def _check_missing(table: Table, facts: dict[int, list[Facts]]) -> None:
+    """DataError that names each column with missing values, how many there are, and the first."""
+    gone = {k: each for k, each in facts.items() if any(fact.missing for fact in each)}
+    if not gone:
+        return
+    first = {k: next(pid for pid, fact in enumerate(each) if fact.missing) for k, each in gone.items()}
+
+    def places() -> dict[int, str]:
+        pid = world().pid
+        return {k: table.place(each[pid].row) for k, each in gone.items() if first[k] == pid}
+
+    said = agreed(places)
+    parts = [
+        f"{table.names[k]!r} {sum(fact.missing for fact in each)} (first: {said[first[k]][k]})"
+        for k, each in gone.items()
+    ]
+    raise DataError(
+        f"{table.source}: values are missing: {', '.join(parts)}; missing='drop' (--missing drop) leaves such rows out"
+    )
+
+
+def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:
+    levels = table.levels[table.column(name)]
+    if levels is None:
+        low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
+        if not np.isfinite([low, high]).all():
+            raise DataError(f"{table.source}: column {name!r} has an infinite value")
+        if low == high:
+            raise DataError(f"{table.source}: column {name!r} has the same value in every row, {low:g}; exclude it")
+        return Coded(name, None)
+    present = [levels[code] for code in sorted(set().union(*(fact.present for fact in facts)))]
+    reference = table.reference.get(name, present[0])
+    if len(present) == 1:
+        raise DataError(f"{table.source}: column {name!r} has the same value in every row, {present[0]!r}; exclude it")
+    if reference not in present:
+        raise DataError(f"{table.source}: column {name!r} has no {reference!r}; it has {', '.join(present)}")
+    return Coded(name, tuple(level for level in present if level != reference), reference)
+
+
+def matrix(table: Table, coding: Coding, kept: Kept) -> np.ndarray:
+    """The kept rows, coded: shape (rows, len(coding.names)), float64, C order; each value is copied once.
+
+    Raises DataError for a level that the coding does not know.
+    """
+    counts = [len(chunk[0]) for chunk in table.chunks] if kept is None else [int(rows.sum()) for rows in kept]
+    found = np.empty((sum(counts), len(coding.names)))
+    places = [table.column(column.name) for column in coding.columns]
+    recoded = [_recoded(table, place, column) for place, column in zip(places, coding.columns, strict=True)]
+    low = 0
+    for i, (chunk, count) in enumerate(zip(table.chunks, counts, strict=True)):
+        columns = [chunk[k] if kept is None else chunk[k][kept[i]] for k in places]
+        _fill(found[low : low + count], coding, columns, recoded)
+        low += count
+    return found
+
+
+def _recoded(table: Table, place: int, column: Coded) -> np.ndarray | None:
+    """By code of the table the number of its column: -1 the reference's; None of a column of numbers."""
+    levels = table.levels[place]
+    if column.levels is None and levels is not None:
+        raise DataError(f"{table.source}: column {column.name!r} has texts; the model was fitted to numbers")
+    if column.levels is None:
+        return None
+    number = {level: k for k, level in enumerate(column.levels)} | {column.reference: -1}
+    for level in levels or ():
+        if level not in number:
+            raise DataError(f"{table.source}: column {column.name!r} has {level!r}, which the model was not fitted to")
+    if levels is None:
+        raise DataError(f"{table.source}: column {column.name!r} has numbers; the model was fitted to texts")
+    return np.array([number[level] for level in levels], np.int32)
+
+
+def _fill(into: np.ndarray, coding: Coding, chunk: Chunk, recoded: Sequence[np.ndarray | None]) -> None:
+    at = 0
+    for column, values, numbers in zip(coding.columns, chunk, recoded, strict=True):
+        if numbers is None or column.levels is None:
+            into[:, at] = values
+            at += 1
+        else:
+            into[:, at : at + len(column.levels)] = numbers[values][:, None] == np.arange(len(column.levels))
+            at += len(column.levels)

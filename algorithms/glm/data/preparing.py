@@ -1,0 +1,176 @@
+"""From what is passed to `fit` to the rows that are solved for: read, coded, checked, the same error everywhere.
+
+That X, weights and offset are finite and that y is possible is seen by the solver on its way, which costs no pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.data.coding import Coding, coding_of, matrix
+from bsp.algorithms.glm.data.inputs import matrix_of, numbers, opened, part_of, vector_of
+from bsp.algorithms.glm.data.responses import Facts, check_weights, classes_of, facts_of, shares
+from bsp.algorithms.glm.data.table import Table
+from bsp.algorithms.glm.errors import DataError, agreed
+from bsp.algorithms.glm.families import FAMILIES
+from bsp.algorithms.glm.problem import Rows
+from bsp.arrays.execution.world import world
+from bsp.values.payload import is_abstract
+
+__concrete__ = True  # it looks at values, in a run without them too
+
+
+class Given(NamedTuple):
+    """The vectors that go with X: arrays, or names of columns if X is a table."""
+
+    y: Any
+    weights: Any = None
+    offset: Any = None
+    trials: Any = None
+
+
+class Prepared(NamedTuple):
+    """What `fit` goes on with."""
+
+    rows: Rows
+    target: str
+    coding: Coding | None  # of a table
+    classes: np.ndarray | None  # of a classifier
+    notes: tuple[str, ...]
+
+
+class _Parts(NamedTuple):
+    """This process's rows of everything, not yet looked at."""
+
+    values: Any
+    names: tuple[str, ...]
+    vectors: Given
+    coding: Coding | None = None
+    place: Callable[[int], str] | None = None  # of a row, in words
+    notes: tuple[str, ...] = ()
+
+
+_CALLED = Given("y", "sample_weight", "offset", "trials")
+
+
+def prepared(X: Any, given: Given, family: str, classify: bool) -> Prepared:
+    """This process's rows of the problem.
+
+    classify : y has labels of any kind, two of them; else numbers, or with a binomial family two texts.
+    Cost: a superstep in which all agree that the data are sound, with one more for a table, beside reading it.
+    Raises DataError, TypeError or OSError, the same on every process.
+    """
+    if given.y is None:
+        raise DataError("this model requires y to be passed, but the target y is None")
+    data = opened(X)
+    if isinstance(data, Table):
+        parts, target = _of_table(data, given), given.y if isinstance(given.y, str) else "y"
+    else:
+        parts, target = _of_arrays(data, given), "y"
+    if is_abstract(parts.values):
+        labelled = classify and parts.vectors.trials is None
+        labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
+        agreed(lambda: Facts(True, labels.tolist(), labels.tolist()))
+        rows = Rows(parts.values, *parts.vectors, parts.names)
+        return Prepared(rows, target, None, np.arange(2) if classify else None, ())
+    return _checked(parts, target, family, classify)
+
+
+def _of_arrays(data: Any, given: Given) -> _Parts:
+    found = matrix_of(data)
+    vectors = [
+        None if each is None else vector_of(each, found.bounds, what)
+        for each, what in zip(given, _CALLED, strict=True)
+    ]  # fmt: skip
+    return _Parts(found.values, tuple(f"x{k}" for k in range(found.shape[1])), Given(*vectors))
+
+
+def _of_table(table: Table, given: Given) -> _Parts:
+    roles = list(dict.fromkeys(each for each in given if isinstance(each, str)))
+    for name in roles:
+        table.column(name)
+    columns = [name for name in table.names if name not in roles]
+    if not columns:
+        raise DataError(f"{table.source}: no columns are left to fit to")
+    coding, kept, notes = coding_of(table, columns, roles)
+    rows: Any = slice(None) if kept is None else np.concatenate([np.empty(0, bool), *kept])
+    bounds = np.concatenate([[0], np.cumsum(table.counts)])
+    vectors = [
+        None if each is None else part_of(table, each, rows) if isinstance(each, str)
+        else vector_of(each, bounds, what)[rows]
+        for each, what in zip(given, _CALLED, strict=True)
+    ]  # fmt: skip
+
+    def place(row: int) -> str:
+        return f"{table.source}: {table.place(row if kept is None else int(np.flatnonzero(rows)[row]))}"
+
+    return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
+
+
+def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepared:
+    """The rows as numbers, looked at by all processes together."""
+    looked_at: list[Any] = []
+    labelled = classify and parts.vectors.trials is None
+
+    def look() -> Facts:
+        vectors = zip(parts.vectors[1:], _CALLED[1:], strict=True)
+        weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
+        if trials is not None and not FAMILIES[family].proportions:
+            raise DataError(f"trials are of binomial models; this one is {family}")
+        y, texts = _response(parts.vectors.y)
+        if texts and not labelled and (not FAMILIES[family].proportions or trials is not None):
+            raise DataError(f"{target} has texts; a {family} model needs numbers")
+        if trials is not None:
+            y = shares(y, trials)
+        looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials])
+        if parts.place is not None and not texts and not labelled:
+            _check_possible(y, family, target, parts.place)
+        return facts_of(y, weights, labelled or texts)
+
+    told = agreed(look)
+    X, y, weights, offset, trials = looked_at
+    check_weights(told)
+    notes = parts.notes
+    classes = np.arange(2) if classify else None
+    if any(facts.labels for facts in told):
+        labels = classes_of(told, target)
+        if not labelled:
+            notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
+        classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
+    rows = Rows(X, y, weights, offset, trials, parts.names)
+    return Prepared(_without_values(rows) if world().abstract else rows, target, parts.coding, classes, notes)
+
+
+def _response(values: Any) -> tuple[np.ndarray, bool]:
+    """y as numbers, or as texts; and which."""
+    found = np.asarray(values)
+    if found.dtype.kind in "SU" or (found.dtype.kind == "O" and any(isinstance(each, str) for each in found)):
+        return found, True
+    if found.dtype.kind == "f" or found.dtype.kind == "O":
+        return numbers(found, "y", finite=True), False
+    if found.dtype.kind == "c":
+        raise DataError("Complex data not supported")
+    return found if found.dtype.kind in "iu" else found.astype(np.float64), False
+
+
+def _check_possible(y: np.ndarray, family: str, target: str, place: Callable[[int], str]) -> None:
+    """DataError with the place of the first response that the family cannot have."""
+    wrong, what = FAMILIES[family].wrong(y)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"{place(row)}: {target} is {y[row]:g}; in a {family} model it must be {what}")
+
+
+def _without_values(rows: Rows) -> Rows:
+    """The same shapes, for a run without values."""
+    here = world()
+
+    def emptied(each: Any) -> Any:
+        return here.empty(each.shape, each.dtype) if isinstance(each, np.ndarray) else each
+
+    return Rows(
+        emptied(rows.X), emptied(rows.y), emptied(rows.weights), emptied(rows.offset), emptied(rows.trials), rows.names
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""What follows from a fit: covariances, likelihood, summaries, reports, predictions."""

@@ -1,0 +1,143 @@
+"""What the estimates are worth: deviance, dispersion, likelihood and covariances, by one more pass and superstep.
+
+The model's covariance is dispersion · F^-1, F the Fisher information; the robust one is the sandwich H^-1 M H^-1, H
+the Hessian and M the sum over rows of the squared score (HC0), which holds though the variance is not the family's.
+Source: McCullagh & Nelder, 2nd edition, section 2.5; White, Econometrica 48 (1980).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import bsp
+from bsp.algorithms.glm.families import Family
+from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
+from bsp.algorithms.glm.problem import Model, Solution
+from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
+from bsp.algorithms.glm.solvers.passes import Gram, chunks, predictor
+from bsp.algorithms.glm.solvers.semidefinite import explained, factor
+from bsp.algorithms.glm.solvers.survey import Survey
+from bsp.values.payload import is_abstract
+
+LARGEST = 1024  # coefficients, beyond which there is no Hessian
+
+
+class Fit(NamedTuple):
+    """Over the rows of all processes."""
+
+    deviance: Any
+    chi2: Any
+    loss: Any
+    terms: np.ndarray  # of the likelihood
+    grams: dict[str, np.ndarray]  # (d, d) "information", "hessian", "meat": those asked for
+
+
+def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
+    """The fit at beta; a collective.
+
+    Cost: a pass, with a product of X with itself for each matrix; one superstep of 2 + TERMS + |wanted|·d(d + 1)/2
+    summed words.
+    """
+    sums = [np.zeros(())] * 2
+    grams = {name: Gram(of.k, of.model.fit_intercept) for name in wanted}
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        for rows, X in chunks(of):
+            y = of.rows.y[rows]
+            eta = predictor(of, X, beta, rows)
+            mu = of.family.mean(eta)
+            loss, score, curve = of.family.expansion(eta, y)
+            w = np.ones_like(y) if of.weights is None else of.weights[rows]
+            here = w @ loss, w @ ((y - mu) ** 2 / of.family.variance(mu))
+            sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
+            for name, gram in grams.items():
+                if name == "meat":
+                    gram.add(X, (w * score) ** 2)
+                else:
+                    gram.add(X, w * (curve if name == "hessian" else of.family.information(eta)))
+    halves = [gram.whole()[half(of.d)] for gram in grams.values()]
+    total = of.proc.allreduce(np.concatenate([np.stack(sums), terms(of), *halves]))
+    total_loss, chi2 = total[:2]
+    size = of.d * (of.d + 1) // 2
+    found = {
+        name: unpacked(total[2 + TERMS + i * size : 2 + TERMS + (i + 1) * size], of.d) for i, name in enumerate(wanted)
+    }
+    return Fit(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
+
+
+def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
+    """What the covariances are made from; nothing where there are none."""
+    if model.alpha or d > LARGEST:
+        return set()
+    bread = "hessian" if family.canonical else "information"
+    return {bread, "hessian", "meat"} if model.robust else {bread}
+
+
+def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
+    """The solution at the state's point; a collective."""
+    of = objective.of
+    model, point = of.model, state.point
+    bread_name = "hessian" if of.family.canonical else "information"
+    needed = matrices_wanted(model, of.family, of.d)
+    known = {} if point.curvature is None else {"hessian": point.curvature * of.sum_weights}
+    fit = measured(of, point.beta, sorted(needed - set(known)))
+    known |= fit.grams
+    kept = np.arange(of.d) if state.kept is None else state.kept
+    notes = state.notes
+    if of.d > LARGEST and not model.alpha:
+        notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
+    covariance = robust = None
+    if needed and is_abstract(point.value):
+        covariance = np.linalg.inv(known[bread_name])
+        robust = covariance @ known["meat"] @ covariance if model.robust else None
+    elif needed:
+        bread = factor(known[bread_name], kept)
+        if not state.separated:
+            dependent = explained(known[bread_name], bread, of.names, model.fit_intercept, kept)
+            notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
+        kept = bread.kept
+        covariance = bread.inverse(of.d)
+        if model.robust:
+            outer = factor(known["hessian"], kept).inverse(of.d)
+            robust = _given(of, outer @ known["meat"] @ outer, kept)
+    df_resid = of.n_rows - len(kept)
+    dispersion: Any = 1.0
+    if of.family.free_dispersion:
+        enough = bsp.expect(df_resid > 0, times=1)
+        dispersion = fit.chi2 / df_resid if enough else np.nan
+        if not enough:
+            notes += (f"{of.n_rows:g} rows for {len(kept)} coefficients: nothing is left to estimate a dispersion by",)
+    likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
+    intercept, coef = of.outside(point.beta)
+    return Solution(
+        coef=coef, intercept=number(intercept), n_iter=state.steps, converged=state.converged,
+        objective=number(point.value), gradient_norm=number(state.norm), deviance=number(fit.deviance),
+        null_deviance=number(of.null_deviance), dispersion=number(dispersion), pearson_chi2=number(fit.chi2),
+        log_likelihood=number(likelihood),
+        covariance=None if covariance is None else _given(of, covariance * dispersion, kept),
+        robust_covariance=robust, n_rows=number(of.n_rows, int), sum_weights=number(of.sum_weights),
+        df_resid=number(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
+        history=tuple((number(value), number(norm)) for value, norm in state.history),
+    )  # fmt: skip
+
+
+def number(value: Any, kind: type = float) -> Any:
+    """As Python's own, where there is a value."""
+    return value if is_abstract(value) else kind(value)
+
+
+def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Of the coefficients of the columns as they were given; NaN for those left out."""
+    if of.shift is not None:
+        back = np.eye(of.d)
+        back[0, 1:] = -of.shift
+        covariance = back @ covariance @ back.T
+    left_out = np.ones(of.d, bool)
+    left_out[kept] = False
+    covariance = (covariance + covariance.T) / 2
+    if is_abstract(covariance):
+        return covariance
+    covariance[left_out] = np.nan
+    covariance[:, left_out] = np.nan
+    return covariance

@@ -1,0 +1,44 @@
+"""The log-likelihood of a fitted model, constants and all, so that models of different families can be compared.
+
+What it is made of, `families` says.  A weight divides its row's dispersion: statsmodels' convention.
+Source: McCullagh & Nelder, 2nd edition, section 2.2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families import Fitted
+from bsp.algorithms.glm.solvers.survey import Survey
+from bsp.values.payload import is_abstract
+
+TERMS = 3
+
+
+def terms(of: Survey) -> np.ndarray:
+    """(TERMS,) This process's sums that do not depend on the coefficients."""
+    y, trials = of.rows.y, of.rows.trials
+    if is_abstract(y):
+        return np.zeros(TERMS)
+    w = np.ones_like(y) if of.weights is None else of.weights
+    counts = w > 0
+    trials = None if trials is None else trials[counts]
+    y, w = y[counts], w[counts]  # what they were is not kept meanwhile
+    return np.array(of.family.constants(y, w, trials))
+
+
+def log_likelihood(of: Survey, sums: np.ndarray, loss: float, deviance: float, dispersion: float) -> Any:
+    """From the sums over all processes of `terms`, the weighted losses and the deviance.
+
+    A collective for gamma models with weights: one superstep of 1 word (predictions without values leave it out).
+    """
+    if is_abstract(deviance):
+        return deviance
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = None if of.weights is None else of.weights[of.weights > 0]
+        dispersed = of.family.dispersed(weights, dispersion)
+        if dispersed is not None:
+            dispersed = of.proc.allreduce(dispersed)
+        return of.family.log_likelihood(sums, Fitted(of.n_rows, of.sum_weights, loss, deviance, dispersion), dispersed)

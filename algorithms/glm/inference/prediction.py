@@ -1,0 +1,173 @@
+"""A fitted model applied to rows: the linear predictor, where the rows are, and what is made of it.
+
+Of a whole array, list, sparse matrix or data frame everything is local.  Of arrays of `bsp.arrays`, files and tables
+each process has its rows: predictions are arrays dealt like them, sums are taken over all processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.data.coding import complete, matrix
+from bsp.algorithms.glm.data.inputs import (
+    check_finite,
+    is_frame,
+    is_path,
+    matrix_of,
+    numbers,
+    opened,
+    part_of,
+    vector_of,
+    whole_matrix,
+)
+from bsp.algorithms.glm.data.table import Table, local_table
+from bsp.algorithms.glm.errors import DataError, agreed, no_column
+from bsp.arrays.array import Array
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.layout import Axis, layout_of
+from bsp.arrays.procedures.operands import made_of
+from bsp.values.payload import is_abstract
+
+if TYPE_CHECKING:
+    from bsp.algorithms.glm.estimators import Regression
+
+
+class Applied(NamedTuple):
+    """The linear predictor of this process's rows, or of all rows where they are whole."""
+
+    eta: Any
+    bounds: np.ndarray | None  # of dealt rows: where each process's begin
+    table: Table | None = None
+
+    @property
+    def dealt(self) -> bool:
+        """Whether each process has rows of its own."""
+        return self.bounds is not None
+
+    def mapped(self, function: Callable[[Any], Any]) -> Any:
+        """A function of each row's linear predictor: NumPy's array, or a dealt one."""
+        found = function(self.eta)
+        if self.bounds is None:
+            return found
+        parts = len(self.bounds) - 1
+        cuts = tuple(int(cut) for cut in self.bounds)
+        first = Axis(cuts[-1], parts, parts, 1 if parts > 1 else 0, cuts)
+        others = tuple(Axis(length) for length in found.shape[1:])
+        layout = layout_of((first, *others))
+        (at,) = layout.mine(world().pid)
+        return made_of((cuts[-1], *found.shape[1:]), found.dtype, layout, {at: found})
+
+    def summed(
+        self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: Any, weights: Any,
+        labels: bool = False, check: Callable[[np.ndarray], None] | None = None,
+    ) -> Any:  # fmt: skip
+        """Sums over all rows that `parts` of linear predictor, y and weights gives for some.
+
+        labels : y may be of any kind; else numbers.   check : raises DataError for a y that cannot be.
+        Cost of dealt rows: two supersteps.
+        """
+        mine = self._vector(y, "y")
+        mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
+        given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
+
+        def look() -> None:
+            if not is_abstract(given) and not (np.isfinite(given) & (given >= 0)).all():
+                raise DataError("sample_weight must be finite and 0 or more")
+            if check is not None:
+                check(mine)
+
+        if self.dealt:
+            agreed(look)
+        else:
+            look()
+        found = np.stack(parts(self.eta, mine, given))
+        return world().private.allreduce(found) if self.dealt else found
+
+    def _vector(self, value: Any, what: str) -> Any:
+        if self.table is not None and isinstance(value, str):
+            return part_of(self.table, value)
+        if self.bounds is not None:
+            return vector_of(value, self.bounds, what)
+        return whole_vector(value, len(self.eta), what)
+
+
+def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
+    """A vector of n elements, all of them."""
+    found = np.asarray(value)
+    if not found.ndim:
+        raise DataError(f"{what} is {value!r}: it must be a vector of {n} elements")
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.shape != (n,):
+        raise DataError(f"Found input variables with inconsistent numbers of samples: {[n, len(found)]} (X, {what})")
+    return found
+
+
+def applied(model: Regression, X: Any, offset: Any) -> Applied:
+    """The linear predictor of X's rows, and where they are.
+
+    Cost: nothing of a whole X; of a file or table that of reading it and one superstep.
+    """
+    coding = model._coding
+    table = bounds = None
+    if isinstance(X, (Table, str)) or is_path(X):
+        data = opened(X)
+        if isinstance(data, Table):
+            if coding is None:
+                raise DataError("the model was fitted to an array; it takes no table")
+            complete(data, coding)
+            values, table = matrix(data, coding, None), data
+            bounds = np.concatenate([[0], np.cumsum(data.counts)])
+        else:
+            X = data
+    if is_frame(X):
+        model._check_features(X.shape[1], tuple(X.columns) if _named(X) else None)
+        values = numbers(_of_frame(model, X), "X", finite=True)
+    elif isinstance(X, Array):
+        found = matrix_of(X)
+        model._check_features(found.shape[1], None)
+        values, bounds = numbers(found.values, "X"), found.bounds
+    elif table is None:
+        whole = whole_matrix(X)
+        model._check_features(whole.shape[1], None)
+        if whole.shape[1] != len(model.coef_):
+            raise DataError("the model was fitted to a table with columns of text; it takes tables with the same ones")
+        values = numbers(whole, "X")
+        check_finite(getattr(values, "data", values) if not isinstance(values, np.ndarray) else values, "X")
+    eta = values @ model.coef_ + model.intercept_
+    found_rows = Applied(eta, bounds, table)
+    if offset is not None:
+        found_rows = found_rows._replace(eta=eta + numbers(found_rows._vector(offset, "offset"), "offset"))
+    return found_rows
+
+
+def parted(X: Any, *given: Any) -> tuple[Any, ...]:
+    """X without the columns that are named, and the vectors: a data frame's columns where names are given."""
+    names = [each for each in given if isinstance(each, str)]
+    if not is_frame(X) or not names:
+        return X, *given
+    for name in names:
+        if name not in X.columns:
+            raise DataError(no_column(name, tuple(map(str, X.columns))))
+    return X.drop(columns=list(dict.fromkeys(names))), *[X[each] if isinstance(each, str) else each for each in given]
+
+
+def _named(frame: Any) -> bool:
+    return all(isinstance(name, str) for name in frame.columns)
+
+
+def _of_frame(model: Regression, frame: Any) -> np.ndarray:
+    """All rows of a data frame as the model was fitted to them."""
+    coding = model._coding
+    if coding is None:
+        found: np.ndarray = whole_matrix(frame.to_numpy())
+        return found
+    table = local_table(frame)
+    if not _named(frame):
+        coding = coding._replace(
+            columns=tuple(column._replace(name=name) for column, name in zip(coding.columns, table.names, strict=True))
+        )
+    return matrix(table, coding, None)

@@ -1,0 +1,205 @@
+"""What a fit has found, for people to read: coefficients, how sure they are, how well the model fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from math import erfc, sqrt
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.families import FAMILIES
+from bsp.algorithms.glm.problem import Model, Solution
+from bsp.values.payload import is_abstract
+
+
+class Coefficient(NamedTuple):
+    """One line; NaN where a penalty or a collinear column leaves nothing to say."""
+
+    name: str
+    estimate: float
+    error: float
+    statistic: float
+    p_value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """str() is a table in text; a notebook, and `to_html()`, show it as HTML.
+
+    level : of the confidence intervals.
+    The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma) it is
+    t, with the residual degrees of freedom.
+    aic : 2d - 2·log-likelihood;  bic : d·log(rows) - 2·log-likelihood; d counts coefficients, not the dispersion, as
+    statsmodels counts.
+    """
+
+    solution: Solution
+    model: Model
+    target: str = "y"
+    level: float = 0.95
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def statistic(self) -> str:
+        """ "z" or "t"."""
+        return "t" if FAMILIES[self.model.family].free_dispersion else "z"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the coefficients, the intercept's first."""
+        k = len(self.solution.coef)
+        names = self.solution.names[-k:] if k else ()
+        return (*(("intercept",) if self.model.fit_intercept else ()), *(names or (f"x{j}" for j in range(k))))
+
+    @property
+    def coefficients(self) -> list[Coefficient]:
+        """All of them."""
+        found = self.solution
+        estimates = np.append([found.intercept] if self.model.fit_intercept else [], found.coef)
+        covariance = found.robust_covariance if self.model.robust else found.covariance
+        errors = np.full(estimates.shape, np.nan) if covariance is None else np.sqrt(np.diag(covariance))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistics = estimates / errors
+        tail = (1 - self.level) / 2
+        if self.statistic == "t":
+            from scipy import special  # it takes as long to import as many a fit
+
+            p_values, reach = (
+                2 * special.stdtr(found.df_resid, -np.abs(statistics)),
+                -special.stdtrit(found.df_resid, tail),
+            )
+        else:
+            p_values = np.array([erfc(abs(each) / sqrt(2)) for each in statistics.tolist()])
+            reach = NormalDist().inv_cdf(1 - tail)
+        columns = (estimates, errors, statistics, p_values, estimates - reach * errors, estimates + reach * errors)
+        return [Coefficient(name, *map(float, row)) for name, row in zip(self.names, np.stack(columns, 1), strict=True)]
+
+    @property
+    def _count(self) -> float:
+        return self.solution.n_rows - self.solution.df_resid
+
+    @property
+    def aic(self) -> float | None:
+        """Akaike's information criterion; None of a penalised model, which has no number of parameters."""
+        likelihood = self.solution.log_likelihood
+        return None if likelihood is None or self.model.alpha else float(2 * self._count - 2 * likelihood)
+
+    @property
+    def bic(self) -> float | None:
+        """Schwarz's; None as `aic`."""
+        likelihood = self.solution.log_likelihood
+        return (
+            None
+            if likelihood is None or self.model.alpha
+            else float(self._count * np.log(self.solution.n_rows) - 2 * likelihood)
+        )
+
+    @property
+    def title(self) -> str:
+        """The model in a line."""
+        return (
+            f"{FAMILIES[self.model.family].title} regression of {self.target} "
+            f"({FAMILIES[self.model.family].link} link), {self.solution.n_rows} rows"
+        )
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What there is beside the coefficients."""
+        found, model = self.solution, self.model
+        facts = [
+            ("deviance", f"{found.deviance:.7g} on {found.df_resid:g} degrees of freedom"),
+            ("null deviance", f"{found.null_deviance:.7g}"),
+            ("dispersion", f"{found.dispersion:.6g}" + ("" if self.statistic == "t" else " (fixed)")),
+            ("Pearson chi2", f"{found.pearson_chi2:.7g}"),
+        ]
+        if found.log_likelihood is not None:
+            facts.append(("log-likelihood", f"{found.log_likelihood:.7g}"))
+        facts += [(name, f"{each:.7g}") for name, each in (("AIC", self.aic), ("BIC", self.bic)) if each is not None]
+        if model.alpha:
+            facts.append(("penalty", f"alpha {model.alpha:g}, l1_ratio {model.l1_ratio:g}"))
+        state = f"converged to {model.tol:g}" if found.converged else f"not converged to {model.tol:g}"
+        facts.append(("solver", f"{found.solver}, {found.n_iter} iterations, {state}"))
+        return facts
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know."""
+        notes = [*self.remarks, *self.solution.notes]
+        if self.model.alpha:
+            notes.append("a penalty shrinks coefficients: standard errors, tests and intervals would mean nothing")
+        elif self.model.robust:
+            notes.append("standard errors are robust (HC0)")
+        return notes
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON takes it: numbers, texts, None for what there is not."""
+        found = self.solution
+        rows = [{name: _told(value) for name, value in each._asdict().items()} for each in self.coefficients]
+        names = (
+            "n_rows", "df_resid", "deviance", "null_deviance", "dispersion", "pearson_chi2", "log_likelihood",
+            "objective", "gradient_norm", "n_iter", "converged", "solver",
+        )  # fmt: skip
+        return {
+            "family": self.model.family, "target": self.target, "alpha": self.model.alpha,
+            "l1_ratio": self.model.l1_ratio, "coefficients": rows, "statistic": self.statistic, "level": self.level,
+            "robust": self.model.robust, **{name: _told(getattr(found, name)) for name in names},
+            "aic": _told(self.aic), "bic": _told(self.bic), "notes": self.notes,
+        }  # fmt: skip
+
+    @property
+    def table(self) -> list[list[str]]:
+        """Heads and cells of the coefficients."""
+        tail = (1 - self.level) / 2
+        heads = ["", "coef", "std err", self.statistic, f"P>|{self.statistic}|", f"[{tail:.3g}", f"{1 - tail:.3g}]"]
+        return [heads, *([each.name, *_cells(each)] for each in self.coefficients)]
+
+    def __str__(self) -> str:
+        if is_abstract(self.solution.coef):
+            return f"{self.title}: a run without values has no coefficients"
+        table = self.table
+        if self.solution.covariance is None:
+            table = [row[:2] for row in table]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [self.title]
+        for name, *cells in table:
+            lines.append("  ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]))
+        wide = max(len(name) for name, _ in self.facts)
+        lines += [f"{name.ljust(wide)}  {text}" for name, text in self.facts]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def to_html(self) -> str:
+        """A <div> with two tables; no styles of its own but alignment."""
+        heads, *rows = self.table
+        cell = '<td style="text-align:right">{}</td>'
+        body = "".join(
+            f'<tr><th style="text-align:left">{escape(name)}</th>{"".join(cell.format(text) for text in cells)}</tr>'
+            for name, *cells in rows
+        )
+        facts = "".join(
+            f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(text)}</td></tr>'
+            for name, text in self.facts
+        )
+        notes = "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+        head = "".join(f'<th style="text-align:right">{escape(text)}</th>' for text in heads)
+        return (
+            f'<div class="glm"><p><b>{escape(self.title)}</b></p><table><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table><table>{facts}</table>{notes}</div>"
+        )
+
+    _repr_html_ = to_html
+
+
+def _cells(each: Coefficient) -> list[str]:
+    numbers = (each.estimate, each.error, each.statistic, each.p_value, each.low, each.high)
+    formats = ("{:.6g}", "{:.4g}", "{:.3f}", "{:.3g}", "{:.6g}", "{:.6g}")
+    return [text.format(number) if number == number else "" for text, number in zip(formats, numbers, strict=True)]
+
+
+def _told(value: Any) -> Any:
+    """As JSON has it: None for numbers that are none."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,119 @@
+"""Newton's method with step halving: one superstep a point.
+
+Each point costs one pass and one superstep, which sums objective, gradient and half the Hessian together; every
+process then solves the same small system, bit by bit alike, so nothing has to be sent back.  A point that does not
+lower the objective as it should (Armijo's condition) is taken back half the way.  The gradient that decides is
+that of the point that is returned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import bsp
+from bsp.algorithms.glm.solvers.objective import Objective, Point
+from bsp.algorithms.glm.solvers.semidefinite import explained, factor
+from bsp.values.payload import is_abstract
+
+SUFFICIENT = 1e-4  # of the decrease that the slope promises
+ROUNDING = 1e-10  # a relative change of the objective that rounding may have made
+LEAST = 1e-14  # relative decrease of the objective that can be seen
+SMALLEST = 2.0**-30  # share of a step
+USUAL = 6  # iterations that a prediction without values assumes
+
+Direction = Callable[[Objective, Point, np.ndarray], np.ndarray]
+Progress = Callable[[int, float, float], None]
+
+
+def newton_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
+    """-H^-1 g in the kept columns."""
+    assert point.curvature is not None
+    if is_abstract(point.curvature):
+        return np.linalg.solve(point.curvature, -point.gradient)
+    return factor(point.curvature, kept).solve(-point.gradient)
+
+
+def descend(objective: Objective, start: np.ndarray, direction: Direction, progress: Progress | None) -> bsp.State:
+    """From `start` to where the gradient's norm is at most tol, or to where it goes no further.
+
+    Returns a State with point, norm, converged, steps, history, moved (the last step), notes.
+    Cost: a superstep of 1 + d + d(d + 1)/2 summed words, a pass and d³/3 flops for each point.
+    """
+    model, proc = objective.of.model, objective.of.proc
+    state = bsp.State(
+        point=None, trial=start, step=start, promise=0.0, share=1.0, units=None, kept=None,
+        norm=np.inf, converged=False, stopped=False, separated=False,
+        steps=0, history=[], moved=np.zeros_like(start), notes=(),
+    )  # fmt: skip
+    for _ in proc.rounds(model.max_iter + 1, state):
+        found = objective.at(state.trial)
+        if state.point is None:
+            _begin(objective, found, state)
+        norm = objective.norm(found, state.units, state.kept)
+        if not bsp.expect(_good(found, norm, state), times=1 << 30):
+            state.share /= 2
+            if state.share < SMALLEST or _unseen(state):
+                state.stopped = True
+                break
+            state.trial = state.point.beta + state.share * state.step
+            continue
+        idle = _idle(found, norm, state)
+        if state.point is not None:
+            state.steps += 1
+            state.moved = state.share * state.step
+        state.point, state.norm = found, norm
+        state.history = [*state.history, (found.value, norm)]
+        if progress is not None and not is_abstract(norm):
+            progress(state.steps, float(found.value), float(norm))
+        if not bsp.expect(norm > model.tol, times=USUAL):
+            state.converged = True
+            break
+        if bsp.expect(idle, times=0):
+            state.stopped = True
+            break
+        state.step = direction(objective, found, state.kept)
+        change = objective.penalised @ (np.abs(found.beta + state.step) - np.abs(found.beta))
+        state.promise = found.gradient @ state.step + objective.lasso * change
+        if not bsp.expect(state.promise < 0, times=1 << 30):
+            state.stopped = True
+            break
+        state.share = 1.0
+        state.trial = found.beta + state.step
+    return state
+
+
+def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
+    """The units of the gradient, and the columns that can be told apart, once and for all."""
+    assert first.curvature is not None
+    state.units = objective.units(first)
+    state.kept = np.arange(len(first.beta))
+    if not is_abstract(first.curvature) and not objective.lasso:
+        found = factor(first.curvature)
+        state.kept = found.kept
+        dependent = explained(first.curvature, found, objective.of.names, objective.of.model.fit_intercept)
+        state.notes = tuple(f"{what}: it is left out, with coefficient 0" for what in dependent)
+
+
+def _good(found: Point, norm: Any, state: bsp.State) -> Any:
+    """Whether the objective is low enough; or lower by nothing but rounding, and the gradient shorter."""
+    if state.point is None:
+        return True
+    before = state.point.value
+    low_enough = found.value <= before + SUFFICIENT * state.share * state.promise
+    as_before = found.value <= before + ROUNDING * np.abs(before)
+    return low_enough | (as_before & (norm < state.norm))
+
+
+def _unseen(state: bsp.State) -> Any:
+    """Whether the decrease that the step promised is less than rounding shows."""
+    return -state.promise <= LEAST * np.abs(state.point.value)
+
+
+def _idle(found: Point, norm: Any, state: bsp.State) -> Any:
+    """Whether an accepted step has changed nothing but the last digits."""
+    if state.point is None:
+        return False
+    return _unseen(state) & (norm >= state.norm)

@@ -1,0 +1,103 @@
+"""The penalised objective over the rows of all processes, at a point: one superstep of sums, the same bytes everywhere.
+
+    f(b) = sum_i w_i·loss_i / sum_i w_i + ridge/2·|b|² + lasso·|b|_1
+    ridge = alpha·(1 - l1_ratio), lasso = alpha·l1_ratio
+
+Cost at a point: a pass (see passes), and one allreduce of 1 + d words, d more for the Hessian's diagonal or
+d(d + 1)/2 for the packed half of it.  Every process then knows all, so nothing has to be sent back.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.solvers.passes import add_up
+from bsp.algorithms.glm.solvers.survey import Survey, look_for_nonfinite
+from bsp.values.payload import is_abstract
+
+EPS = float(np.finfo(float).eps)
+
+
+class Point(NamedTuple):
+    """The objective at beta; gradient and curvature are of the smooth part, without the L1 penalty."""
+
+    beta: np.ndarray
+    value: Any
+    gradient: np.ndarray
+    curvature: np.ndarray | None  # the Hessian (d, d), or its diagonal (d,)
+
+
+@lru_cache(maxsize=8)
+def half(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the upper half of a (d, d) matrix is."""
+    return np.triu_indices(d)
+
+
+def unpacked(upper: np.ndarray, d: int) -> np.ndarray:
+    """The symmetric matrix of which this is the upper half."""
+    whole = np.zeros((d, d)) if not is_abstract(upper) else upper[:1] * np.zeros((d, d))
+    whole[half(d)] = upper
+    return whole + np.triu(whole, 1).T
+
+
+class Objective:
+    """Evaluates it, and knows the units of its gradient."""
+
+    def __init__(self, of: Survey) -> None:
+        self.of = of
+        self.ridge = of.model.alpha * (1 - of.model.l1_ratio)
+        self.lasso = of.model.alpha * of.model.l1_ratio
+        self.penalised = np.ones(of.d)
+        self.penalised[: of.model.fit_intercept] = 0.0
+
+    def at(self, beta: np.ndarray, curvature: str = "full") -> Point:
+        """Value, gradient, and "full", "diagonal" or no ("none") curvature; a collective."""
+        loss, gradient, bend = add_up(self.of, beta, curvature)
+        d = len(gradient)
+        parts = [np.reshape(loss, 1), gradient]
+        if bend is not None:
+            parts.append(bend[half(d)] if curvature == "full" else bend)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums = self.of.proc.allreduce(np.concatenate(parts)) / self.of.sum_weights
+            ridged = self.ridge * self.penalised
+            value = sums[0] + 0.5 * (ridged * beta) @ beta + self.lasso * (self.penalised @ np.abs(beta))
+            gradient = sums[1 : d + 1] + ridged * beta
+            if curvature == "full":
+                bend = unpacked(sums[d + 1 :], d) + np.diag(ridged)
+            elif curvature == "diagonal":
+                bend = sums[d + 1 :] + ridged
+        return Point(beta, value, gradient, bend)
+
+    def units(self, first: Point) -> np.ndarray:
+        """(d,) Of the gradient's components, from the first point: see `Solution.gradient_norm`.
+
+        Raises DataError if there is no finite number: then X holds others, or the start is too far away.
+        """
+        assert first.curvature is not None
+        sound = np.isfinite(first.value) & np.isfinite(first.gradient).all() & np.isfinite(first.curvature).all()
+        if not is_abstract(sound) and not sound:
+            look_for_nonfinite(self.of)
+            raise DataError(
+                "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
+            )
+        bend = first.curvature if first.curvature.ndim == 1 else np.diagonal(first.curvature)
+        rounding = EPS * self.of.family.rounding(self.of.constant)
+        spread = np.maximum(self.of.null_chi2 / self.of.sum_weights, rounding)  # of the null model's residual, squared
+        units = np.sqrt(np.maximum(bend - self.ridge * self.penalised, 0.0) * spread)
+        found: np.ndarray = np.where(units > 0, units, 1.0)
+        return found
+
+    def slope(self, point: Point) -> np.ndarray:
+        """(d,) The minimum-norm subgradient."""
+        lasso = self.lasso * self.penalised
+        at_zero = np.sign(point.gradient) * np.maximum(np.abs(point.gradient) - lasso, 0.0)
+        found: np.ndarray = np.where(point.beta != 0, point.gradient + lasso * np.sign(point.beta), at_zero)
+        return found
+
+    def norm(self, point: Point, units: np.ndarray, kept: Any = slice(None)) -> Any:
+        """`Solution.gradient_norm`, of the columns that are not left out."""
+        return np.max((np.abs(self.slope(point)) / units)[kept])

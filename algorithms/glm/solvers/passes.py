@@ -1,0 +1,129 @@
+"""One pass over this process's rows of X: the sums of an objective, its gradient and its Hessian.
+
+Cost of a pass over n rows of k columns: W = 2nk for the linear predictor, 2nk for the gradient and nk² for the
+Hessian; n·k words are read from memory, once.  A chunk of rows that fits into the processor's cache gives its
+part of all three before the next is read; three products over the whole of X would read it three times and write
+a scaled copy of it.  The chunks depend on k alone, and so does the order of the sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.abstract import counter
+from bsp.algorithms.glm.solvers.survey import Survey
+from bsp.values.payload import is_abstract
+
+CHUNK = 1 << 16  # words of X
+
+
+class Sums(NamedTuple):
+    """Of this process's rows; weighted, not divided by the weights' sum."""
+
+    loss: Any
+    gradient: np.ndarray  # (d,)
+    curvature: np.ndarray | None  # the Hessian (d, d), or its diagonal (d,)
+
+
+class Gram:
+    """[1 X]' diag(weights) [1 X], weights >= 0, added up over chunks of rows: (d, d), the row of ones if asked for."""
+
+    def __init__(self, k: int, intercept: bool) -> None:
+        self.intercept = intercept
+        self.inner, self.edge, self.corner = np.zeros((k, k)), np.zeros(k), np.zeros(())
+        self.room = np.empty((0, k))
+
+    def add(self, X: Any, weights: np.ndarray) -> None:
+        """These rows too.  Cost: W = n·k² flops; twice that without BLAS's product of a matrix with itself."""
+        if is_sparse(X):
+            scaled = X.copy()
+            scaled.data = scaled.data * np.repeat(weights, np.diff(X.indptr))
+            inner = (X.T @ scaled).toarray()
+        elif not is_abstract(weights) and len(weights) and (weights == weights[0]).all():  # as where a solver begins
+            inner = X.T @ X
+            inner *= weights[0]
+        else:
+            if len(self.room) < len(X):
+                self.room = np.empty_like(X)
+            scaled = np.multiply(X, np.sqrt(weights)[:, None], out=self.room[: len(X)])
+            inner = scaled.T @ scaled
+        self.inner = np.add(self.inner, inner, out=inner)
+        if self.intercept:
+            self.edge = self.edge + weights @ X
+            self.corner = self.corner + weights.sum()
+
+    def whole(self) -> np.ndarray:
+        """(d, d)."""
+        if not self.intercept:
+            return self.inner
+        top = np.concatenate([np.reshape(self.corner, 1), self.edge])
+        return np.concatenate([top[None, :], np.concatenate([self.edge[:, None], self.inner], axis=1)])
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether it is a sparse matrix."""
+    return hasattr(X, "indptr")
+
+
+def chunk_length(k: int) -> int:
+    """Rows of k columns that are gone through at once."""
+    return max(64, CHUNK // max(k, 1), k)
+
+
+def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
+    """Rows, and their part of X, shifted; of a sparse X all at once."""
+    X, shift = of.rows.X, of.shift
+    n, k = X.shape
+    if is_sparse(X):
+        yield slice(0, n), X
+        return
+    length = chunk_length(k)
+    room = None if shift is None else np.empty((min(length, n), k))
+    for first in range(0, n, length):
+        rows = slice(first, min(first + length, n))
+        part = X[rows]
+        if is_abstract(X):
+            counter.moved(part.nbytes)  # from memory into the cache, which the rates of products presume
+        yield rows, part if room is None or shift is None else np.subtract(part, shift, out=room[: len(part)])
+
+
+def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:
+    """(n,) eta of these rows, X being theirs."""
+    slopes = beta[of.model.fit_intercept :]
+    eta: np.ndarray = X @ slopes if is_abstract(beta) or slopes.any() else np.zeros(X.shape[0])
+    if of.model.fit_intercept:
+        eta = eta + beta[0]
+    return eta if of.rows.offset is None else eta + of.rows.offset[rows]
+
+
+def bordered(first: Any, rest: np.ndarray, intercept: bool) -> np.ndarray:
+    """A vector with a component for the intercept before the others, if there is one."""
+    return np.concatenate([np.reshape(first, 1), rest]) if intercept else rest
+
+
+def add_up(of: Survey, beta: np.ndarray, curvature: str) -> Sums:
+    """The sums at `beta` over this process's rows.
+
+    curvature : "none", "diagonal" or "full".
+    """
+    intercept = of.model.fit_intercept
+    loss: Any = np.zeros(())
+    gradient, diagonal, gram = np.zeros(of.d), np.zeros(of.d), Gram(of.k, intercept)
+    with np.errstate(over="ignore", invalid="ignore"):  # of a step too far; the objective says so
+        for rows, X in chunks(of):
+            some, score, curve = of.family.expansion(predictor(of, X, beta, rows), of.rows.y[rows])
+            if of.weights is not None:
+                w = of.weights[rows]
+                some, score, curve = w * some, w * score, w * curve
+            loss = loss + some.sum()
+            gradient = gradient + bordered(score.sum(), score @ X, intercept)
+            if curvature == "full":
+                gram.add(X, curve)
+            elif curvature == "diagonal":
+                squares = X.multiply(X) if is_sparse(X) else X * X
+                diagonal = diagonal + bordered(curve.sum(), curve @ squares, intercept)
+    found = {"full": gram.whole, "diagonal": lambda: diagonal, "none": lambda: None}[curvature]()
+    return Sums(loss, gradient, found)

@@ -1,0 +1,256 @@
+"""What must be known of all rows before the first pass over X: that they are sound, and what a constant model says.
+
+Two supersteps, which look at y, weights, offset and trials of all rows, and at a few rows of X.
+
+Columns whose mean is far from 0 beside their spread (years, times, temperatures in kelvin) make X'WX nearly singular
+together with the intercept, though there is nothing wrong with them.  Such columns are shifted by about their mean,
+which changes no fitted value; the intercept is moved back in the end.  A sample of rows finds the shift, for it need
+not be exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import bsp
+from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.families import FAMILIES, Family
+from bsp.algorithms.glm.problem import Model, Rows
+from bsp.values.payload import is_abstract
+
+SAMPLE = 256  # rows of each process
+LENGTH = 1 << 13  # rows in a chunk of y
+FAR = 8.0  # standard deviations from 0 to a mean
+
+
+@dataclass(frozen=True)
+class Survey:
+    """One process's rows, checked, and what all processes know of all rows.
+
+    weights : (n_local,) weight·trials, or None if all are 1.  Coefficients here: the intercept first, if there is one,
+    then those of the columns less `shift`.
+    """
+
+    proc: bsp.Process
+    rows: Rows
+    model: Model
+    family: Family
+    weights: np.ndarray | None
+    shift: np.ndarray | None
+    n_rows: Any  # of positive weight, on all processes
+    sum_weights: Any
+    constant: Any  # the linear predictor, less the offset, of the model with an intercept only
+    least: Any  # the weighted losses where mu = y, summed: see Family.least
+    null_deviance: Any
+    null_chi2: Any
+
+    @property
+    def k(self) -> int:
+        """Columns of X."""
+        return int(self.rows.X.shape[1])
+
+    @property
+    def d(self) -> int:
+        """Coefficients."""
+        return self.k + self.model.fit_intercept
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return self.rows.names or tuple(f"x{j}" for j in range(self.k))
+
+    def inside(self, intercept: float, coef: np.ndarray) -> np.ndarray:
+        """The coefficients of the shifted columns."""
+        if not self.model.fit_intercept:
+            return np.array(coef, float)
+        return np.concatenate([[intercept + (0.0 if self.shift is None else self.shift @ coef)], coef])
+
+    def outside(self, beta: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Intercept and coefficients of the columns as they were given."""
+        if not self.model.fit_intercept:
+            return 0.0, beta
+        return beta[0] - (0.0 if self.shift is None else self.shift @ beta[1:]), beta[1:]
+
+
+def survey(rows: Rows, model: Model) -> Survey:
+    """Check the rows of all processes, and fit the model with an intercept only.
+
+    Cost: W = O(n_local), two supersteps of 7 + 2k and 3 summed words (where an offset leaves no closed form, 2 more
+    for each step of a Newton iteration in one variable).
+    Raises DataError, the same on every process, naming the first row in which something is wrong.
+    """
+    if not rows.X.shape[1] + model.fit_intercept:
+        raise ValueError("there are no columns and there is no intercept: nothing to fit")
+    proc = bsp.process()
+    family = FAMILIES[model.family]
+    wrong = _wrong(rows, family)
+    y = rows.y
+    weights = _product(rows.weights, rows.trials)
+    w = np.ones(y.shape) if weights is None else weights
+    sums = np.zeros(7 + 2 * rows.X.shape[1])
+    if wrong is None:
+        some, sampled = _sampled(rows.X)
+        sums = np.concatenate(
+            [
+                np.stack([np.count_nonzero(w), w.sum(), w @ y, w @ (1 - y), _closed_form(family, w, y, rows.offset)]),
+                [0.0, some],
+                sampled,
+            ]
+        )
+    else:
+        sums[5] = 1.0
+    n_rows, total, successes, failures, closed, bad, some, *_ = sums = proc.allreduce(sums)
+    if not is_abstract(sums):
+        if bad:
+            _say_wrong(proc, len(y), wrong)
+        _possible(family, n_rows, total, successes, failures)
+    shift = _shift(sums[7:], some) if model.fit_intercept and isinstance(rows.X, np.ndarray) else None
+    constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
+    least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
+    return Survey(proc, rows, model, family, weights, shift, n_rows, total, constant, least, 2 * above, chi2)
+
+
+# ------------------------------------------------------------------------------ is it sound?
+
+
+def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
+    """The first row of this process's that cannot be, and why."""
+    if is_abstract(rows.y):
+        return None
+    checks = [(~np.isfinite(rows.y), "y = {}", rows.y, "must be a finite number")]
+    impossible, must_be = family.wrong(rows.y)
+    checks.append((impossible, "y = {}", rows.y, f"of a {family.name} model must be {must_be}"))
+    if rows.weights is not None:
+        bad = ~(np.isfinite(rows.weights) & (rows.weights >= 0))
+        checks.append((bad, "weight = {}", rows.weights, "must be finite and 0 or more"))
+    if rows.trials is not None:
+        bad = ~(np.isfinite(rows.trials) & (rows.trials >= 0))
+        checks.append((bad, "trials = {}", rows.trials, "must be finite and 0 or more"))
+    if rows.offset is not None:
+        checks.append((~np.isfinite(rows.offset), "offset = {}", rows.offset, "must be a finite number"))
+    found = [
+        (int(np.argmax(bad)), f"{what.format(values[np.argmax(bad)])}, which {why}")
+        for bad, what, values, why in checks
+        if bad.any()
+    ]
+    return min(found, default=None, key=lambda each: each[0])
+
+
+def _say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) -> None:
+    """DataError about the first of all rows that is wrong, if there is one; a collective."""
+    first = 0
+    for length, found in proc.allgather((n_local, wrong)):
+        if found is not None:
+            raise DataError(f"row {first + found[0]}: {found[1]}")
+        first += length
+
+
+def look_for_nonfinite(of: Survey) -> None:
+    """DataError that names the first row and column of X where there is no finite number; a collective."""
+    X = of.rows.X
+    wrong = None
+    sparse = not isinstance(X, np.ndarray)
+    if not np.isfinite(X.data if sparse else X).all():
+        if sparse:
+            at = int(np.argmax(~np.isfinite(X.data)))
+            row, column, value = int(np.searchsorted(X.indptr, at, "right")) - 1, int(X.indices[at]), X.data[at]
+        else:
+            row = int(np.argmax(~np.isfinite(X).all(axis=1)))
+            column = int(np.argmax(~np.isfinite(X[row])))
+            value = X[row, column]
+        held = "NaN" if np.isnan(value) else value
+        wrong = row, f"column {of.names[column]!r} holds {held}; leave such rows out, or fill the gaps in"
+    _say_wrong(of.proc, X.shape[0], wrong)
+
+
+def _possible(family: Family, n_rows: float, total: float, successes: float, failures: float) -> None:
+    """DataError where no model can be fitted to so little."""
+    if n_rows == 0:
+        raise DataError("there are no rows of positive weight: nothing to fit")
+    if not np.isfinite(total):
+        raise DataError("the weights sum to infinity: scale them down")
+    if why := family.hopeless(successes, failures):
+        raise DataError(why)
+
+
+# ------------------------------------------------------------------------ the constant model
+
+
+def _product(weights: np.ndarray | None, trials: np.ndarray | None) -> np.ndarray | None:
+    if weights is None or trials is None:
+        return weights if trials is None else trials
+    both: np.ndarray = weights * trials
+    return both
+
+
+def _closed_form(family: Family, w: np.ndarray, y: np.ndarray, offset: np.ndarray | None) -> Any:
+    """The sum besides those of w and w·y that gives the constant with an offset, where one does."""
+    found = None if offset is None else family.offset_sum(w, y, offset)
+    return w @ y if found is None else found
+
+
+def _constant(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, sums: tuple[Any, Any, Any, Any]) -> Any:
+    """The linear predictor, less the offset, of the model with an intercept only."""
+    total, successes, failures, closed = sums
+    if rows.offset is None:
+        return family.level(total, successes, failures)
+    nothing = np.zeros(0)
+    if family.offset_sum(nothing, nothing, nothing) is not None:
+        return family.level_with_offset(total, successes, closed)
+    return _iterated(proc, family, rows, w, family.level(total, successes, failures))
+
+
+def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]:
+    """Sums over this process's rows: least losses, by how much the constant model's are above them, Pearson's chi²."""
+    sums = [np.zeros(())] * 3
+    for first in range(0, len(w), LENGTH):
+        part = slice(first, first + LENGTH)
+        y = rows.y[part]
+        eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
+        mu = family.mean(eta)
+        least = family.least(y)
+        above = family.expansion(eta, y).loss - least
+        here = (w[part] @ each for each in (least, above, (y - mu) ** 2 / family.variance(mu)))
+        sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
+    return sums
+
+
+def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, constant: Any) -> Any:
+    """Newton's method in one variable, kept between the points where the slope is known to change its sign."""
+    low, high = -np.inf, np.inf
+    for _ in range(100):
+        _, score, curvature = family.expansion(constant + rows.offset, rows.y)
+        slope, bend = proc.allreduce(np.stack([w @ score, w @ curvature]))
+        if is_abstract(slope):
+            break
+        low, high = (constant, high) if slope < 0 else (low, constant)
+        step = np.clip(-slope / bend if bend > 0 else -np.sign(slope), -4.0, 4.0)
+        if abs(step) <= 4 * np.finfo(float).eps * max(1.0, abs(constant)):
+            break
+        inside = low < constant + step < high
+        constant = constant + step if inside else (low + high) / 2
+    return constant
+
+
+# ----------------------------------------------------------------------------------- columns
+
+
+def _sampled(X: Any) -> tuple[int, np.ndarray]:
+    """How many rows a sample has, evenly spaced; sums of their values and squares by column."""
+    n, k = X.shape
+    if not isinstance(X, np.ndarray):
+        return 0, np.zeros(2 * k)
+    sample = X[:: max(1, n // SAMPLE)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return len(sample), np.concatenate([sample.sum(axis=0), (sample * sample).sum(axis=0)])
+
+
+def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
+    """About the means of the columns that are far from 0, in few digits, which rounds less; 0 of the others."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean, square = sampled.reshape(2, -1) / some
+        far = np.isfinite(square) & (mean * mean > FAR**2 * (square - mean * mean))
+        return np.where(far, mean.astype(np.float32).astype(float), 0.0) if far.any() else None

@@ -1,0 +1,270 @@
+"""Nodes from what people write: operands, elementwise operations, views, reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
+
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.graph import (
+    WEAK,
+    Access,
+    Assemble,
+    Blocks,
+    Contract,
+    DType,
+    Node,
+    Placement,
+    Reduce,
+    Relayout,
+    Reshape,
+    View,
+    interned,
+    kind_of,
+    leaf,
+    parameter,
+)
+from bsp.arrays.expressions.layout import Layout, Shape, automatic, replicated
+from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.kernels.aggregates import SUM, Aggregate
+from bsp.errors import ShapeError
+from bsp.values.payload import is_abstract
+
+_COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
+
+
+def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
+    """A process's blocks of an array that every process has all of; copies."""
+    if is_abstract(values):
+        return {at: values[tuple(slice(*span) for span in layout.box(at))] for at in layout.mine(pid)}
+    return {at: np.array(values[tuple(slice(*span) for span in layout.box(at))], order="C") for at in layout.mine(pid)}
+
+
+def from_whole(values: Any, layout: Layout | None = None) -> Node:
+    """A leaf from an array that is the same on every process; each keeps its blocks.  No words."""
+    here = world()
+    if layout is None:
+        layout = automatic(values.shape, here.nprocs)
+    return leaf(values.shape, values.dtype, layout, dealt_blocks(values, layout, here.pid))
+
+
+def operand(value: Any) -> Node:
+    """Anything that arithmetic takes: an array, a number, what np.asarray makes an array of numbers of."""
+    from bsp.arrays.array import Array  # it needs what is here
+
+    if type(value) is Array:
+        return value._node
+    if type(value) in WEAK:
+        return parameter(value)
+    if is_abstract(value):
+        return from_whole(value)
+    found = np.asarray(value)
+    element_type(found.dtype, f"{value!r:.60}")
+    return from_whole(found)
+
+
+def apply(op: ew.Elementwise, *nodes: Node) -> Node:
+    """An elementwise operation on nodes."""
+    kinds = [node.kind for node in nodes]
+    if op.loop is not None and op.name not in _COMPARISONS:
+        for k, number in enumerate(nodes):
+            if number.kind.weak is int and any(kind.weak is None for kind in kinds):
+                ew.fits(number.value, op.loop(*kinds)[k], op.name)
+    return Node(op, nodes, ew.infer(op, *kinds))
+
+
+def cast(node: Node, dtype: DType) -> Node:
+    """As another dtype; the same node if it is that already."""
+    if node.kind.dtype == dtype and node.kind.weak is None:
+        return node
+    op = ew.cast_to(dtype)
+    return Node(op, (node,), kind_of(node.kind.shape, dtype))
+
+
+def strong(node: Node) -> Node:
+    """A parameter as an array of no dimensions."""
+    return node if node.kind.weak is None else cast(node, node.kind.dtype)
+
+
+def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
+    """Another way to index a node; the node itself where all stays in its place."""
+    op = interned(View, tuple(access))
+    if shape == node.kind.shape and op is identity(len(shape)):
+        return node
+    return Node(op, (node,), kind_of(shape, node.kind.dtype))
+
+
+@lru_cache(maxsize=64)
+def _in_place(ndim: int) -> tuple[Access, ...]:
+    return tuple(Access(axis) for axis in range(ndim))
+
+
+def identity(ndim: int) -> View:
+    """The view that leaves all axes as they are."""
+    return interned(View, _in_place(ndim))
+
+
+def composed(outer: Sequence[Access], inner: Sequence[Access]) -> tuple[Access, ...]:
+    """A view of a view as one: how `inner`, an access of what `outer` shows, finds its elements below both."""
+    found = []
+    for label, start, step in outer:
+        if label < 0:
+            found.append(Access(-1, start, step))
+        else:
+            further = inner[label]
+            found.append(Access(further.label, start + step * further.start, step * further.step))
+    return tuple(found)
+
+
+def placed(access: Sequence[Access], value: Node) -> tuple[Node, Shape, Shape]:
+    """The inverse of a view, for values of its shape: the axes as below it, and start and step along each of them.
+
+    No two axes of `access` have one label.  What no axis shows is of length 1, or empty.
+    """
+    shape = value.kind.shape
+    back = [Access(-1, 0, 0)] * len(shape)
+    starts, steps, counts = [], [], []
+    for axis, (label, start, step) in enumerate(access):
+        count = 1 if label < 0 else shape[label]
+        backwards = step < 0 and count > 1
+        if label >= 0:
+            back[label] = Access(axis, count - 1, -1) if backwards else Access(axis)
+        starts.append((start + step * (count - 1) if backwards else start) if count else 0)
+        steps.append(abs(step) if count > 1 else 1)
+        counts.append(count)
+    return viewed(value, tuple(counts), back), tuple(starts), tuple(steps)
+
+
+def written(node: Node, access: Sequence[Access], value: Node) -> Node:
+    """A node with a value, of its dtype, where a view shows it."""
+    ndim = len(node.kind.shape)
+    return assembled(node.kind.shape, node.kind.dtype, [
+        (node, (0,) * ndim, (1,) * ndim), placed(access, value)
+    ])  # fmt: skip
+
+
+def permuted(node: Node, axes: Sequence[int]) -> Node:
+    """Axis k of the result is axis axes[k] of the node."""
+    if list(axes) == list(range(len(axes))):
+        return node
+    place = {axis: k for k, axis in enumerate(axes)}
+    shape = node.kind.shape
+    return viewed(node, tuple(shape[axis] for axis in axes), [Access(place[axis]) for axis in range(len(shape))])
+
+
+def broadcast(node: Node, shape: Shape) -> Node:
+    """Repeated along axes of length 1 and new leading ones."""
+    own = node.kind.shape
+    if own == shape:
+        return node
+    first = len(shape) - len(own)
+    if first < 0 or any(mine not in (1, wanted) for mine, wanted in zip(own, shape[first:], strict=True)):
+        raise ShapeError(f"shape {own} does not broadcast to {shape}")
+    node = strong(node)
+    return viewed(node, shape, [
+        Access(first + axis) if length == shape[first + axis] else Access(-1, 0, 0) for axis, length in enumerate(own)
+    ])  # fmt: skip
+
+
+def expanded(node: Node, axes: Sequence[int]) -> Node:
+    """New axes of length 1 at these places of the result (ascending)."""
+    shape = list(node.kind.shape)
+    for axis in axes:
+        shape.insert(axis, 1)
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    return viewed(strong(node), tuple(shape), [Access(axis) for axis in kept])
+
+
+def squeezed(node: Node, axes: Sequence[int]) -> Node:
+    """Without these axes of length 1."""
+    shape = node.kind.shape
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    place = {axis: k for k, axis in enumerate(kept)}
+    return viewed(node, tuple(shape[axis] for axis in kept), [
+        Access(place[axis]) if axis in place else Access(-1, 0, 0) for axis in range(len(shape))
+    ])  # fmt: skip
+
+
+def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -> Node:
+    """An aggregate over axes (ascending, each once)."""
+    node = strong(node)
+    shape = node.kind.shape
+    if how.identity is None and any(shape[axis] == 0 for axis in axes) and how.ufunc is not np.add:
+        raise ValueError(f"{how.name}: zero-size array of shape {shape} to a reduction which has no identity")
+    kept = tuple(length for axis, length in enumerate(shape) if axis not in axes)
+    found = Node(interned(Reduce, how, axes), (node,), kind_of(kept, how.result(node.kind.dtype)))
+    return expanded(found, axes) if keepdims else found
+
+
+def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape) -> Node:
+    """The sum over all labels not in `out` of the product of two nodes."""
+    return contracted_all([left, right], [left_labels, right_labels], out)
+
+
+def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:
+    """The sum over all labels not in `out` of the product of nodes."""
+    nodes, labels = [strong(node) for node in nodes], [tuple(each) for each in labels]
+    extents: dict[int, int] = {}
+    for own, node in zip(labels, nodes, strict=True):
+        extents.update(zip(own, node.kind.shape, strict=True))
+    for k, own in enumerate(labels):  # what one factor alone has is summed before
+        others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
+        alone = tuple(axis for axis, label in enumerate(own) if label not in others)
+        if alone:
+            nodes[k] = cast(reduced(nodes[k], SUM, alone, False), nodes[k].kind.dtype)
+            labels[k] = tuple(label for axis, label in enumerate(own) if axis not in alone)
+    number = {label: k for k, label in enumerate(dict.fromkeys(label for own in labels for label in own))}
+    op = interned(
+        Contract, tuple(tuple(number[label] for label in own) for own in labels), tuple(number[label] for label in out)
+    )
+    dtype = np.result_type(*[node.kind.dtype for node in nodes])
+    return Node(op, tuple(nodes), kind_of(tuple(extents[label] for label in out), dtype))
+
+
+def assembled(shape: Shape, dtype: DType, parts: Sequence[tuple[Node, Sequence[int], Sequence[int]]]) -> Node:
+    """Nodes laid over each other: (node, start along each axis, step along each axis)."""
+    nodes = tuple(strong(cast(node, dtype)) for node, _, _ in parts)
+    placements = tuple(Placement(tuple(starts), tuple(steps)) for _, starts, steps in parts)
+    return Node(interned(Assemble, placements), nodes, kind_of(shape, dtype))
+
+
+def reshaped(node: Node, shape: Shape) -> Node:
+    """The same elements in C order.  Axes of length 1 come and go for nothing."""
+    node = strong(node)
+    own = node.kind.shape
+    if own == shape:
+        return node
+    if prod(own) != prod(shape):
+        raise ShapeError(f"cannot reshape array of size {prod(own)} into shape {shape}")
+    if [length for length in own if length != 1] == [length for length in shape if length != 1]:
+        core = squeezed(node, [axis for axis, length in enumerate(own) if length == 1])
+        return expanded(core, [axis for axis, length in enumerate(shape) if length == 1])
+    return Node(interned(Reshape, shape), (node,), kind_of(shape, node.kind.dtype))
+
+
+def relaid(node: Node, layout: Layout) -> Node:
+    """In a layout that was asked for."""
+    return Node(interned(Relayout, layout), (strong(node),), node.kind)
+
+
+def everywhere(node: Node) -> Node:
+    """On every process."""
+    return relaid(node, replicated(node.kind.shape))
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """An axis counted from the start; NumPy's AxisError for one that is not there."""
+    return normalize_axis_index(axis, ndim)
+
+
+def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the start, ascending; None: all."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(normalize_axis_tuple(axis, ndim)))

@@ -1,0 +1,1 @@
+"""Expressions before they are planned: typed nodes, the layouts of their blocks, element types."""

@@ -1,0 +1,314 @@
+"""Expressions before they are planned: typed nodes, hash-consed by what they do.
+
+A node is an operation on other nodes, with the shape and dtype its result will have.  Building one costs
+about a microsecond: kinds (shape, dtype) and operations are interned, so that inference is a look-up.
+A leaf has data: its layout and this process's blocks.  A parameter is a Python number; it is no part of the
+structure, so a loop that changes a step size plans nothing again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.layout import Layout, Shape
+
+if TYPE_CHECKING:
+    from bsp.arrays.kernels.aggregates import Aggregate
+
+DType = np.dtype[Any]
+Blocks = dict[Shape, np.ndarray]  # this process's, by block coordinates
+
+
+class Kind:
+    """Shape and dtype of a node; equal kinds are one object.  `weak`: the Python type of a parameter."""
+
+    __slots__ = ("dtype", "shape", "size", "weak")
+
+    def __init__(self, shape: Shape, dtype: DType, weak: type | None = None) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.size = prod(shape)
+        self.weak = weak
+
+    @property
+    def words(self) -> int:
+        """Words of 8 bytes, rounded up."""
+        return -(-self.size * self.dtype.itemsize // 8)
+
+    def __repr__(self) -> str:
+        return self.weak.__name__ if self.weak is not None else f"{self.dtype.str}{list(self.shape)}"
+
+
+@lru_cache(maxsize=1 << 14)
+def kind_of(shape: Shape, dtype: DType) -> Kind:
+    """The one kind of this shape and dtype; TypeError for a dtype that arrays do not hold."""
+    return Kind(shape, element_type(dtype))
+
+
+WEAK = {
+    bool: Kind((), np.dtype(bool), bool),
+    int: Kind((), np.dtype(np.int64), int),
+    float: Kind((), np.dtype(np.float64), float),
+    complex: Kind((), np.dtype(np.complex128), complex),
+}
+
+
+class Operation:
+    """What a node does to its arguments; subclasses are interned by their parameters (see `interned`)."""
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Source(Operation):
+    """A leaf or a parameter."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+LEAF, PARAM = Source("leaf"), Source("parameter")
+
+
+class Access(NamedTuple):
+    """Where a view finds position x of one of its axes on an axis of its source: start + step·x.
+
+    label : the axis of the view; -1: the source's axis is fixed at `start`.
+    """
+
+    label: int
+    start: int = 0
+    step: int = 1
+
+
+class View(Operation):
+    """Another way to index the same elements: transposed, sliced, broadcast, flipped, diagonal.  Moves nothing."""
+
+    def __init__(self, access: tuple[Access, ...]) -> None:
+        self.access = access  # one for each axis of the source
+        self.name = f"view{[tuple(each) for each in access]}"
+
+
+class Reduce(Operation):
+    """An aggregate over some axes, which disappear."""
+
+    def __init__(self, how: Aggregate, axes: tuple[int, ...]) -> None:
+        self.how = how
+        self.axes = axes
+        self.name = f"{how.name}{list(axes)}"
+
+
+class Contract(Operation):
+    """A product of arrays over named indices, summed over those not in the result: an einsum."""
+
+    def __init__(self, labels: tuple[tuple[int, ...], ...], out: tuple[int, ...]) -> None:
+        self.labels = labels  # of each argument's axes
+        self.out = out
+        self.name = f"contract{[list(each) for each in labels]}->{list(out)}"
+
+
+class Placement(NamedTuple):
+    """Where an argument of `Assemble` goes: for each axis of the result, start + step·x."""
+
+    starts: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+class Assemble(Operation):
+    """Arguments laid over each other into one array, later ones on top: concatenate, roll, assignment."""
+
+    def __init__(self, placements: tuple[Placement, ...]) -> None:
+        self.placements = placements
+        self.name = f"assemble{[tuple(each) for each in placements]}"
+
+
+class Reshape(Operation):
+    """The same elements in C order under another shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.name = f"reshape{list(shape)}"
+
+
+class OfLines(Protocol):
+    """A function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core)."""
+
+    @property
+    def name(self) -> str:
+        """Says which; functions of one name are the same."""
+
+    @property
+    def work(self) -> float:
+        """Operations for each element."""
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The function."""
+
+    @property
+    def fallible(self) -> bool:
+        """Whether it can raise for some values."""
+
+
+class Along(Operation):
+    """A function of lines, planes, ...: each argument's last `cores[k]` axes are brought together in one piece.
+
+    The other axes are the same for all arguments, and the result has them first.
+    """
+
+    def __init__(self, how: OfLines, cores: tuple[int, ...], out_core: Shape) -> None:
+        self.how = how
+        self.cores = cores
+        self.out_core = out_core
+        self.name = f"along {how.name}{list(cores)}->{list(out_core)}"
+
+
+class Scan(Operation):
+    """Partial results of an aggregate along one axis: cumsum, cumprod."""
+
+    def __init__(self, how: Aggregate, ufunc: np.ufunc, axis: int) -> None:
+        self.how = how
+        self.ufunc = ufunc
+        self.axis = axis
+        self.name = f"cumulative {how.name}[{axis}]"
+
+
+class Relayout(Operation):
+    """The same array in a layout that was asked for: one total exchange."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.name = f"rechunk{list(layout.grid)}{list(layout.process_grid)}{'*' * layout.replicated}"
+
+
+_Operation = TypeVar("_Operation", bound=Operation)
+_interned: dict[Any, Any] = {}
+
+
+def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
+    """The one operation of a class with these parameters (hashable)."""
+    key = (cls, *parameters)
+    found: _Operation | None = _interned.get(key)
+    if found is None:
+        if len(_interned) > 1 << 16:
+            _interned.clear()
+        found = _interned[key] = cls(*parameters)
+    return found
+
+
+class Node:
+    """One operation in an expression.  Never changed, but for becoming a leaf when it has been computed."""
+
+    __slots__ = ("args", "computed", "findings", "kind", "layout", "op", "origin", "value")
+
+    op: Operation
+    args: tuple[Node, ...]
+    kind: Kind
+    value: Any  # of a leaf its Blocks, of a parameter the number
+    layout: Layout | None  # of a leaf
+    origin: Any  # of a leaf that a procedure has made: how
+    findings: tuple[Any, ...]  # of a leaf, what procedures have found out about its values (`selection.remembered`)
+    computed: bool  # whether it has been computed before on the way to something else
+
+    def __init__(self, op: Operation, args: tuple[Node, ...], kind: Kind) -> None:
+        self.op = op
+        self.args = args
+        self.kind = kind
+        self.computed = False
+
+    def become(self, layout: Layout, blocks: Blocks) -> None:
+        """Its data are there."""
+        self.op, self.args = LEAF, ()
+        self.layout, self.value, self.origin, self.findings = layout, blocks, None, ()
+
+    def __reduce__(self) -> Any:
+        if self.op is LEAF:
+            return leaf, (self.kind.shape, self.kind.dtype, self.layout, self.value)
+        if self.op is PARAM:
+            return parameter, (self.value,)
+        raise TypeError("an array that is not computed yet cannot be pickled: persist() it first")
+
+
+def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Node:
+    """A node with data."""
+    node = Node(LEAF, (), kind_of(shape, dtype))
+    node.layout, node.value, node.origin, node.findings = layout, blocks, None, ()
+    return node
+
+
+def parameter(value: Any) -> Node:
+    """A Python number as a node."""
+    node = Node(PARAM, (), WEAK[type(value)])
+    node.value = value
+    return node
+
+
+class Graph(NamedTuple):
+    """What an evaluation is of: nodes, arguments before users, and the key that equal structures share."""
+
+    nodes: list[Node]
+    positions: dict[Node, int]  # of every node below the roots; equal ones have one position
+    roots: tuple[int, ...]  # what is asked for, and what is kept besides
+    given: tuple[Node, ...]  # the roots themselves
+    asked: int  # how many of the roots were asked for
+    leaves: list[Node]
+    params: list[Any]
+    key: tuple[Any, ...]
+
+
+def capture(roots: Sequence[Node]) -> Graph:
+    """The graph below some nodes; what is computed twice alike is one node.
+
+    A node that was computed before, on the way to something else, and is needed again for something new becomes
+    a root too: what a loop carries on from round to round is computed at most twice.
+    """
+    index: dict[Node, int] = {}
+    nodes: list[Node] = []
+    leaves: list[Node] = []
+    params: list[Any] = []
+    key: list[Any] = []
+    known: dict[Any, int] = {}
+    kept: dict[Node, None] = {}
+    stack: list[Any] = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if node in index:
+            continue
+        op = node.op
+        if op is LEAF:
+            leaves.append(node)
+            key.append((LEAF, node.kind, node.layout))
+        elif op is PARAM:
+            params.append(node.value)
+            key.append(node.kind)
+        else:
+            args = node.args
+            waiting = [arg for arg in args if arg not in index]
+            if waiting:
+                stack.append(node)
+                stack.extend(reversed(waiting))
+                continue
+            if not node.computed:
+                for arg in args:
+                    if arg.computed and arg.op is not LEAF and arg.op is not PARAM:
+                        kept[arg] = None
+            own = (op, node.kind, *[index[arg] for arg in args])
+            position = known.setdefault(own, len(nodes))
+            if position < len(nodes):
+                index[node] = position
+                continue
+            key.append(own)
+        index[node] = len(nodes)
+        nodes.append(node)
+    asked = tuple(index[root] for root in roots)
+    extra = {index[node]: node for node in kept if index[node] not in asked}
+    every = asked + tuple(extra)
+    return Graph(nodes, index, every, (*roots, *extra.values()), len(asked), leaves, params, (every, len(asked), *key))

@@ -1,1 +1,0 @@
-"""NumPy's and the standard's functions as nodes."""

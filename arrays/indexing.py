@@ -1,0 +1,170 @@
+"""Reading and assigning with an index: integers, slices, new axes, masks, integer arrays.
+
+What an index of integers and slices selects is a view: planned with what uses it, and what is written through it
+shows in the array (see `views`).  Masks and integer arrays are collectives (see `selecting`): how much they select
+depends on values; they give copies.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays import build
+from bsp.arrays.expressions.graph import Access, DType, Node
+from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.views import own, shows, store, view
+from bsp.errors import ShapeError
+from bsp.values.payload import is_abstract
+
+if TYPE_CHECKING:
+    from bsp.arrays.array import Array
+
+
+_TIMES = (str, bytes, datetime.date, datetime.timedelta)  # what NumPy reads a date or a duration from
+
+
+class Basic(NamedTuple):
+    """A basic index against a shape."""
+
+    access: tuple[Access, ...]  # one for each axis of the array
+    shape: Shape  # of the result, new axes included
+
+
+def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
+    """The parts of an index, and whether it is advanced.  Arrays without axes are the integers in them.
+
+    Cost: of such an array, computing it.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if not is_advanced(parts):
+        return parts, False
+    from bsp.arrays.selection.selecting import known_position
+
+    parts = tuple(known_position(each) for each in parts)
+    return parts, is_advanced(parts)
+
+
+def is_advanced(parts: tuple[Any, ...]) -> bool:
+    """Whether masks or integer arrays are in an index."""
+    from bsp.arrays.array import Array  # arrays and selecting need what is here
+
+    for each in parts:
+        number = isinstance(each, np.ndarray) and each.ndim == 0 and each.dtype.kind in "iu"
+        if isinstance(each, (list, np.ndarray, bool, np.bool_, Array)) and not number:
+            return True
+        if is_abstract(each):
+            return True
+    return False
+
+
+def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
+    """What an index of integers, slices, None and ... selects; NumPy's IndexErrors."""
+    used = sum(each is not None and each is not Ellipsis for each in parts)
+    if used > len(shape):
+        raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
+    if sum(each is Ellipsis for each in parts) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not any(each is Ellipsis for each in parts):
+        parts = (*parts, Ellipsis)
+    access: list[Access] = []
+    out: list[int] = []
+
+    def keep(start: int, step: int, count: int) -> None:
+        access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
+        out.append(count)
+
+    for each in parts:
+        if each is None:
+            out.append(1)
+        elif each is Ellipsis:
+            for _ in range(len(shape) - used):
+                keep(0, 1, shape[len(access)])
+        elif isinstance(each, slice):
+            start, stop, step = each.indices(shape[len(access)])
+            keep(start, step, len(range(start, stop, step)))
+        else:
+            try:
+                position = each.__index__()
+            except (AttributeError, TypeError):
+                raise IndexError(
+                    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
+                    f"arrays are valid indices, not {each!r:.40}"
+                ) from None
+            axis = len(access)
+            length = shape[axis]
+            if not -length <= position < length:
+                raise IndexError(f"index {position} is out of bounds for axis {axis} with size {length}")
+            access.append(Access(-1, position % length, 0))
+    return Basic(tuple(access), tuple(out))
+
+
+def get(array: Array, key: Any) -> Array:
+    """array[key]: a view, but for numbers and what masks and integer arrays select."""
+    parts, advanced = parts_of(key)
+    if advanced:
+        from bsp.arrays.selection import selecting
+
+        return selecting.get(array, parts)
+    node = array._node
+    found = basic(node.kind.shape, parts)
+    shown = build.viewed(node, found.shape, found.access)
+    if found.shape:
+        return view(array, shown)
+    from bsp.arrays.array import wrap
+
+    if not any(each is Ellipsis for each in parts):
+        return wrap(shown)  # a number, as in NumPy
+    result = view(array, shown)
+    own(result)
+    return result
+
+
+def put(array: Array, key: Any, value: Any) -> None:
+    """array[key] = value: the array gets another node, and so do all that share its elements."""
+    if array.dtype.kind in "mM" and isinstance(value, _TIMES):
+        value = np.asarray(value, array.dtype)
+    parts, advanced = parts_of(key)
+    if advanced:
+        from bsp.arrays.selection import selecting
+
+        selecting.put(array, parts, value)
+        return
+    node = array._node
+    where = basic(node.kind.shape, parts)
+    if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
+        return
+    store(array, broadcast(build.operand(value), where.shape, node.kind.dtype), where.access)
+
+
+def scalar_of(number: Node, dtype: DType) -> np.ndarray:
+    """A Python number as NumPy assigns it to an array of this dtype; its errors for what does not go."""
+    place = np.zeros((), dtype)
+    if number.kind.weak is int:
+        ew.fits(number.value, dtype, "assignment")
+    place[()] = number.value
+    return place
+
+
+def assignable(value: Node, dtype: DType) -> Node:
+    """A value as an array of this dtype."""
+    if value.kind.weak is not None:
+        number = scalar_of(value, dtype)
+        value = build.from_whole(number) if dtype.kind in "mM" else build.operand(number.item())
+    return build.strong(build.cast(value, dtype))
+
+
+def broadcast(value: Node, shape: Shape, dtype: DType) -> Node:
+    """A value as it is assigned to a part of an array: leading axes of length 1 go, others are repeated."""
+    value = assignable(value, dtype)
+    own = value.kind.shape
+    while len(own) > len(shape) and own[0] == 1:
+        value = build.squeezed(value, [0])
+        own = value.kind.shape
+    try:
+        return build.broadcast(value, shape)
+    except ShapeError:
+        raise ShapeError(f"could not broadcast input array from shape {own} into shape {shape}") from None

@@ -1,0 +1,1 @@
+"""What one task of a plan computes on the blocks that were brought to it."""

@@ -1,0 +1,309 @@
+"""What a reduction is made of: fold a piece, merge partial results, finish.
+
+Partial results travel, so they are arrays too: of the result's dtype, or of a structured one where more is
+needed (a mean and a sum of squares; a value and its place).  Merging is associative up to rounding and is always
+done in the order of the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.kernels.programs import PIECE
+
+Axes = tuple[int, ...]
+Place = Sequence[tuple[int, int]]  # of a piece: for each axis its first position, and the length of the whole axis
+
+
+def typed(dtype: DType) -> DType | None:
+    """What a ufunc's methods are told to compute in.  Of dates and durations nothing: NumPy takes no units there."""
+    return None if dtype.kind in "mM" else dtype
+
+
+class Aggregate:
+    """A reduction by a ufunc: what `fold`, `merge` and `finish` do is its reduce."""
+
+    piece = PIECE  # elements that are folded at once
+    plain = True  # whether a fold is the ufunc's reduce and no more
+
+    @property
+    def term(self) -> str | None:
+        """What NumPy's warnings call it; None: as it is made of several operations."""
+        return "reduce" if self.plain else None
+
+    def __init__(self, name: str, ufunc: np.ufunc, identity: Any, result: Callable[[DType], DType]) -> None:
+        self.name = name
+        self.ufunc = ufunc
+        self.identity = identity  # None: an empty array has no such value
+        self.result = result
+
+    def partial(self, dtype: DType) -> DType:
+        """The dtype of partial results of values of `dtype`."""
+        return self.result(dtype)
+
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
+        """The partial result of a piece."""
+        return np.asarray(self.ufunc.reduce(values, axis=axes, dtype=typed(self.partial(values.dtype))))
+
+    def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
+        """Merge `part`, of `merged` values each, into `total`, of `folded` values each."""
+        self.ufunc(total, part, out=total)
+
+    def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
+        """Partial results merged along axes; `counts`: how many values each stands for, broadcasting."""
+        return np.asarray(self.ufunc.reduce(parts, axis=axes, dtype=typed(parts.dtype)))
+
+    def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """The partial result of no values of a dtype."""
+        return self.start_of(shape, self.partial(dtype))
+
+    def start_of(self, shape: tuple[int, ...], partial: DType) -> np.ndarray:
+        """The partial result of no values at all; where there is no identity, it is never looked at."""
+        if self.identity is None:
+            return np.zeros(shape, partial)
+        return np.full(shape, np.asarray(self.identity).astype(partial), partial)  # -1 is all bits of an unsigned one
+
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """The result of `count` values each: a number, or one for each."""
+        return partial
+
+
+def _sum_dtype(ufunc: np.ufunc) -> Callable[[DType], DType]:
+    def result(dtype: DType) -> DType:
+        found: DType = ufunc.reduce(np.empty(0, dtype)).dtype
+        return found
+
+    return result
+
+
+def _same(dtype: DType) -> DType:
+    return dtype
+
+
+def _boolean(dtype: DType) -> DType:
+    return np.dtype(bool)
+
+
+class Extreme(Aggregate):
+    """argmin and argmax: the extreme value and the position, in C order of the axes, of its first occurrence."""
+
+    plain = False
+
+    def __init__(self, name: str, find: Callable[..., Any], better: np.ufunc) -> None:
+        super().__init__(name, better, None, lambda dtype: np.dtype(np.intp))
+        self._find = find
+        self._better = better
+
+    def partial(self, dtype: DType) -> DType:
+        """The value and its position."""
+        return np.dtype([("value", dtype), ("place", np.int64)])
+
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
+        """The extreme of a piece, with its position in the whole."""
+        kept = [axis for axis in range(values.ndim) if axis not in axes]
+        lengths = [values.shape[axis] for axis in axes]
+        lines = values.transpose(*kept, *axes).reshape(*[values.shape[axis] for axis in kept], -1)
+        found = self._find(lines, axis=-1)
+        out = np.empty(found.shape, self.partial(values.dtype))
+        out["value"] = np.take_along_axis(lines, found[..., None], -1)[..., 0]
+        position = np.zeros(found.shape, np.int64)
+        for axis, local in zip(axes, np.unravel_index(found, lengths), strict=True):
+            start, length = place[axis]
+            position = position * length + local + start
+        out["place"] = position
+        return out
+
+    def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
+        """The better of the two; of equals the first; NaN before all."""
+        new, old = part["value"], total["value"]
+        take = self._better(new, old)
+        equal = new == old
+        if new.dtype.kind in "fcmM":
+            new_nan, old_nan = np.isnan(new), np.isnan(old)
+            take = (take & ~old_nan) | (new_nan & ~old_nan)
+            equal = equal | (new_nan & old_nan)
+        take = take | (equal & (part["place"] < total["place"]))
+        np.copyto(total, part, where=take)
+
+    def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
+        """Merged one after the other."""
+        kept = [axis for axis in range(parts.ndim) if axis not in axes]
+        count = prod(parts.shape[axis] for axis in axes)
+        lines = parts.transpose(*axes, *kept).reshape(count, *[parts.shape[axis] for axis in kept])
+        total = np.array(lines[0], parts.dtype)
+        for line in lines[1:]:
+            self.into(total, np.asarray(line, parts.dtype), 1, 1)
+        return total
+
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """The position."""
+        return partial["place"].astype(np.intp)
+
+
+class Moments(Aggregate):
+    """Variance in one pass: means and sums of squared deviations, merged as Chan, Golub and LeVeque do (1979)."""
+
+    plain = False
+
+    piece = 4 * PIECE  # merging takes a dozen calls, so there are fewer and longer pieces
+
+    def __init__(self, correction: float, root: bool) -> None:
+        super().__init__(f"{'std' if root else 'var'}({correction:g})", np.add, None, self._result)
+        self._correction = correction
+        self._root = root
+
+    @staticmethod
+    def _result(dtype: DType) -> DType:
+        if dtype.kind in "mM":
+            np.square(np.empty(1, dtype))  # NumPy's refusal
+        found = np.dtype(np.float64) if dtype.kind in "iub" else dtype
+        return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
+
+    def partial(self, dtype: DType) -> DType:
+        """The mean and the sum of squared deviations from it."""
+        mean = np.dtype(np.float64) if dtype.kind in "iub" else dtype
+        if mean == np.float16:
+            mean = np.dtype(np.float32)
+        square = np.dtype(f"f{mean.itemsize // 2}") if mean.kind == "c" else mean
+        return np.dtype([("mean", mean), ("squares", square)])
+
+    def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
+        """Of one piece, in two passes while it is in the cache."""
+        partial = self.partial(values.dtype)
+        mean = values.mean(axis=axes, dtype=partial["mean"], keepdims=True)
+        out = np.empty(np.squeeze(mean, axes).shape, partial)
+        out["mean"] = np.squeeze(mean, axes)
+        if values.dtype.kind == "c":
+            deviation = values - mean
+            out["squares"] = (deviation.real**2 + deviation.imag**2).sum(axis=axes)
+        else:
+            deviation = np.asarray(np.subtract(values, mean, dtype=partial["mean"]))
+            np.multiply(deviation, deviation, out=deviation)
+            out["squares"] = np.add.reduce(deviation, axis=axes)
+        return out
+
+    def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
+        """Chan's update."""
+        if not merged:
+            return
+        if not folded:
+            total[...] = part
+            return
+        delta = part["mean"] - total["mean"]
+        whole = folded + merged
+        total["mean"] += delta * (merged / whole)
+        size = delta.real**2 + delta.imag**2 if delta.dtype.kind == "c" else delta * delta
+        total["squares"] += part["squares"] + size * (folded * merged / whole)
+
+    def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
+        """All at once: the weighted mean, and the squares between the means."""
+        counts = np.asarray(counts, np.float64)
+        total = np.broadcast_to(counts, parts.shape).sum(axis=axes, keepdims=True)
+        weight = (counts / np.maximum(total, 1)).astype(parts["squares"].dtype)
+        mean = (parts["mean"] * weight).sum(axis=axes, keepdims=True)
+        delta = np.where(counts > 0, parts["mean"] - mean, 0)
+        size = delta.real**2 + delta.imag**2 if delta.dtype.kind == "c" else delta * delta
+        out = np.empty(np.squeeze(mean, axes).shape, parts.dtype)
+        out["mean"] = np.squeeze(mean, axes)
+        out["squares"] = (parts["squares"] + size * counts.astype(parts["squares"].dtype)).sum(axis=axes)
+        return out
+
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """Squares over count - correction; NaN where that is 0 or less, as NumPy says."""
+        left = np.maximum(count - self._correction, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = partial["squares"] / np.asarray(left, partial["squares"].dtype)
+            return np.asarray(np.sqrt(found) if self._root else found)
+
+
+class Unfinished(Moments):
+    """Moments whose partial result is the result: several are finished from one, each in its way."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, False)
+        self.name = "moments"
+        self.result = self.partial
+
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """As it is."""
+        return partial
+
+
+class Mean(Aggregate):
+    """A sum, divided at the end."""
+
+    def __init__(self) -> None:
+        super().__init__("mean", np.add, 0, self._result)
+
+    @staticmethod
+    def _result(dtype: DType) -> DType:
+        if dtype.kind == "M":
+            np.add.reduce(np.empty(1, dtype))  # NumPy's refusal to add dates
+        return np.dtype(np.float64) if dtype.kind in "iub" else dtype
+
+    def partial(self, dtype: DType) -> DType:
+        """Sums; of half precision in single, as NumPy does."""
+        found = self.result(dtype)
+        return np.dtype(np.float32) if found == np.float16 else found
+
+    def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
+        """Divided by the count."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.true_divide(partial, count, dtype=typed(partial.dtype)))
+
+
+SUM = Aggregate("sum", np.add, 0, _sum_dtype(np.add))
+PROD = Aggregate("prod", np.multiply, 1, _sum_dtype(np.multiply))
+MIN = Aggregate("min", np.minimum, None, _same)
+MAX = Aggregate("max", np.maximum, None, _same)
+ALL = Aggregate("all", np.logical_and, True, _boolean)
+ANY = Aggregate("any", np.logical_or, False, _boolean)
+ARGMIN = Extreme("argmin", np.argmin, np.less)
+ARGMAX = Extreme("argmax", np.argmax, np.greater)
+MEAN = Mean()
+MOMENTS = Unfinished()
+
+
+# ufuncs f with f(f(a, b), c) = f(a, f(b, c)), up to rounding: partial results may be merged
+ASSOCIATIVE = (
+    np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm, np.hypot, np.logaddexp, np.logaddexp2,
+)  # fmt: skip
+_of_ufunc: dict[np.ufunc, Aggregate] = {
+    np.add: SUM, np.multiply: PROD, np.maximum: MAX, np.minimum: MIN,
+}  # fmt: skip
+
+
+def of_ufunc(ufunc: np.ufunc) -> Aggregate:
+    """The one aggregate that is the `reduce` of an associative ufunc."""
+    found = _of_ufunc.get(ufunc)
+    if found is None:
+        assert ufunc in ASSOCIATIVE
+
+        def result(dtype: DType) -> DType:
+            reduced: DType = ufunc.reduce(np.ones(1, dtype)).dtype
+            return reduced
+
+        found = _of_ufunc[ufunc] = Aggregate(ufunc.__name__, ufunc, ufunc.identity, result)
+    return found
+
+
+def finished(how: Aggregate, partial: np.ndarray, count: int) -> np.ndarray:
+    """A mean, a variance or its root from moments."""
+    return partial["mean"] if how is MEAN else how.finish(partial, count)
+
+
+_moments: dict[tuple[float, bool], Moments] = {}
+
+
+def moments(correction: float, root: bool) -> Moments:
+    """The one aggregate of a variance, or of its root."""
+    key = (float(correction), root)
+    if key not in _moments:
+        _moments[key] = Moments(*key)
+    return _moments[key]

@@ -1,0 +1,217 @@
+"""Operations that treat every element alike: NumPy's ufuncs, and what is written like one.
+
+Dtypes are NumPy's own: a ufunc is asked which it resolves to, Python numbers are weak (NEP 50).  A program of
+such operations is evaluated piece by piece through small buffers (see `kernels`), so each has an `out`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.expressions.graph import DType, Kind, Operation, kind_of
+from bsp.errors import ShapeError
+
+Resolve = Callable[..., DType]
+Loop = Callable[..., tuple[DType, ...]]
+
+
+class Elementwise(Operation):
+    """`call(*arrays, out)` fills `out` from arrays that broadcast to it; `resolve(*kinds)` gives its dtype."""
+
+    def __init__(self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None) -> None:
+        self.name = name
+        self.call = call
+        self.resolve = resolve
+        self.loop = loop  # the dtypes of arguments and results that a ufunc computes in
+
+
+def _loop_of(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Loop:
+    results = (None,) * ufunc.nout
+    signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
+
+    def loop(*kinds: Kind) -> tuple[DType, ...]:
+        given = tuple(kind.dtype if kind.weak is None or kind.weak is bool else kind.weak for kind in kinds)
+        if all(isinstance(each, type) for each in given):
+            given = tuple(kind.dtype for kind in kinds)
+        used = casting
+        if casting != "same_kind":  # resolve_dtypes of Python's numbers crashes under "equiv" (NumPy 2.4): a call tells
+            samples = [kind.weak(1) if isinstance(each, type) else np.ones(1, each)  # type: ignore[misc]
+                       for kind, each in zip(kinds, given, strict=True)]  # fmt: skip
+            with np.errstate(all="ignore"):
+                ufunc(*samples, dtype=dtype, casting=casting)
+            used = "unsafe"
+        if dtype is None:
+            return ufunc.resolve_dtypes((*given, *results), casting=used)
+        return ufunc.resolve_dtypes((*given, *results), signature=signature, casting=used)
+
+    return loop
+
+
+def _second(ufunc: np.ufunc, output: int, dtype: DType | None, casting: Any) -> Callable[..., Any]:
+    """One of several results of a ufunc."""
+
+    def call(*args: Any, out: Any) -> None:
+        outs: list[Any] = [None] * ufunc.nout
+        outs[output] = out
+        ufunc(*args, out=tuple(outs), dtype=dtype, casting=casting)
+
+    return call
+
+
+_of_ufunc: dict[Any, Elementwise] = {}
+
+
+def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None, casting: Any = "same_kind") -> Elementwise:
+    """A ufunc as an operation; `output` chooses one of several results, `casting` which arguments it takes."""
+    plain = dtype is None and casting == "same_kind"
+    key = ufunc if not output and plain else (ufunc, output, dtype, casting)
+    found = _of_ufunc.get(key)
+    if found is None:
+        name = ufunc.__name__ + (f"[{output}]" if output else "")
+        name += "" if plain else f":{'' if dtype is None else dtype.str}{casting}"
+        call: Any = ufunc if ufunc.nout == 1 else _second(ufunc, output, dtype, casting)
+        if not plain and ufunc.nout == 1:
+            call = _typed(ufunc, dtype, casting)
+        loop = _loop_of(ufunc, dtype, casting)
+        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop)
+        _of_ufunc[key] = found
+    return found
+
+
+def _typed(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Callable[..., Any]:
+    def call(*args: Any, out: Any) -> None:
+        ufunc(*args, out=out, dtype=dtype, casting=casting)
+
+    return call
+
+
+# ------------------------------------------------------------------------- written like ufuncs
+
+
+def _where(condition: Any, x: Any, y: Any, out: Any) -> None:
+    np.copyto(out, y, casting="unsafe")
+    np.copyto(out, x, casting="unsafe", where=condition)
+
+
+def _promoted(*kinds: Kind) -> DType:
+    given = [kind.dtype if kind.weak is None else kind.weak(0) for kind in kinds]
+    return np.result_type(*given)
+
+
+WHERE = Elementwise("where", _where, lambda condition, x, y: _promoted(x, y))
+COPY = Elementwise("copy", lambda x, out: np.copyto(out, x), lambda x: x.dtype)
+
+_casts: dict[DType, Elementwise] = {}
+
+
+def _cast(x: Any, out: Any) -> None:
+    np.copyto(out, x, casting="unsafe")
+
+
+def cast_to(dtype: DType) -> Elementwise:
+    """`astype`, as unsafe as NumPy's."""
+    found = _casts.get(dtype)
+    if found is None:
+        found = _casts[dtype] = Elementwise(f"astype {dtype.str}", _cast, lambda x: dtype)
+    return found
+
+
+def _real_of(x: Kind) -> DType:
+    return np.dtype(f"f{x.dtype.itemsize // 2}") if x.dtype.kind == "c" else x.dtype
+
+
+def _real(x: Any, out: Any) -> None:
+    np.copyto(out, np.real(x))
+
+
+def _imag(x: Any, out: Any) -> None:
+    np.copyto(out, np.imag(x))
+
+
+def _complex(real: Any, imaginary: Any, out: Any) -> None:
+    np.copyto(out.real, real)
+    np.copyto(out.imag, imaginary)
+
+
+REAL = Elementwise("real", _real, _real_of)
+IMAG = Elementwise("imag", _imag, _real_of)
+COMPLEX = Elementwise("complex", _complex, lambda real, imaginary: np.result_type(real.dtype, np.complex64))
+
+_bits: dict[DType, Elementwise] = {}
+
+
+def bits_as(dtype: DType) -> Elementwise:
+    """The same bytes as elements of another dtype of the same length."""
+    found = _bits.get(dtype)
+    if found is None:
+
+        def call(x: Any, out: Any) -> None:
+            np.copyto(out, x.view(dtype))
+
+        found = _bits[dtype] = Elementwise(f"bits as {dtype.str}", call, lambda x: dtype)
+    return found
+
+
+_rounds: dict[int, Elementwise] = {}
+
+
+def round_to(decimals: int) -> Elementwise:
+    """np.round."""
+    found = _rounds.get(decimals)
+    if found is None:
+
+        def call(x: Any, out: Any) -> None:
+            if x.dtype == bool or x.shape != out.shape:  # np.round does not broadcast into `out`
+                np.copyto(out, np.round(x, decimals))
+            else:
+                np.round(x, decimals, out)
+
+        found = _rounds[decimals] = Elementwise(
+            f"round {decimals}", call, lambda x: np.round(np.empty(0, x.dtype), decimals).dtype
+        )
+    return found
+
+
+def _angle(x: Any, out: Any) -> None:
+    np.copyto(out, np.angle(x))
+
+
+ANGLE = Elementwise("angle", _angle, lambda x: np.angle(np.empty(0, x.dtype)).dtype)
+
+
+# --------------------------------------------------------------------------------- inference
+
+_inferred: dict[Any, Kind] = {}
+
+
+def infer(op: Elementwise, *kinds: Kind) -> Kind:
+    """The kind of a result; NumPy's errors for what does not fit."""
+    key = (op, *kinds)
+    found = _inferred.get(key)
+    if found is None:
+        shape = broadcast_shape(op.name, *kinds)
+        found = kind_of(shape, op.resolve(*kinds))
+        if len(_inferred) > 1 << 16:
+            _inferred.clear()
+        _inferred[key] = found
+    return found
+
+
+def broadcast_shape(name: str, *kinds: Kind) -> tuple[int, ...]:
+    """The shape that several broadcast to."""
+    try:
+        return np.broadcast_shapes(*[kind.shape for kind in kinds])
+    except ValueError:
+        shapes = " ".join(str(kind.shape) for kind in kinds if kind.weak is None)
+        raise ShapeError(f"{name}: operands could not be broadcast together with shapes {shapes}") from None
+
+
+def fits(value: int, dtype: DType, name: str) -> None:
+    """NumPy's refusal of a Python integer that an integer array's dtype cannot hold."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not limits.min <= value <= limits.max:
+            raise OverflowError(f"{name}: Python integer {value} out of bounds for {dtype}")

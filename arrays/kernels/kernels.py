@@ -1,0 +1,622 @@
+"""What a task of a stage computes, on the regions that were brought to it.
+
+A kernel gets a process's tasks, each with its coordinates, the index range of every label, and one region for
+each reference (its axes in label order), and gives the blocks of the stage's value.  Blocks are never changed
+afterwards, so a block may be a region itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bsp.abstract.work import CACHED, counter
+from bsp.arrays.expressions.graph import Blocks, DType
+from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.kernels.aggregates import Aggregate, finished, typed
+from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of
+from bsp.arrays.kernels.shared_errors import current
+
+
+class Task(NamedTuple):
+    """One task of a stage."""
+
+    at: Shape
+    box: tuple[tuple[int, int], ...]  # index range of each label
+    regions: list[Any]
+
+    @property
+    def shape(self) -> Shape:
+        """Extent of each label here."""
+        return tuple(stop - start for start, stop in self.box)
+
+
+def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
+    """In an abstract run: the work of a kernel, and that arrays no cache holds come from memory or go there."""
+    counter.flops(kernel, flops)
+    counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
+
+
+def filling(array: Any, shape: Shape) -> Any:
+    """The array itself if it has the shape, else repeated to it."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+class Slots(Protocol):
+    """Where partial results stand (see `planner`)."""
+
+    labels: list[int]
+    layout: Layout
+
+    def place(self, at: Shape) -> Shape:
+        """The block that a task adds to."""
+
+    def mine(self, pid: int) -> list[Shape]:
+        """All blocks of a process."""
+
+
+class Room(Protocol):
+    """Where kernels get memory and parameters from."""
+
+    abstract: bool
+    pid: int
+    params: Sequence[Any]
+
+    def empty(self, shape: Shape, dtype: DType) -> Any:
+        """A new array, abstract where the run is."""
+
+
+class Kernel(Protocol):
+    """What the tasks of a stage do."""
+
+    calculates: bool  # whether it does arithmetic, so that floating-point errors can come up
+    fallible: bool  # whether it can raise for some values whatever the program has asked for
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results, at most."""
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """The blocks that a process's tasks make."""
+
+
+class Map:
+    """A program for every element."""
+
+    def __init__(self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]]) -> None:
+        self.program = program
+        self.dtype = dtype
+        self.expand = expand  # makes each region broadcast over all labels
+        self.calculates, self.fallible = not program.plain, program.fallible
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points * len(self.program.code)
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results, at most."""
+        return sum(dtype.itemsize for dtype in self.program.buffers) * min(points, PIECE) + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        params = [room.params[k] for k in self.program.params]
+        return {task.at: self._block(room, task, params) for task in tasks}
+
+    def _block(self, room: Room, task: Task, params: Sequence[Any]) -> Any:
+        program, shape = self.program, task.shape
+        arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        if program.plain:
+            only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
+            return filling(only, shape)
+        if room.abstract:
+            out = room.empty(shape, self.dtype)
+            charge("elementwise", out.size * len(program.code), [*task.regions, out])
+            return out
+        out = room.empty(shape, self.dtype)
+        current.task, current.piece = task, None
+        if out.size <= PIECE:
+            program.run(arrays, params, out, program.scratch(out.size))
+            return out
+        scratch = program.scratch(PIECE)
+        flat = flattened(arrays, shape)
+        if flat is not None:
+            line = out.reshape(-1)
+            for start in range(0, line.size, PIECE):
+                box = (slice(start, start + PIECE),)
+                current.piece = start
+                program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+        else:
+            for box in pieces_of(shape, PIECE):
+                current.piece = box
+                program.run([part(x, box) for x in arrays], params, out[box], scratch)
+        return out
+
+
+class Fold:
+    """A program for every element, and an aggregate of its results over some labels."""
+
+    def __init__(
+        self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], how: Aggregate, over: tuple[int, ...],
+        tasks: Layout, slots: Slots, final: DType | None,
+    ) -> None:  # fmt: skip
+        self.program = program
+        self.dtype = dtype  # of the program's results
+        self.expand = expand
+        self.how = how
+        self.over = over
+        self.final = final  # the dtype to finish with; None: partial results are left
+        self.kept = [label for label in range(len(tasks.axes)) if label not in over]
+        self.slots = slots
+        self.extents = tasks.shape
+        self.count = prod(tasks.shape[label] for label in over)
+        self.fallible = program.fallible or dtype.kind == "O"
+
+    calculates = True
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points * (len(self.program.code) + 1)
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results, at most: buffers, and what a fold makes of a piece."""
+        sizes = sum(dtype.itemsize for dtype in self.program.buffers)
+        return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, self.how.piece) + (1 << 14)
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """Partial results of all tasks, those for one block merged."""
+        params = [room.params[k] for k in self.program.params]
+        totals: dict[Shape, tuple[Any, int]] = {}
+        current.name = self.how.term
+        for task in tasks:
+            where = self.slots.place(task.at)
+            current.task, current.piece = task, None
+            shape = task.shape
+            count = prod(shape[label] for label in self.over)
+            if where not in totals:
+                totals[where] = self._folded(room, task, params, shape), count
+            elif count:
+                total, before = totals[where]
+                new = self._folded(room, task, params, shape)
+                if room.abstract:
+                    continue
+                if before:
+                    self.how.into(total, new, before, count)
+                else:
+                    total = new
+                totals[where] = total, before + count
+        found = {where: self._finished(room, total) for where, (total, _) in totals.items()}
+        return unfilled(
+            room, self.slots, found, lambda shape: self.how.start(shape, self.dtype), self.how.partial(self.dtype)
+        )
+
+    def _finished(self, room: Room, total: Any) -> Any:
+        if self.final is not None:
+            if room.abstract:
+                return room.empty(total.shape, self.final)
+            return self.how.finish(total, self.count).astype(self.final, copy=False)
+        return total[..., None] if self.slots.labels else total
+
+    def _folded(self, room: Room, task: Task, params: Sequence[Any], shape: Shape) -> Any:
+        """The aggregate of one task, an array over the labels that stay."""
+        program, over = self.program, self.over
+        kept_shape = tuple(shape[label] for label in self.kept)
+        partial = self.how.partial(self.dtype)
+        if not prod(shape[label] for label in over) or not prod(kept_shape):
+            return self.how.start(kept_shape, self.dtype) if not room.abstract else room.empty(kept_shape, partial)
+        arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
+        if room.abstract:
+            kernel = "elementwise" if program.code else "blas1"
+            charge(kernel, prod(shape) * (len(program.code) + 1), task.regions)
+            return room.empty(kept_shape, partial)
+        if program.plain:
+            values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
+            if self.how.plain or prod(shape) <= self.how.piece:
+                return self.how.fold(np.broadcast_to(values, shape), over, origin).reshape(kept_shape)
+            arrays = [np.broadcast_to(values, shape)]
+        flat = flattened(arrays, shape) if len(over) == len(shape) and self.how.plain else None
+        if flat is not None:
+            return self._folded_flat(flat, params, prod(shape)).reshape(kept_shape)
+        total = np.empty(kept_shape, partial)
+        done: dict[Any, int] = {}
+        most = self.how.piece
+        scratch = program.scratch(most)
+        buffer = np.empty(most if not program.plain else 0, self.dtype)
+        for box in pieces_of(shape, most):
+            inputs = [part(x, box) for x in arrays]
+            lengths = tuple(len(range(*at.indices(length))) for at, length in zip(box, shape, strict=True))
+            current.piece = box
+            if program.plain:
+                values = inputs[0]
+            else:
+                values = buffer[: prod(lengths)].reshape(lengths)
+                program.run(inputs, params, values, scratch)
+            here = [(start + (at.start or 0), extent) for (start, extent), at in zip(origin, box, strict=True)]
+            new = self.how.fold(values, over, here)
+            kept = tuple(box[label] for label in self.kept)
+            key = tuple(at.start for at in kept)
+            count = prod(lengths[label] for label in over)
+            if key in done:
+                self.how.into(total[(*kept, ...)], new, done[key], count)
+            else:
+                total[kept] = new
+            done[key] = done.get(key, 0) + count
+        return total
+
+    def _folded_flat(self, arrays: list[np.ndarray], params: Sequence[Any], size: int) -> np.ndarray:
+        """Of all elements of vectors: the partial results of pieces are folded in the end."""
+        program, scratch = self.program, self.program.scratch(PIECE)
+        buffer = np.empty(PIECE, self.dtype)
+        partial = self.how.partial(self.dtype)
+        parts = np.empty(-(-size // PIECE), partial)
+        reduce = self.how.ufunc.reduce
+        for k, start in enumerate(range(0, size, PIECE)):
+            inputs = [x[start : start + PIECE] if x.ndim else x for x in arrays]
+            current.piece = start
+            values = buffer[: min(PIECE, size - start)]
+            program.run(inputs, params, values, scratch)
+            parts[k] = reduce(values, dtype=typed(partial))
+        return np.asarray(reduce(parts, dtype=typed(partial)))
+
+
+def unfilled(room: Room, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any], dtype: DType) -> Blocks:
+    """With a block for every slot of this process: where tasks are placed one by one some slots get nothing."""
+    if slots.labels and slots.layout.table is not None:
+        for at in slots.mine(room.pid):
+            if at not in blocks:
+                shape = slots.layout.block_shape(at)
+                blocks[at] = room.empty(shape, dtype) if room.abstract else empty(shape)
+    return blocks
+
+
+class Merge:
+    """Partial results of several slots, the last label, into one."""
+
+    calculates = True
+    fallible = False
+
+    def __init__(self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType) -> None:
+        self.how = how
+        self.counts = counts  # values that each slot stands for; by block and slot if blocks differ
+        self.count = count
+        self.final = final  # the dtype to finish with; None: a partial result again, in the slot of its task
+        self.partial = partial
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points."""
+        return points
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes at most."""
+        return points * self.partial.itemsize * 3 + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        current.name = self.how.term
+        for task in tasks:
+            (parts,) = task.regions
+            shape = parts.shape[:-1]
+            where = task.at[:-1] if self.final is not None else task.at
+            if room.abstract:
+                charge("blas1", parts.size, [parts])
+                total = room.empty(shape, self.final or self.partial)
+            else:
+                counts = (self.counts if self.counts.ndim == 1 else self.counts[task.at[:-1]])[slice(*task.box[-1])]
+                if not counts.all():
+                    parts, counts = parts[..., counts > 0], counts[counts > 0]
+                axis = len(shape)
+                total = (
+                    self.how.merge(parts, (axis,), counts) if counts.size else self.how.start_of(shape, self.partial)
+                )
+                if self.final is not None:
+                    total = self.how.finish(total, self.count).astype(self.final, copy=False)
+                total = np.asarray(total).reshape(shape)
+            found[where] = total if self.final is not None else total[..., None]
+        return found
+
+
+class Finish:
+    """Results from moments that several have in common."""
+
+    calculates = True
+    fallible = False
+
+    def __init__(self, how: Aggregate, count: int, dtype: DType) -> None:
+        self.how, self.count, self.dtype = how, count, dtype
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Two a point."""
+        return 2 * points
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes at most."""
+        return 32 * points + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        for task in tasks:
+            (partial,) = task.regions
+            if room.abstract:
+                found[task.at] = room.empty(task.shape, self.dtype)
+            else:
+                found[task.at] = np.asarray(finished(self.how, partial, self.count)).astype(self.dtype, copy=False)
+        return found
+
+
+class Crossing(Merge):
+    """One exchange of a butterfly: each process of a group merges the partial results of all in it."""
+
+    def __init__(
+        self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType, kept: int
+    ) -> None:
+        super().__init__(how, counts, count, final, partial)
+        self.kept = kept  # axes of the result; then come copies, slots, and the new copies
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block: of the result at the end, else with an axis for each digit that is done, and one of slots."""
+        found: Blocks = {}
+        for task in tasks:
+            *outer, group, new = task.at
+            (region,) = task.regions
+            parts = region.reshape(*region.shape[: self.kept], region.shape[-1])
+            inner = Task((*outer[: self.kept], 0), (*task.box[: self.kept], task.box[-2]), [parts])
+            (merged,) = super().compute(room, [inner]).values()
+            shape = parts.shape[:-1]
+            if self.final is not None:
+                found[tuple(outer[: self.kept])] = merged.reshape(shape)
+            else:
+                found[(*outer, new, group)] = merged.reshape(shape + (1,) * (len(outer) - self.kept + 2))
+        return found
+
+
+class Product:
+    """A contraction: the product of factors summed over the labels that the result has not.
+
+    Two factors are one matmul of stacks of matrices.  More are multiplied pair by pair, the pair with fewest flops
+    first, each result summed over what nothing else needs.
+    """
+
+    def __init__(
+        self, factors: Sequence[tuple[int, ...]], out: tuple[int, ...], slots: Slots, dtype: DType,
+        programs: Sequence[Program], expand: Sequence[tuple[Any, ...]], extents: Shape,
+    ) -> None:  # fmt: skip
+        self.factors = tuple(factors)  # labels of each, ascending
+        self.out = out
+        self.slots = slots
+        self.dtype = dtype
+        self.programs = tuple(programs)
+        self.fallible = any(program.fallible for program in programs)
+        self.expand = expand  # makes each region broadcast over the labels of its factor
+        self.path = pairs(self.factors, out, extents)
+        shared = {label for labels in self.factors for label in labels} - set(out)
+        self.summed = sorted(shared)
+
+    calculates = True
+    adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points of two factors: a product and a sum."""
+        return 2 * points
+
+    def flops_on(self, tasks: Layout) -> float:
+        """Operations of the fullest process."""
+
+        def part(label: int) -> int:
+            axis = tasks.axes[label]
+            return int(np.bincount(np.arange(axis.parts) % axis.deal, np.diff(axis.bounds)).max(initial=0))
+
+        if tasks.table is not None:
+            return float(2 * tasks.held(int(tasks.owner.max(initial=0)) + 1).max(initial=0))
+        computed = sum(
+            len(program.code) * prod(map(part, labels))
+            for program, labels in zip(self.programs, self.factors, strict=True)
+        )
+        return float(sum(2 * prod(map(part, {*a, *b})) for _, _, a, b, _ in self.path) + computed)
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes besides regions and results: factors that are computed, products on the way, factors put in order."""
+
+        longest = tuple(int(np.diff(axis.bounds).max(initial=0)) for axis in tasks.axes)
+
+        def size(labels: Iterable[int]) -> int:
+            return prod(longest[label] for label in labels) * self.dtype.itemsize
+
+        in_pieces = self._along(longest) is not None
+        total = 8192
+        for program, labels in zip(self.programs, self.factors, strict=True):
+            if program.code:
+                total += min(size(labels), 3 * PIECE * self.dtype.itemsize) if in_pieces else size(labels)
+                total += sum(dtype.itemsize for dtype in program.buffers) * PIECE
+        for _, _, left, right, kept in self.path:
+            total += sum(size(labels) for labels in (left, right) if len(labels) > 2) + size(kept)
+        return total
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """Blocks, or partial ones with an axis of slots."""
+        params = [[room.params[k] for k in program.params] for program in self.programs]
+        totals: Blocks = {}
+        for task in tasks:
+            where = self.slots.place(task.at)
+            current.task, current.piece = task, None
+            if self.adds:
+                *regions, totals[where] = task.regions
+                task = task._replace(regions=regions)
+            new = self._product(room, task, params)
+            if where not in totals:
+                totals[where] = new
+            elif self.dtype.kind == "b":
+                totals[where] |= new
+            else:
+                totals[where] += new
+        if not self.slots.labels:
+            return totals
+        found = {where: total[..., None] for where, total in totals.items()}
+        return unfilled(room, self.slots, found, lambda shape: np.zeros(shape, self.dtype), self.dtype)
+
+    def _product(self, room: Room, task: Task, params: list[list[Any]]) -> Any:
+        shape = task.shape
+        regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        sides = []
+        for program in self.programs:
+            sides.append(regions[: program.arrays])
+            regions = regions[program.arrays :]
+        if room.abstract:
+            return self._abstract(room, task)
+        along = self._along(shape)
+        if along is None:
+            return self._multiplied([
+                _factor(program, side, values, tuple(shape[label] for label in labels))
+                for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True)
+            ], shape)  # fmt: skip
+        return self._in_pieces(along, sides, params, shape)
+
+    def _along(self, shape: Shape) -> int | None:
+        """The label that factors that are computed are cut along, so that they stay in the cache; None: they are not.
+
+        A summed one where the result is small; else one of the result that every computed factor has.
+        """
+        computed = [labels for program, labels in zip(self.programs, self.factors, strict=True) if program.code]
+        if not computed or len(self.factors) > 2:
+            return None
+        small = prod(shape[label] for label in self.out) <= PIECE
+        options = [
+            label
+            for label in sorted({label for labels in computed for label in labels})
+            if (label not in self.out and small) or (label in self.out and all(label in labels for labels in computed))
+        ]
+        return max(options, key=lambda label: shape[label], default=None)
+
+    def _abstract(self, room: Room, task: Task) -> Any:
+        """The shape of a product, its work charged; what a factor's program makes stays in the cache."""
+        shape = task.shape
+        for program, labels in zip(self.programs, self.factors, strict=True):
+            if program.code:
+                charge("elementwise", prod(shape[label] for label in labels) * len(program.code), [])
+        out = room.empty(tuple(shape[label] for label in self.out), self.dtype)
+        for _, _, left, right, _ in self.path:
+            sizes = [prod(shape[label] for label in {*a} - {*b}) for a, b in ((left, right), (right, left))]
+            kernel = "blas3" if min(sizes) > 1 else "blas2" if max(sizes) > 1 else "blas1"
+            kernel = kernel if self.dtype.kind in "fc" else "elementwise"
+            charge(kernel, 2 * prod(shape[label] for label in {*left, *right}),
+                   [*task.regions, out] if kernel != "blas3" else [])  # fmt: skip
+        return out
+
+    def _in_pieces(self, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+        """Two factors, a piece of one label at a time: added up if it is summed, else beside each other."""
+        across = max(
+            prod(shape[label] for label in labels if label != along)
+            for program, labels in zip(self.programs, self.factors, strict=True)
+            if program.code
+        )
+        step = max(1, 2 * PIECE // max(across, 1))
+        total: Any = None
+        if along in self.out:
+            total = np.empty([shape[label] for label in self.out], self.dtype)
+        for start in range(0, max(shape[along], 1), step):
+            size = max(0, min(step, shape[along] - start))
+            extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
+
+            def cut(labels: Labels, start: int = start, size: int = size) -> tuple[slice, ...]:
+                return tuple(slice(start, start + size) if label == along else slice(None) for label in labels)
+
+            factors = []
+            for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True):
+                pieces = [part(x, cut(labels)) for x in side]
+                factors.append(_factor(program, pieces, values, tuple(extents[label] for label in labels)))
+            new = self._multiplied(factors, extents)
+            if along in self.out:
+                total[cut(self.out)] = new
+            elif total is None:
+                total = new
+            elif self.dtype.kind == "b":
+                total |= new
+            else:
+                total += new
+        return total
+
+    def _multiplied(self, factors: list[Any], shape: Shape) -> Any:
+        terms = list(factors)
+        for i, j, left, right, kept in self.path:
+            found = _pair(terms[i], terms[j], left, right, kept, shape)
+            terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [found]
+        (only,) = terms
+        return only if only.dtype == self.dtype else only.astype(self.dtype)
+
+
+def _factor(program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
+    """One factor of a product, computed if it is an expression."""
+    if program.plain:
+        return filling(side[program.result] if program.result < len(side) else np.asarray(params[0]), shape)
+    out = np.empty(shape, program.code[-1].dtype)
+    for box in pieces_of(shape, PIECE):
+        piece = out[(*box, ...)]
+        program.run([part(x, box) for x in side], params, piece, program.scratch(piece.size))
+    return out
+
+
+Labels = tuple[int, ...]
+
+
+@lru_cache(maxsize=1024)
+def pairs(factors: tuple[Labels, ...], out: Labels, extents: Shape) -> list[tuple[int, int, Labels, Labels, Labels]]:
+    """The order in which factors are multiplied: (position, position, labels, labels, labels of the result) each.
+
+    Results go to the end of the list of terms.  Greedy: the pair with fewest operations, then the smallest result.
+    """
+    terms = list(factors)
+    path = []
+    while len(terms) > 1:
+        options = []
+        for i in range(len(terms)):
+            for j in range(i + 1, len(terms)):
+                both = {*terms[i], *terms[j]}
+                needed = {*out}.union(*[term for k, term in enumerate(terms) if k not in (i, j)])
+                kept = both & needed
+                options.append(
+                    (prod(extents[x] for x in both), prod(extents[x] for x in kept), i, j, tuple(sorted(kept)))
+                )
+        _, _, i, j, kept_labels = min(options)
+        if len(terms) == 2:
+            kept_labels = out
+        path.append((i, j, terms[i], terms[j], kept_labels))
+        terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [kept_labels]
+    return path
+
+
+@lru_cache(maxsize=1024)
+def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Labels of a pair by what they are: stacks, rows, columns, summed."""
+    both = [label for label in left if label in right]
+    return (
+        [label for label in both if label in out], [label for label in left if label not in right],
+        [label for label in right if label not in left], [label for label in both if label not in out],
+    )  # fmt: skip
+
+
+def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
+    """One matmul of stacks of matrices."""
+    batch, rows, columns, summed = _groups(left, right, out)
+    found = np.matmul(
+        _arranged(a, left, (batch, rows, summed), shape), _arranged(b, right, (batch, summed, columns), shape)
+    )
+    order = [*batch, *rows, *columns]
+    found = found.reshape([shape[label] for label in order])
+    return found if order == list(out) else found.transpose([order.index(label) for label in out])
+
+
+def _arranged(array: Any, labels: Labels, groups: tuple[list[int], ...], shape: Shape) -> Any:
+    order = [labels.index(label) for group in groups for label in group]
+    if order != list(range(len(labels))):
+        array = array.transpose(order)
+    lengths = [prod(shape[label] for label in group) for group in groups]
+    if not groups[0]:
+        lengths = lengths[1:]
+    return array if array.shape == tuple(lengths) else array.reshape(lengths)

@@ -1,0 +1,146 @@
+"""Chains of elementwise operations, evaluated piece by piece.
+
+A program is straight-line code over registers: first the arrays, then the parameters, then one register for each
+instruction.  It runs over pieces small enough that everything between two arrays in memory stays in the cache:
+what leaves a core is each array once, whatever the length of the chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.arrays.expressions.graph import DType
+from bsp.arrays.kernels.elementwise import Elementwise
+from bsp.arrays.kernels.shared_errors import AFTER, current, first_failing
+
+PIECE = 1 << 15  # elements
+Slices = tuple[Any, ...]
+
+
+class Instruction(NamedTuple):
+    """registers[target] = op(registers[args])"""
+
+    op: Elementwise
+    args: tuple[int, ...]
+    dtype: DType
+
+
+class Program:
+    """`arrays` registers, then `params`, then one for each instruction; `result` is the last one's."""
+
+    def __init__(self, arrays: int, params: tuple[int, ...], code: tuple[Instruction, ...], result: int) -> None:
+        self.arrays = arrays
+        self.params = params  # positions among the graph's parameters
+        self.code = code
+        self.result = result
+        self.first = arrays + len(params)
+        self.buffers, self._slot = self._allocate()
+        self.fallible = any(
+            step.dtype.kind == "O" or (step.op.name.startswith("power") and step.dtype.kind == "i") for step in code
+        )
+
+    @property
+    def plain(self) -> bool:
+        """Whether it only reads one array."""
+        return not self.code
+
+    def _allocate(self) -> tuple[list[DType], list[int]]:
+        """A buffer for each instruction but the last, shared by those whose values are not needed together."""
+        last = {}
+        for k, step in enumerate(self.code):
+            for arg in step.args:
+                last[arg] = k
+        buffers: list[DType] = []
+        free: dict[DType, list[int]] = {}
+        slot: list[int] = []
+        for k, step in enumerate(self.code):
+            ended = [arg for arg in dict.fromkeys(step.args) if arg >= self.first and last[arg] == k]
+            overlaps = isinstance(step.op.call, np.ufunc)  # a ufunc's output may be one of its inputs
+            if overlaps:
+                self._give_back(ended, slot, free)
+            if self.first + k == self.result:
+                slot.append(-1)
+            elif free.get(step.dtype):
+                slot.append(free[step.dtype].pop())
+            else:
+                slot.append(len(buffers))
+                buffers.append(step.dtype)
+            if not overlaps:
+                self._give_back(ended, slot, free)
+        return buffers, slot
+
+    def _give_back(self, ended: list[int], slot: list[int], free: dict[DType, list[int]]) -> None:
+        for arg in ended:
+            free.setdefault(self.code[arg - self.first].dtype, []).append(slot[arg - self.first])
+
+    def scratch(self, size: int) -> list[np.ndarray]:
+        """Buffers for pieces of this size."""
+        return [np.empty(size, dtype) for dtype in self.buffers]
+
+    def run(
+        self, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, scratch: Sequence[np.ndarray]
+    ) -> None:
+        """Fill `out` with the result for arrays that broadcast to it; `scratch` has at least its size.
+
+        An operation that raises leaves `out` as it is, if mistakes are collected (see `trouble`).
+        """
+        registers = [*arrays, *params]
+        shape, size, result = out.shape, out.size, self.result
+        try:
+            for k, (op, args, _) in enumerate(self.code):
+                if self.first + k == result:
+                    target = out
+                else:
+                    target = scratch[self._slot[k]][:size]
+                    if len(shape) != 1:
+                        target = target.reshape(shape)
+                current.step = k
+                op.call(*[registers[arg] for arg in args], out=target)
+                registers.append(target)
+        except Exception as error:
+            if current.notes is None:
+                raise
+            current.notes.fail(error, lambda: first_failing(op.call, [registers[arg] for arg in args], target))
+        current.step = AFTER
+
+
+def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:
+    """Slices that cover a shape in C order, each of at most so many elements if its last axis allows."""
+    axis, inner = len(shape), 1
+    while axis > 0 and inner * shape[axis - 1] <= most:
+        axis -= 1
+        inner *= shape[axis]
+    if axis == 0:
+        yield (slice(None),) * len(shape)
+        return
+    axis -= 1
+    step = max(1, most // inner)
+    rest = (slice(None),) * (len(shape) - axis - 1)
+    for outer in np.ndindex(*shape[:axis]):
+        lead = tuple(slice(at, at + 1) for at in outer)
+        for start in range(0, shape[axis], step):
+            yield (*lead, slice(start, start + step), *rest)
+
+
+def part(array: np.ndarray, box: Slices) -> np.ndarray:
+    """The piece of an array that broadcasts to a shape; `box` is of that shape."""
+    if not array.ndim:
+        return array
+    return array[tuple(at if length != 1 else slice(None) for at, length in zip(box, array.shape, strict=True))]
+
+
+def flattened(arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> list[np.ndarray] | None:
+    """All arrays as vectors, if each has the whole shape in C order (or is a single number)."""
+    found: list[np.ndarray] = []
+    for array in arrays:
+        if array.shape == shape and array.flags.c_contiguous:
+            found.append(array.reshape(-1))
+        elif prod(array.shape) == 1:
+            found.append(array.reshape(()))
+        else:
+            return None
+    return found

@@ -1,0 +1,263 @@
+"""QR of a tall matrix whose rows are dealt to the processes: TSQR.
+
+Each process factors its own rows, in blocks that stay in the cache, whose R's it stacks and factors likewise; only
+its R travels, and is factored with those of others, stacked in the order of the pids, in a tree of any arity.
+Householder reflections throughout, so that Q is orthogonal to rounding for any matrix, of whatever rank or condition
+(Demmel, Grigori, Hoemmen, Langou 2012; Benson, Gleich, Demmel 2013).  Q is rebuilt on the way down the tree, block by
+block, from what each process has kept of it: it takes no words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.abstract import counter, table
+from bsp.arrays import build
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
+from bsp.arrays.expressions.layout import Axis, Layout, dealt, layout_of
+from bsp.cost.model import Machine
+from bsp.values.payload import is_abstract
+
+BLOCK = 1024  # rows of a block, which of few columns then is in the cache while it is factored
+_PANEL = 32  # columns that LAPACK reflects at once
+
+
+class Rows(NamedTuple):
+    """A matrix whose blocks are whole rows."""
+
+    layout: Layout
+    blocks: Blocks  # this process's
+
+
+class Factors(NamedTuple):
+    """Q·R: Q dealt like the rows that were factored (None if it was not asked for), R on every process."""
+
+    q: Rows | None
+    r: Any
+
+
+def by_rows(x: Array, layout: Layout | None = None) -> Rows:
+    """x in blocks of whole rows, as it lies if it lies so; else one total exchange, size/p words.
+
+    layout : rows cut and dealt as in this one.
+    """
+    rows, columns = x.shape
+    own = x.layout
+    if layout is not None:
+        target = layout_of((layout.axes[0], Axis(columns)))
+    elif own.replicated or own.table is not None or own.axes[1].parts > 1 or own.axes[0].deal == 1:
+        count = max(1, min(world().nprocs, rows))
+        target = dealt((rows, columns), (count, 1), (count, 1))
+    else:
+        target = own
+    return Rows(target, settled(x, target))
+
+
+def settled(x: Array, layout: Layout) -> Blocks:
+    """This process's blocks of x in a layout; no superstep if they lie there already."""
+    node = x._node
+    if x.layout is not layout:
+        node = build.relaid(node, layout)
+    if node.op is not LEAF:
+        node = wrap(node).persist()._node
+    found: Blocks = node.value
+    return found
+
+
+def to_array(rows: Rows, dtype: DType) -> Array:
+    """Rows as an array."""
+    return wrap(leaf(rows.layout.shape, dtype, rows.layout, rows.blocks))
+
+
+def times(rows: Rows, small: Any) -> Rows:
+    """Rows @ small, a matrix that every process has.  No words."""
+    layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])), rows.layout.replicated)
+    return Rows(layout, {at: block @ small for at, block in rows.blocks.items()})
+
+
+class Blocked:
+    """Q·R of rows, block by block, and of the R's, one below the other, until one is left: a tree of fan-in 8 or more.
+
+    r : (k, n), k = min(rows, n).  Q is kept as reflections, unless want_q is false: no more than a block then.
+    Cost: 2mn² flops, reading the rows once.
+    """
+
+    def __init__(self, blocks: Sequence[Any], columns: int, dtype: DType, want_q: bool) -> None:
+        self.dtype = dtype
+        self.rows = [block.shape[0] for block in blocks]
+        self.kept: list[list[Any]] = []  # of each block, its pieces' reflections
+        found = []
+        for block in blocks:
+            self.kept.append([])
+            for piece in _cut(block):
+                reflections, r = _reflected(piece, want_q)
+                self.kept[-1].append(reflections)
+                found.append(r)
+        self.above: Blocked | None = None
+        if len(found) == 1:
+            self.r = found[0]
+        elif found:
+            self.above = Blocked([np.concatenate(found)], columns, dtype, want_q)
+            self.r = self.above.r
+        else:
+            self.r = world().empty((0, columns), dtype)
+
+    def times(self, small: Any) -> list[Any]:
+        """Q @ small, in blocks as the rows were given.  6mn² flops for n columns; the reflections are used up."""
+        (between,) = [small] if self.above is None else self.above.times(small)
+        made, start = [], 0
+        for rows, kept in zip(self.rows, self.kept, strict=True):
+            out = world().empty((rows, small.shape[1]), self.dtype)
+            at = 0
+            for k, reflections in enumerate(kept):
+                q, kept[k] = _unreflected(reflections), None
+                np.matmul(q, between[start : start + q.shape[1]], out=out[at : at + q.shape[0]])
+                start, at = start + q.shape[1], at + q.shape[0]
+            made.append(out)
+        return made
+
+
+def _cut(block: Any) -> list[Any]:
+    """A block in pieces of about BLOCK rows, at least 8n; without values it is one."""
+    rows, columns = block.shape
+    parts = 1 if is_abstract(block) else max(1, rows // max(BLOCK, 8 * columns))
+    return [block[rows * k // parts : rows * (k + 1) // parts] for k in range(parts)]
+
+
+def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
+    """LAPACK's QR of one piece: what Q is made from, and R."""
+    raw = np.copy(piece, order="F")
+    if is_abstract(piece) or not piece.size:
+        return ((raw, None) if want_q else None), np.linalg.qr(raw, mode="r")
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (geqrf,) = get_lapack_funcs(("geqrf",), (piece,))
+    raw, tau, _, _ = geqrf(raw, lwork=_PANEL * piece.shape[1], overwrite_a=1)
+    return ((raw, tau) if want_q else None), np.triu(raw[: min(piece.shape)])
+
+
+def _unreflected(reflections: tuple[Any, Any]) -> Any:
+    """Q of a piece, with as many columns as its R has rows."""
+    raw, tau = reflections
+    if tau is None:
+        rows, columns = raw.shape
+        flops = table.qr(rows, columns, "reduced") - table.qr(rows, columns, "r")
+        counter.factoring(flops * table.complexity(raw.dtype), table.factored(min(raw.shape)))
+        return raw[:, : min(raw.shape)]
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (orgqr,) = get_lapack_funcs(("ungqr" if raw.dtype.kind == "c" else "orgqr",), (raw,))
+    return orgqr(raw[:, : tau.shape[0]], tau, lwork=_PANEL * tau.shape[0], overwrite_a=1)[0]
+
+
+def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
+    """Thin QR of m rows of n, k = min(m, n): Q of shape (m, k) dealt like the rows, R (k, n) everywhere, diagonal >= 0.
+
+    pattern : the tree's arity a: at each of log_a p levels a processes tell each other their R's, and factor them
+        alike: h = (a-1)·n² words, 4an³ flops; where p is no power of a, two supersteps more, h = n² and, back, n²
+        (2n² with Q).  "direct": p, so that one superstep is enough; "tree": 2; None: the cheapest by (g, L).
+    Cost: 2(m/p)n² flops, 6(m/p)n² with Q, and the tree's.  The diagonal's sign makes R of a matrix of full rank
+    unique, so it does not depend on how the rows are dealt.  Rows that every process has move nothing.
+    """
+    here = world()
+    columns = rows.layout.shape[1]
+    order = sorted(rows.blocks)
+    own = Blocked([rows.blocks[at] for at in order], columns, dtype, want_q)
+    r, piece = own.r, None
+    if here.nprocs > 1 and not rows.layout.replicated:
+        if pattern is None:
+            pattern = cheapest(here.machine, here.nprocs, columns, dtype.itemsize)
+        arity = here.nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+        piece, r = _met(here, r, arity, want_q)
+    phase = phases(r)
+    whole = (r * np.conj(phase)[:, None]).copy()  # in C order everywhere: products of it have the same bytes
+    if not want_q:
+        return Factors(None, whole)
+    if piece is None:
+        piece = np.eye(r.shape[0], dtype=dtype)
+    blocks = own.times(piece * phase)
+    layout = layout_of((rows.layout.axes[0], Axis(r.shape[0])), rows.layout.replicated)
+    return Factors(Rows(layout, dict(zip(order, blocks, strict=True))), whole)
+
+
+def phases(r: Any) -> Any:
+    """What each diagonal element of R is divided by to become real and >= 0: of modulus 1."""
+    diagonal = np.diagonal(r, axis1=-2, axis2=-1)
+    size = np.abs(diagonal)
+    zero = size == 0
+    return np.where(zero, 1, diagonal / np.where(zero, 1, size)).astype(r.dtype)
+
+
+@lru_cache(maxsize=1024)
+def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> str | int:
+    """The tree's pattern that is cheapest by the machine's (g, L, o), the least arity of equals."""
+    words, cube = columns * columns * itemsize / 8, float(columns) ** 3
+
+    def price(arity: int) -> float:
+        members, levels = tree_of(nprocs, arity)
+        joins = members < nprocs
+        sent = levels * (arity - 1) + 3 * joins
+        flops = (levels * (4 * arity + 2) + 10 * joins) * cube
+        return machine.price(sent * words, levels + 2 * joins, sent, flops)
+
+    found = min((arity for arity in range(2, nprocs + 1) if 2 * tree_of(nprocs, arity)[0] >= nprocs), key=price)
+    return "direct" if found == nprocs else "tree" if found == 2 else found
+
+
+def tree_of(nprocs: int, arity: int) -> tuple[int, int]:
+    """The processes that take part at every level, and the levels; each other one joins one of them."""
+    members, levels = 1, 0
+    while members * arity <= nprocs:
+        members, levels = members * arity, levels + 1
+    return members, levels
+
+
+def _factored(parts: Sequence[Any], want_q: bool) -> tuple[list[Any], Any]:
+    """R's factored, one below the other: of each the rows of Q, and R."""
+    if not want_q:
+        return [None] * len(parts), np.linalg.qr(np.concatenate(parts), mode="r")
+    q, r = np.linalg.qr(np.concatenate(parts))
+    ends = np.cumsum([part.shape[0] for part in parts])
+    return [q[end - part.shape[0] : end] for end, part in zip(ends, parts, strict=True)], r
+
+
+def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
+    """A butterfly: groups of processes at distance 1, a, a², ... factor their R's alike; some join one below first.
+
+    Returns what takes the whole's R to this process's own, and that R.
+    """
+    pid, nprocs = here.pid, here.nprocs
+    low, levels = tree_of(nprocs, arity)
+    nothing = r[:0]
+    piece: Any = None
+    others: Any = None  # of the one that joined
+    joined = pid + low < nprocs
+    if low < nprocs:
+        arrived = dict(here.exchange("tsqr join", [(pid - low, r)] if pid >= low and r.shape[0] else []))
+        if joined:
+            (piece, others), r = _factored([r, arrived.get(pid + low, nothing)], want_q)
+    for level in range(levels):
+        distance = arity**level
+        place = pid // distance % arity
+        group = [pid + (k - place) * distance for k in range(arity)] if pid < low else []
+        arrived = dict(here.exchange("tsqr", [(dest, r) for dest in group if dest != pid and r.shape[0]]))
+        if pid >= low:
+            continue
+        arrived[pid] = r
+        owns, r = _factored([arrived.get(source, nothing) for source in group], want_q)
+        if want_q:
+            piece = owns[place] if piece is None else piece @ owns[place]
+            others = others @ owns[place] if joined else None
+    if low < nprocs:
+        given = [(pid + low, each) for each in (r, others) if each is not None] if joined else []
+        back = here.exchange("tsqr back", given)
+        if pid >= low:
+            r = back[0][1]
+            piece = back[1][1] if want_q else None
+    return piece, r

@@ -1,0 +1,452 @@
+"""Stages that are no joins: arrays laid over each other, reshaped, cut anew, and functions of whole lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays.expressions import layout as layouts
+from bsp.arrays.expressions.graph import (
+    Access,
+    Along,
+    Assemble,
+    Blocks,
+    DType,
+    Node,
+    OfLines,
+    Placement,
+    Relayout,
+    Reshape,
+    Scan,
+    View,
+)
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.kernels.aggregates import typed
+from bsp.arrays.kernels.kernels import Fold, Room, Task, filling
+from bsp.arrays.kernels.programs import Program
+from bsp.arrays.kernels.shared_errors import current
+from bsp.arrays.planning.fusing import identity, through
+from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.slots import Slots
+from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
+
+
+def expand(planner: Planner, i: int, node: Node) -> Value:
+    """The stages of one such node."""
+    op = node.op
+    if isinstance(op, Assemble):
+        return _assemble(planner, i, node, op)
+    if isinstance(op, Reshape):
+        return _reshape(planner, i, node, op)
+    if isinstance(op, Along):
+        return _along(planner, i, node, op)
+    if isinstance(op, Scan):
+        return _scan(planner, i, node, op)
+    assert isinstance(op, Relayout)
+    return planner.copied(_read(planner, node.args[0]), op.layout, "rechunk", planner.text(i))
+
+
+def _read(planner: Planner, node: Node) -> Ref:
+    """A reference to a node's value; views are looked through."""
+    view = identity(len(node.kind.shape))
+    while isinstance(node.op, View) and planner.fusion.is_inline(node):
+        view = through(view, node.op.access)
+        (node,) = node.args
+    return Ref(planner.root(planner.graph.positions[node]), view)
+
+
+# ------------------------------------------------------------------------------- assemble
+
+
+class Overlay:
+    """Regions laid over each other in one block."""
+
+    calculates = fallible = False
+
+    def __init__(
+        self, placements: Sequence[Placement], induced: Sequence[Layout], dtype: DType, expand: Sequence[Any]
+    ) -> None:
+        self.expand = expand  # makes each region broadcast over all axes
+        self.placements = placements
+        self.induced = induced
+        self.dtype = dtype
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """None: bytes are moved."""
+        return points * 0
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes at most."""
+        return 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        for task in tasks:
+            block: Any = None
+            owned = False
+            for part_of, index, placement, layout in zip(
+                task.regions, self.expand, self.placements, self.induced, strict=True
+            ):
+                if not prod(layout.block_shape(task.at)):
+                    continue
+                region = part_of[index]
+                where = []
+                for (start, _), axis, part, first, step in zip(
+                    task.box, layout.axes, task.at, placement.starts, placement.steps, strict=True
+                ):
+                    low = first + step * int(axis.bounds[part]) - start
+                    count = int(axis.bounds[part + 1] - axis.bounds[part])
+                    where.append(slice(low, low + step * (count - 1) + 1, step))
+                if region.shape == task.shape and block is None:
+                    block = region
+                    continue
+                if block is None:
+                    block, owned = room.empty(task.shape, self.dtype), True
+                elif not owned:
+                    block, owned = block.copy(), True
+                block[tuple(where)] = region
+            found[task.at] = room.empty(task.shape, self.dtype) if block is None else block
+        return found
+
+
+def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
+    """An argument's cuts that follow from the result's."""
+    axes = []
+    for axis, length, start, step in zip(tasks.axes, shape, placement.starts, placement.steps, strict=True):
+        cuts = np.clip(-((start - axis.bounds) // step), 0, length)
+        cuts[0], cuts[-1] = 0, length
+        if start == 0 and step == 1 and length == axis.length:
+            axes.append(axis)
+        else:
+            axes.append(Axis(length, axis.parts, axis.deal, axis.stride, tuple(int(cut) for cut in cuts)))
+    return layout_of(tuple(axes), tasks.replicated)
+
+
+def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
+    refs = tuple(_read(planner, arg) for arg in node.args)
+    shape = node.kind.shape
+    shapes = [arg.kind.shape for arg in node.args]
+    base = refs[0].value.layout
+    candidates: list[Layout] = []
+    if all(ref.value.layout.replicated for ref in refs):
+        candidates = [replicated(shape) if prod(shape) <= layouts.REPLICATED_SIZE else automatic(shape, planner.nprocs)]
+    elif shapes[0] == shape and base.table is None and not base.replicated:
+        like = planner.placer.like(refs[0], shape)  # an assignment: the array stays where it is
+        candidates = [like if like is not None else automatic(shape, planner.nprocs, False)]
+    else:
+        for ref in sorted(refs, key=lambda ref: -prod(ref.value.shape)):
+            source = ref.value.layout
+            if not source.replicated and [each.label for each in ref.access] == list(range(len(shape))):
+                candidates.append(dealt(shape, source.grid, source.process_grid))
+                break
+        candidates.append(automatic(shape, planner.nprocs, False))
+
+    def induced(tasks: Layout) -> list[Layout]:
+        return [_induced(tasks, size, each) for size, each in zip(shapes, op.placements, strict=True)]
+
+    def price(tasks: Layout) -> float:
+        fullest = float(tasks.held(planner.nprocs).max(initial=0))
+        return fullest + sum(
+            planner.placer.fetch_price(planner.placer.fetch(ref, each))
+            for ref, each in zip(refs, induced(tasks), strict=True)
+        )
+
+    tasks = min(candidates, key=price)
+    labels = tuple(range(len(shape)))
+    spec = Spec(shape, refs, labels, (), 1.0, node.kind.dtype.itemsize)
+    own = induced(tasks)
+    kernel = Overlay(op.placements, own, node.kind.dtype, [expansion(ref, labels) for ref in refs])
+    return planner.stage(spec, tasks, kernel, tasks, node.kind.dtype, planner.text(i), "assemble", own)
+
+
+# -------------------------------------------------------------------------------- reshape
+
+
+class Relabel:
+    """The same memory under another shape; blocks are contiguous ranges of elements, in the order of the blocks."""
+
+    calculates = fallible = False
+
+    def __init__(self, tasks: Layout, layout: Layout, expand: tuple[Any, ...]) -> None:
+        self.layout = layout
+        self.expand = expand
+        self._from = tasks.grid
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """None."""
+        return points * 0
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes: a block that is no vector in memory is copied."""
+        return 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task, the one of the same rank."""
+        found: Blocks = {}
+        grid = [axis.parts for axis in self.layout.axes]
+        for task in tasks:
+            rank = int(np.ravel_multi_index(task.at, self._from)) if self._from else 0
+            at = tuple(int(k) for k in np.unravel_index(rank, grid)) if grid else ()
+            region = filling(task.regions[0][self.expand], task.shape)
+            found[at] = region.reshape(self.layout.block_shape(at))
+        return found
+
+
+def contiguous(shape: Shape, nprocs: int) -> Layout:
+    """Blocks that are ranges of elements in C order, at most one a process: leading axes cut through."""
+    grid, left = [1] * len(shape), nprocs
+    for axis, length in enumerate(shape):
+        if length >= left or axis == len(shape) - 1:
+            grid[axis] = max(1, min(left, length))
+            break
+        grid[axis] = max(1, length)
+        left = max(1, left // max(1, length))
+    return dealt(shape, grid, grid)
+
+
+def _ranges(layout: Layout) -> Layout:
+    """The blocks of a contiguous layout as parts of one axis."""
+    sizes = layout.sizes.reshape(-1)
+    cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(sizes)]))
+    even = Axis(cuts[-1], len(sizes))
+    same = np.array_equal(even.bounds, cuts)
+    return layout_of((Axis(cuts[-1], len(sizes), len(sizes), 1 if len(sizes) > 1 else 0, None if same else cuts),))
+
+
+def is_contiguous(layout: Layout) -> bool:
+    """Whether each block is a range of elements in C order and belongs to the process of its rank."""
+    if layout.table is not None or layout.replicated:
+        return False
+    whole = True  # no axis but those cut through before this one
+    for axis in layout.axes:
+        if axis.parts > 1 and not whole:
+            return False
+        whole = whole and axis.parts == axis.length
+    owner = layout.owner.reshape(-1)
+    return np.array_equal(owner, np.arange(owner.size))
+
+
+def _relabelled(planner: Planner, ref: Ref, tasks: Layout, layout: Layout, text: str) -> Value:
+    shape = tuple(axis.length for axis in tasks.axes)
+    spec = Spec(shape, (ref,), tuple(range(len(shape))), (), 0.0, ref.value.dtype.itemsize)
+    kernel = Relabel(tasks, layout, expansion(ref, range(len(shape))))
+    return planner.stage(spec, tasks, kernel, layout, ref.value.dtype, text, "reshape")
+
+
+def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
+    (arg,) = node.args
+    ref = _read(planner, arg)
+    text = planner.text(i)
+    source_shape, shape = arg.kind.shape, node.kind.shape
+    if ref.value.layout.replicated and prod(shape) <= layouts.REPLICATED_SIZE:
+        return _relabelled(planner, ref, replicated(source_shape), replicated(shape), text)
+    like = planner.placer.like(ref, source_shape)
+    here = like if like is not None and is_contiguous(like) else contiguous(source_shape, planner.nprocs)
+    line = _relabelled(planner, ref, here, _ranges(here), text)
+    there = _fitting(line.layout, shape)
+    if there is None:
+        there = contiguous(shape, planner.nprocs)
+        line = planner.copied(Ref(line, identity(1)), _ranges(there), "reshape", text)
+    return _relabelled(planner, Ref(line, identity(1)), line.layout, there, text)
+
+
+def _fitting(line: Layout, shape: Shape) -> Layout | None:
+    """A layout of `shape` whose blocks are just these ranges, if there is one cut along the first axis."""
+    (axis,) = line.axes
+    if not shape or not prod(shape):
+        return None
+    inner = prod(shape[1:])
+    if any(int(cut) % inner for cut in axis.bounds):
+        return None
+    cuts = tuple(int(cut) // inner for cut in axis.bounds)
+    even = np.array_equal(Axis(shape[0], axis.parts).bounds, cuts)
+    first = Axis(shape[0], axis.parts, axis.deal, axis.stride, None if even else cuts)
+    return layout_of((first, *[Axis(length) for length in shape[1:]]))
+
+
+# ---------------------------------------------------------------------------------- along
+
+
+class Lines:
+    """A function of stacks of lines, planes, ..."""
+
+    calculates = True
+
+    def __init__(
+        self, how: OfLines, free: int, out_core: Shape, dtype: DType, expand: Sequence[Any],
+        labels: Sequence[tuple[int, ...]],
+    ) -> None:  # fmt: skip
+        self.how = how
+        self.fallible = how.fallible
+        self.expand = expand  # makes each region broadcast over the labels of its argument
+        self.labels = labels  # of each argument
+        self.free = free
+        self.out_core = out_core
+        self.dtype = dtype
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Operations for so many points, by the function's own count."""
+        return np.asarray(points * self.how.work)
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes: as much again as goes in, three times."""
+        return points * 8 * 3 + 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task."""
+        found: Blocks = {}
+        for task in tasks:
+            outer = task.shape[: self.free]
+            shape = outer + self.out_core
+            where = task.at[: self.free] + (0,) * len(self.out_core)
+            if room.abstract or (not prod(shape) and not prod(outer)):
+                found[where] = room.empty(shape, self.dtype)
+                for region in task.regions:  # NumPy's functions of lines work on a copy, in the dtype of the result
+                    room.empty(region.shape, self.dtype)
+                continue
+            regions = [
+                filling(region[index], tuple(task.shape[label] for label in labels))
+                for region, index, labels in zip(task.regions, self.expand, self.labels, strict=True)
+            ]
+            current.task, current.piece = task, None
+            result = np.asarray(self.how.call(*regions))
+            found[where] = result.astype(self.dtype, copy=False).reshape(shape)
+        return found
+
+
+def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
+    free = len(node.kind.shape) - len(op.out_core)
+    outer = node.kind.shape[:free]
+    refs, labels, own = [], list(outer), []
+    for arg, core in zip(node.args, op.cores, strict=True):
+        ref = _read(planner, arg)
+        new = list(range(len(labels), len(labels) + core))
+        labels += arg.kind.shape[len(arg.kind.shape) - core :]
+        own.append((*range(free), *new))
+        at = {**{axis: axis for axis in range(free)}, **{free + k: label for k, label in enumerate(new)}}
+        refs.append(Ref(ref.value, tuple(
+            Access(at[label] if label >= 0 else -1, start, step) for label, start, step in ref.access
+        )))  # fmt: skip
+    extents = tuple(labels)
+    rest = tuple(Axis(length) for length in extents[free:])
+    known = all(ref.value.layout.replicated for ref in refs)
+    if (known and prod(node.kind.shape) <= layouts.REPLICATED_SIZE) or not free:
+        tasks = replicated(extents)
+    else:
+        options = []
+        for ref in refs:
+            like = None if ref.value.layout.replicated else planner.placer.like(ref, extents)
+            if like is not None and like.table is None:
+                options.append(layout_of(like.axes[:free] + rest))
+        options.append(layout_of(automatic(outer, planner.nprocs, False).axes + rest))
+        spec = Spec(extents, tuple(refs), tuple(range(free)), (), float(op.how.work), 8)
+        tasks = min(options, key=lambda option: planner.placer.price(spec, option))
+    out_axes = tasks.axes[:free] + tuple(Axis(length) for length in op.out_core)
+    layout = replicated(node.kind.shape) if tasks.replicated else layout_of(out_axes)
+    spec = Spec(extents, tuple(refs), tuple(range(free)), (), float(op.how.work), node.kind.dtype.itemsize)
+    expand = [expansion(ref, mine) for ref, mine in zip(refs, own, strict=True)]
+    kernel = Lines(op.how, free, op.out_core, node.kind.dtype, expand, own)
+    return planner.stage(spec, tasks, kernel, layout, node.kind.dtype, planner.text(i), "along" if free else "to all")
+
+
+# ----------------------------------------------------------------------------------- scan
+
+
+class Prefix:
+    """Cumulative results along one label, after what the parts before this one come to."""
+
+    calculates = True
+
+    def __init__(
+        self, ufunc: np.ufunc, axis: int, dtype: DType, expand: tuple[Any, ...], filled: np.ndarray | None = None
+    ) -> None:
+        self.ufunc = ufunc
+        self.expand = expand
+        self.axis = axis
+        self.dtype = dtype
+        self.fallible = dtype.kind == "O"
+        self.filled = filled  # which parts of a split axis have elements: the total of none is no number; None: unsplit
+
+    def flops(self, points: np.ndarray) -> np.ndarray:
+        """Two a point."""
+        return 2 * points
+
+    def temporary(self, points: int, tasks: Layout) -> int:
+        """Bytes at most."""
+        return 4096
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """One block for each task; parts of the axis here follow each other."""
+        found: Blocks = {}
+        before: dict[Shape, Any] = {}
+        current.name = "accumulate"
+        for task in tasks:
+            values = task.regions[0][self.expand]
+            values = filling(values, task.shape[: values.ndim])
+            if room.abstract:
+                out = room.empty(values.shape, self.dtype)
+                self.ufunc(out, out)
+            else:
+                out = self.ufunc.accumulate(values, axis=self.axis, dtype=typed(self.dtype))
+                others = tuple(k for axis, k in enumerate(task.at) if axis != self.axis)
+                if self.filled is not None:
+                    earlier = np.flatnonzero(self.filled[: task.at[self.axis]])
+                    if earlier.size:
+                        totals = np.take(task.regions[1], earlier, self.axis)
+                        total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=typed(self.dtype))
+                        self.ufunc(total, out, out=out)
+                elif others in before:
+                    self.ufunc(before[others], out, out=out)
+                if self.filled is None and out.shape[self.axis]:
+                    before[others] = np.take(out, [-1], self.axis)
+            found[task.at[: values.ndim]] = out
+        return found
+
+
+def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
+    ref = _read(planner, node.args[0])
+    shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
+    text = planner.text(i)
+    like = replicated(shape) if ref.value.layout.replicated else planner.placer.like(ref, shape)
+    tasks = like if like is not None and like.table is None else automatic(shape, planner.nprocs)
+    at = tasks.axes[axis] if not tasks.replicated else Axis(shape[axis])
+    labels = tuple(range(len(shape)))
+    if at.deal == 1:
+        spec = Spec(shape, (ref,), labels, (), 2.0, dtype.itemsize)
+        kernel = Prefix(op.ufunc, axis, dtype, expansion(ref, labels))
+        return planner.stage(spec, tasks, kernel, tasks, dtype, text, "scan")
+    if at.parts != at.deal:  # parts in turn: one part for each process instead
+        at = Axis(shape[axis], at.deal, at.deal, at.stride)
+        tasks = layout_of((*tasks.axes[:axis], at, *tasks.axes[axis + 1 :]))
+    out = tuple(label for label in labels if label != axis)
+    partial = op.how.partial(dtype)
+    slots = Slots(tasks, out, (axis,))
+    fold = Fold(Program(1, (), (), 0), dtype, [expansion(ref, labels)], op.how, (axis,), tasks, slots, None)
+    spec = Spec(shape, (ref,), out, (axis,), 1.0, partial.itemsize)
+    totals = planner.stage(spec, tasks, fold, slots.layout, partial, f"partial {text}", "partial reduce")
+    whole = len(shape)  # one more label: all parts
+    access = (*[Access(label) for label in out], Access(whole))
+    moved = Ref(totals, access)
+    extents = (*shape, at.deal)
+    both = layout_of((*tasks.axes, Axis(at.deal)))
+    spec = Spec(extents, (ref, moved), labels, (axis,), 2.0, dtype.itemsize)
+    of_parts = _PrefixOfParts(op.ufunc, axis, dtype, expansion(ref, labels), np.diff(at.bounds) > 0)
+    return planner.stage(spec, both, of_parts, tasks, dtype, text, "scan")
+
+
+class _PrefixOfParts(Prefix):
+    """Prefix whose totals come with their parts as the last axis."""
+
+    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """The totals' last axis goes where the scanned one stands."""
+
+        def moved() -> Iterable[Task]:
+            for task in tasks:
+                totals = task.regions[1] if room.abstract else np.moveaxis(task.regions[1], -1, self.axis)
+                yield Task(task.at, task.box, [task.regions[0], totals])
+
+        return super().compute(room, moved())

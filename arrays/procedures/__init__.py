@@ -1,0 +1,1 @@
+"""What functions that run in supersteps of their own are made of: operands, forecasts, gathers."""

@@ -1,0 +1,445 @@
+"""Quantiles, medians and the largest elements, exactly, without sorting everything.
+
+Of whole arrays they are a few order statistics (`orderstats`), interpolated by the formulas NumPy documents, in its
+order of operations, so that the bits are NumPy's.  Over some axes only, whole lines are brought together.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from bsp.arrays import build
+from bsp.arrays.api.creation import asarray
+from bsp.arrays.api.ufuncs import stored
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
+from bsp.arrays.expressions.layout import REPLICATED_SIZE, replicated
+from bsp.arrays.gathering import brought
+from bsp.arrays.kernels.aggregates import typed
+from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures.operands import computed, in_line, known, made_of, mine, one_vector
+from bsp.arrays.sorting.order_statistics import (
+    ALL,
+    CHUNK,
+    PASSES,
+    Unsorted,
+    abstract_statistics,
+    order_statistics,
+    sample_size,
+)
+from bsp.arrays.sorting.sorting import INT64, argsort, sorting_positions
+from bsp.arrays.sorting.splitting import abstract_cuts, budget, find_cuts, tell_samples
+
+# Hyndman and Fan (1996): the fractional position of a quantile is n·q + alpha + q·(1 - alpha - beta) - 1
+CONTINUOUS = {
+    "interpolated_inverted_cdf": (0, 1), "hazen": (0.5, 0.5), "weibull": (0, 0),
+    "median_unbiased": (1 / 3.0, 1 / 3.0), "normal_unbiased": (3 / 8.0, 3 / 8.0),
+}  # fmt: skip
+DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+METHODS = (*CONTINUOUS, *DISCRETE, "averaged_inverted_cdf", "linear", "midpoint")
+
+
+def _discrete(n: int, q: Any, method: Any) -> Any:
+    """The rank that a method picks."""
+    if method == "lower":
+        return np.floor((n - 1) * q).astype(np.intp)
+    if method == "higher":
+        return np.ceil((n - 1) * q).astype(np.intp)
+    if method == "nearest":
+        return np.around((n - 1) * q).astype(np.intp)
+    at = n * q - 1 if method == "inverted_cdf" else n * q - 1 - 0.5
+    below = np.floor(at)
+    exact = at == below
+    if method == "closest_observation":
+        exact &= below % 2 == 1
+    return np.maximum(np.where(exact, below, below + 1).astype(np.intp), 0)
+
+
+def _position(n: int, q: Any, method: Any) -> Any:
+    """Where a quantile lies among sorted elements, as a fraction."""
+    if method == "linear":
+        return (n - 1) * q
+    if method == "midpoint":
+        return 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+    if method == "averaged_inverted_cdf":
+        return n * q - 1
+    alpha, beta = CONTINUOUS[method]
+    return n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+class Rule:
+    """Which order statistics of n elements quantiles are made of, and how."""
+
+    def __init__(self, q: np.ndarray, weak: bool, method: Any) -> None:
+        self.q, self.weak, self.method = q, weak, method
+
+    def ranks(self, n: int) -> tuple[np.ndarray, np.ndarray, Any]:
+        """The two neighbours, from 0, and the weight of the second; None where there is but one."""
+        if self.method in DISCRETE:
+            at = np.clip(_discrete(n, self.q, self.method), 0, n - 1)
+            return at, at, None
+        at = np.asanyarray(_position(n, self.q, self.method))
+        if self.method == "linear" and at.dtype.kind in "iu":
+            return at, at, None
+        low = np.floor(at)
+        high = low + 1
+        last, first = at >= n - 1, at < 0
+        low = np.where(last, -1, np.where(first, 0, low)).astype(np.intp)
+        high = np.where(last, -1, np.where(first, 0, high)).astype(np.intp)
+        weight = np.asanyarray(at - low)
+        if self.method == "averaged_inverted_cdf":
+            weight = np.where(weight == 0, 0.5, 1.0)
+        elif self.method == "midpoint":
+            weight = np.where(at % 1 == 0, 0.0, 0.5)
+        weight = np.asanyarray(weight, dtype=at.dtype)
+        return low % n, high % n, float(weight) if self.weak else weight
+
+    def result(self, low: Any, high: Any, weight: Any) -> Any:
+        """From the order statistics."""
+        if weight is None:
+            return low
+        step = high - low
+        found = np.asarray(low + step * weight)
+        np.subtract(
+            high, step * (1 - weight), out=found, where=weight >= 0.5, casting="unsafe", dtype=typed(found.dtype)
+        )
+        return found
+
+
+class _AlongQuantiles:
+    """Quantiles of whole lines or planes."""
+
+    work = 30.0
+    fallible = False
+
+    def __init__(self, name: str, call: Callable[[np.ndarray], np.ndarray], leading: int) -> None:
+        self.name = name
+        self._call = call
+        self._leading = leading  # axes of q, which NumPy has first
+
+    def call(self, x: np.ndarray) -> np.ndarray:
+        """The last axes are summed up; axes of q come last."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            found = np.asarray(self._call(x))
+        return np.moveaxis(found, range(self._leading), range(-self._leading, 0)) if self._leading else found
+
+
+@lru_cache(maxsize=256)
+def _along(
+    what: str, core: int, q: bytes, dtype: DType, shape: tuple[int, ...], weak: bool, method: str
+) -> _AlongQuantiles:
+    axes = tuple(range(-core, 0))
+    if what in ("median", "nanmedian"):
+        return _AlongQuantiles(what, lambda x: getattr(np, what)(x, axis=axes), 0)
+    values = np.frombuffer(q, dtype).reshape(shape)
+    given = values.item() if weak else values
+    name = f"{what} {values.tolist()} {method}{' weak' * weak}"
+    return _AlongQuantiles(name, lambda x: getattr(np, what)(x, given, axis=axes, method=method), len(shape))
+
+
+def _checked(node: Node, q: Any, method: str, weights: Any) -> np.ndarray:
+    if node.kind.dtype.kind == "c":
+        raise TypeError("a must be an array of real numbers")
+    if weights is not None:
+        raise TypeError("weights= has no distributed form; x.compute() brings an array to every process")
+    if method not in METHODS:
+        raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(METHODS)}")
+    return brought("quantile: q", q) if isinstance(q, Array) else np.asanyarray(q)
+
+
+def _spread(axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:
+    """The summed axes as ones, after the axes of q."""
+    return build.expanded(found, [leading + axis for axis in axes]) if keepdims and axes else found
+
+
+def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, weak: bool, method: Any) -> Array:
+    node = build.strong(asarray(x)._node)
+    shape, dtype = node.kind.shape, node.kind.dtype
+    axes = build.normal_axes(axis, len(shape))
+    q = np.asarray(q)
+    sample = np.ones(1, dtype)
+    medians = what in ("median", "nanmedian")
+    kind = np.asarray(
+        np.median(sample) if medians else np.quantile(sample, q.item() if weak else q, method=method)
+    ).dtype
+    if len(axes) == len(shape):
+        found = _of_all(node, what, q, weak, method, kind)
+    else:
+        order = [axis for axis in range(len(shape)) if axis not in axes]
+        lines = build.permuted(node, (*order, *axes))
+        leading = () if medians else q.shape
+        op = interned(
+            Along, _along(what, len(axes), q.tobytes(), q.dtype, q.shape, weak, method), (len(axes),), leading
+        )
+        found = Node(op, (lines,), kind_of((*[shape[axis] for axis in order], *leading), kind))
+        kept = len(order)
+        found = build.permuted(found, (*range(kept, kept + len(leading)), *range(kept)))
+    return stored(wrap(_spread(axes, keepdims, 0 if medians else q.ndim, found)), out)
+
+
+def _nan_count(x: np.ndarray) -> int:
+    if x.dtype.kind not in "fcmM":
+        return 0
+    mask = np.empty(CHUNK, bool)
+    found = 0
+    for start in range(0, x.size, CHUNK):
+        chunk = x[start : start + CHUNK]
+        found += int(np.count_nonzero(np.not_equal(chunk, chunk, out=mask[: chunk.size])))
+    return found
+
+
+def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind: DType) -> Node:
+    """Of all elements: every process knows the result."""
+    here = world()
+    (node,) = computed(node)
+    shape = () if what in ("median", "nanmedian") else q.shape
+    whole = known(node)
+    if here.abstract:
+        values = one_vector(here, mine(node), node.kind.dtype)
+        if whole is None:
+            if _finely(here, node.kind.size, _apart(q)):
+                abstract_cuts(here, np.sort(values), node.kind.size, 2 * _apart(q), 1)
+            else:
+                abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)), 1)
+        else:
+            here.passes(whole.size, whole.dtype)  # NumPy's, in which it parts the elements
+        return build.from_whole(here.empty(shape, kind), replicated(shape))
+    rule = Rule(q, weak, method)
+    skipping = what.startswith("nan")
+    if whole is not None or not node.kind.size:
+        values = np.empty(0, node.kind.dtype) if whole is None else whole
+        if not skipping or not values.size:
+            function = getattr(np, what)
+            given = () if shape == () and "median" in what else (q.item() if weak else q,)
+            return _result(function(values, *given, **({} if "median" in what else {"method": method})), shape, kind)
+        kept = values[~np.isnan(values)] if values.dtype.kind in "fmM" else values
+        if not kept.size:
+            return _result(_missing(shape, kind), shape, kind)
+        given = () if "median" in what else (q.item() if weak else q,)
+        function = getattr(np, what[3:])
+        return _result(function(kept, *given, **({} if "median" in what else {"method": method})), shape, kind)
+    values = one_vector(here, mine(node), node.kind.dtype)
+    nans = _nan_count(values)
+
+    def ranks(sizes: np.ndarray, extras: np.ndarray) -> list[int]:
+        missing = int(extras.sum())
+        total = int(sizes.sum()) - missing
+        if (missing and not skipping) or not total:
+            return []
+        if "median" in what:
+            return [(total - 1) // 2, total // 2]
+        low, high, _ = rule.ranks(total)
+        return [*low.reshape(-1).tolist(), *high.reshape(-1).tolist()]
+
+    found, extras = _elements(here, values, ranks, nans, node.kind.size, _apart(q))
+    total = node.kind.size - int(extras.sum())
+    if not found:
+        return _result(_missing(shape, kind), shape, kind)
+    if "median" in what:
+        parts = [found[rank] for rank in dict.fromkeys(((total - 1) // 2, total // 2))]
+        return _result(np.mean(np.array(parts, node.kind.dtype)), shape, kind)
+    low, high, weight = rule.ranks(total)
+
+    def picked(places: np.ndarray) -> Any:
+        picked_ones = np.array([found[int(rank)] for rank in places.reshape(-1)], node.kind.dtype)
+        return picked_ones.reshape(places.shape)[()]
+
+    return _result(rule.result(picked(low), picked(high), weight), shape, kind)
+
+
+def _apart(q: np.ndarray) -> int:
+    """How many quantiles differ."""
+    return len(np.unique(q))
+
+
+def _finely(here: World, total: int, quantiles: int) -> bool:
+    """Whether each process sorts what it has first: for many quantiles, or where what all are told would be much."""
+    return quantiles > PASSES or sample_size(total) * (1 + 1.3 * quantiles) > max(3 * ALL, 1.5 * total / here.nprocs)
+
+
+def _elements(
+    here: World, values: np.ndarray, ranks: Callable[[np.ndarray, np.ndarray], list[int]], nans: int, total: int,
+    quantiles: int,
+) -> tuple[dict[int, Any], np.ndarray]:  # fmt: skip
+    """The elements of some ranks, and how many NaNs each process has."""
+    if not _finely(here, total, quantiles):
+        statistics, extras = order_statistics(here, Unsorted(values), ranks, [nans])
+        return {rank: each.value for rank, each in statistics.items()}, extras
+    own = np.sort(values)
+    most = budget(total, here.nprocs, 2 * quantiles, own.dtype)
+    samples = tell_samples(here, "sample", own, most.spacing, [nans])
+    wanted = sorted(set(ranks(samples.sizes, samples.extras)))
+    found = find_cuts(here, own, samples, wanted, most).values if wanted else ()
+    return dict(zip(wanted, found, strict=True)), samples.extras
+
+
+def _missing(shape: tuple[int, ...], kind: DType) -> np.ndarray:
+    """NaN, or no date."""
+    return np.full(shape, "NaT", kind) if kind.kind in "mM" else np.full(shape, np.nan)
+
+
+def _result(values: Any, shape: tuple[int, ...], kind: DType) -> Node:
+    return build.from_whole(np.asarray(values).astype(kind, copy=False).reshape(shape), replicated(shape))
+
+
+def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
+    def function(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
+        keepdims: bool = False, *, weights: Any = None,
+    ) -> Array:  # fmt: skip
+        node = build.strong(asarray(a)._node)
+        weak = type(q) in (int, float)
+        given = _checked(node, q, method, weights)
+        if percent:
+            given = np.asarray(np.true_divide(given, 100))
+        if given.size and not (given.min() >= 0 and given.max() <= 1):
+            raise ValueError(
+                "Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in the range [0, 1]"
+            )
+        return _reduced(a, axis, keepdims, out, what, given, weak, method)
+
+    function.__name__ = function.__qualname__ = text
+    function.__doc__ = (
+        f"{text} over `axis` (an integer, several, or all), exactly, by NumPy's `method`s.\n\n"
+        "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
+        "    as many candidates for each quantile (Floyd and Rivest 1975).  For more than 8 quantiles, or where that\n"
+        "    would be much beside n/p: each process sorts what it has, and 1, 3 or 5 supersteps (`splitting`).\n"
+        "    Over some axes: whole lines come together."
+    )
+    return procedure(function)
+
+
+quantile = _quantile("quantile", False, "quantile")
+percentile = _quantile("quantile", True, "percentile")
+nanquantile = _quantile("nanquantile", False, "nanquantile")
+nanpercentile = _quantile("nanquantile", True, "nanpercentile")
+
+
+@procedure
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
+    """The middle element, or the mean of the two middle ones.  Cost: as `quantile`."""
+    return _reduced(a, axis, keepdims, out, "median", 0.5, True, "linear")
+
+
+@procedure
+def nanmedian(
+    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The median of what is not NaN.  Cost: as `quantile`."""
+    return _reduced(a, axis, keepdims, out, "nanmedian", 0.5, True, "linear")
+
+
+# ----------------------------------------------------------------------------------- topk
+
+
+class _Top:
+    """The k first of whole lines in sorted order."""
+
+    work = 60.0
+    fallible = False
+
+    def __init__(self, k: int, largest: bool, positions: bool) -> None:
+        self.k, self.largest, self.positions = k, largest, positions
+        self.name = f"{'positions of ' * positions}{k} {'largest' if largest else 'smallest'}"
+
+    def call(self, x: np.ndarray) -> np.ndarray:
+        """Lines are the last axis."""
+        order = sorting_positions(x, self.largest, True)[..., : self.k]
+        return order if self.positions else np.take_along_axis(x, order, -1)
+
+
+@lru_cache(maxsize=64)
+def _top(k: int, largest: bool, positions: bool) -> _Top:
+    return _Top(k, largest, positions)
+
+
+def _best(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
+    """The positions of the k first elements of a vector in sorted order, ascending; of equal ones the lowest."""
+    if k >= x.size or not k:
+        return np.arange(min(k, x.size))
+    if x.dtype.kind == "c":
+        return np.sort(sorting_positions(x, largest, True)[:k])
+    edge = np.partition(x, x.size - k if largest else k - 1)[x.size - k if largest else k - 1]
+    if edge != edge:  # NaN: the greatest
+        tied = np.flatnonzero(np.isnan(x))
+        chosen = np.empty(0, np.intp) if largest else np.flatnonzero(~np.isnan(x))
+    else:
+        tied = np.flatnonzero(x == edge)
+        chosen = np.flatnonzero(~(x <= edge)) if largest else np.flatnonzero(x < edge)
+    return np.sort(np.concatenate([chosen, tied[: k - chosen.size]]))
+
+
+@procedure
+def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
+    """The k largest elements along an axis, greatest first, or the smallest; and their positions.
+
+    As the first k of a stable sort: NaN counts as greatest, of equal elements the lower position comes first.
+    Cost: a dealt vector: h = 2k(p-1) words, one superstep; for k beyond what is replicated, that of `argsort`.
+    """
+    array = asarray(x)
+    node = build.strong(array._node)
+    shape, dtype = node.kind.shape, node.kind.dtype
+    place = build.normal_axis(axis, len(shape))
+    k = int(k.__index__())
+    if not 0 <= k <= shape[place]:
+        raise ValueError(f"topk: k={k} of an axis of length {shape[place]}; k is at least 0 and at most that")
+    if len(shape) > 1:
+        order = [axis for axis in range(len(shape)) if axis != place]
+        lines = build.permuted(node, (*order, place))
+        back = [*range(len(order))]
+        back.insert(place, len(order))
+        found = []
+        for positions in (False, True):
+            op = interned(Along, _top(k, largest, positions), (1,), (k,))
+            kind = kind_of((*lines.kind.shape[:-1], k), INT64 if positions else dtype)
+            found.append(wrap(build.permuted(Node(op, (lines,), kind), back)))
+        return found[0], found[1]
+    here = world()
+    (node,) = computed(node)
+    whole = known(node)
+    if whole is None and k > REPLICATED_SIZE:
+        chosen = argsort(wrap(node), descending=largest)[:k].persist()
+        return wrap(node)[chosen], chosen
+    if here.abstract:
+        if whole is None:
+            block = in_line(node)[1]
+            size = min(k, block.shape[0])
+            np.partition(block, 0) if size else None
+            here.passes(block.shape[0], np.dtype(bool))
+            kinds = (dtype, INT64)
+            out = [(dest, here.empty((size,), kind)) for dest in range(here.nprocs) for kind in kinds]
+            here.exchange("the first of each", out)
+        return (
+            wrap(build.from_whole(here.empty((k,), dtype), replicated((k,)))),
+            wrap(build.from_whole(here.empty((k,), INT64), replicated((k,)))),
+        )
+    if whole is None:
+        bounds, block = in_line(node)
+        own = _best(block, k, largest)
+        arrived = here.exchange(
+            "the first of each",
+            [(dest, part) for dest in range(here.nprocs) for part in (block[own], own + bounds[here.pid])],
+        )
+        values = np.concatenate([part for _, part in arrived[0::2]])
+        places = np.concatenate([part for _, part in arrived[1::2]])
+    else:
+        values, places = whole, np.arange(shape[0])
+    order = sorting_positions(values, largest, True)[:k]
+    made = [
+        made_of((k,), part.dtype, replicated((k,)), {(0,): part})
+        for part in (values[order], places[order].astype(np.int64))
+    ]
+    return made[0], made[1]
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    each.__name__: each for each in (quantile, percentile, nanquantile, nanpercentile, median, nanmedian, topk)
+}

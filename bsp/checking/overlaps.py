@@ -1,0 +1,282 @@
+"""--check: mistakes that a healthy-looking run hides.
+
+Overlaps: two accesses of one superstep that touch the same elements of a coarray, where the outcome
+hangs on the library's order of application: puts of different processes without a common `op`, and
+reads of what a put of the same superstep overwrites.
+
+Schedule independence: the program runs again, with the processes of every element taking turns in a
+seeded random order.  Every superstep's effects, text and coarray contents must be the same bytes.
+They differ if processes talk through what they share (modules, files), or draw or read the clock.
+
+Rehearsal: programs with `proc.rounds` run twice more, with every process made again at a head (see
+`bsp.checking.rehearsal`).  The same bytes again, or a round needs more of the last one than its bsp.State has.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.checking.names import fingerprint, naming, watched
+from bsp.checking.record import AGAIN, END, KEPT, RECORD, TURNS, Record, undeclared
+from bsp.checking.rehearsal import Rehearsal
+from bsp.engine.delivery import address_range
+from bsp.engine.task import END as END_OF_ALL
+from bsp.errors import BspError, LaunchError, Overlap, ScheduleDependence, SyncMismatch
+from bsp.host import is_own
+from bsp.values import payload
+from bsp.values.effects import Effect, Get, Put, PutEach, Send
+
+if TYPE_CHECKING:
+    from bsp.engine.element import Element
+    from bsp.engine.task import Task
+    from bsp.transport.base import Transport
+
+
+class Checker:
+    """Watches one pass of a program."""
+
+    def __init__(
+        self,
+        name: str = RECORD,
+        known: Record | None = None,
+        path: str | None = None,
+        watch: tuple[int, int] | None = None,
+        turn_seed: int = 1,
+    ) -> None:
+        """`known` is the reference: without it this pass is; `watch` a superstep and a pid to look at closely."""
+        self.shuffles = name == TURNS
+        self.silent = name != RECORD  # the first pass has said it all
+        self.turn_seed = turn_seed
+        self.record = Record()
+        if known is not None:
+            self.record.loops, self.record.once, self.record.clocks = known.loops, known.once, known.clocks
+        self.rehearsal = Rehearsal(name, self.record, known)
+        self._name = name
+        self._known = known
+        self._path = path
+        self._watch = watch
+        self._merged = False
+
+    @classmethod
+    def of(cls, settings: dict[str, Any], transport: Transport) -> Checker | None:
+        """The checker that bsprun asks for; records live in files on element 0's machine."""
+        asked = settings.get("check")
+        if asked is None:
+            return None
+        payload.canonical = True  # equal values are equal bytes, whatever has happened to them: for this whole pass
+        known: Record | None = None
+        if asked["known"] is not None:
+            if transport.index == 0:
+                if not is_own(os.path.dirname(asked["known"])):
+                    raise LaunchError(f"--check: {os.path.dirname(asked['known'])} is not the folder that bsprun made")
+                with open(asked["known"], "rb") as file:
+                    known = pickle.load(file)
+            known = transport.gather(known)[0]
+        return cls(asked["pass"], known, asked["record"], tuple(asked["watch"]) if asked["watch"] else None)
+
+    def keep(self, transport: Transport) -> None:
+        """After a pass: what all elements have recorded, for the next one."""
+        if not self._merged:  # it has failed
+            self._merge(transport)
+        if transport.index == 0 and self._path is not None and is_own(os.path.dirname(self._path)):
+            with open(self._path, "wb") as file:
+                pickle.dump(self.record, file, 5)  # large arrays of a state are PickleBuffers: protocol 5 or later
+
+    def _merge(self, transport: Transport) -> None:
+        for k, part in enumerate(transport.gather(self.record)):
+            if k != transport.index:
+                self.record.merge(part)
+        self._merged = True
+
+    def attach(self, element: Element) -> None:
+        """Before the element has processes: it stops at heads, and its clock is the first pass's."""
+        element.recovery = self.rehearsal
+        clock = element.transport.agreed_clock
+
+        def agreed() -> float:
+            return self.record.clocks.setdefault(element.superstep, clock())
+
+        element.transport.agreed_clock = agreed  # type: ignore[method-assign]
+
+    # ------------------------------------------------------------------ at every boundary
+
+    def judge(self, element: Element, sent: Sequence[Effect], received: Sequence[Effect]) -> BspError | None:
+        """The same verdict on every element."""
+        problem = self._observe(element, sent) or self.overlap(element, received)
+        told = element.transport.gather((problem, self.rehearsal.passed))
+        for found, _ in told:
+            if found is not None:
+                said: BspError = found
+                return said
+        if element.tasks[0].call is END_OF_ALL:
+            self._merge(element.transport)
+        if len({passed for _, passed in told}) > 1:
+            counts = ", ".join(f"element {k}: {passed}" for k, (_, passed) in enumerate(told))
+            return SyncMismatch(
+                f"processes have passed different numbers of heads of proc.rounds before superstep {element.superstep} "
+                f"ends ({counts}); every process stands at the head of the same round in the same superstep"
+            )
+        return None
+
+    def _observe(self, element: Element, drained: Sequence[Effect]) -> BspError | None:
+        """Before the exchange: what the processes here send, print and hold."""
+        sent: dict[int, list[Effect]] = {}
+        for effect in drained:
+            sent.setdefault(effect.source, []).append(effect)
+        problem, self.rehearsal.problem = self.rehearsal.problem, None
+        for task in element.tasks:
+            key = (element.superstep, task.pid)
+            digest = self.record.digests[key] = _digest(task, sent.get(task.pid, ()))
+            if self._watch is not None and self._watch[1] == task.pid and element.superstep <= self._watch[0]:
+                self.record.watched[element.superstep] = watched(task)
+            compares = problem is None and self._known is not None and self._name != AGAIN
+            if compares and self._known is not None and self._known.digests.get(key) != digest:
+                problem = self._departs(task, element.superstep)
+        return problem
+
+    def _departs(self, task: Task, superstep: int) -> BspError:
+        """A process does something else than in the first pass."""
+        where = f"does something else in superstep {superstep} ({task.call.text} at {task.line()})"
+        if self._name == TURNS:
+            return ScheduleDependence(
+                f"process {task.pid} {where} when processes take their turns in another order: "
+                "it depends on what processes of one interpreter share (modules, files, environment)"
+            )
+        assert self._known is not None
+        return undeclared(self._known, self._name, self.rehearsal.joined, task.pid, where)
+
+    def overlap(self, element: Element, effects: Sequence[Effect]) -> BspError | None:
+        """After the exchange: two accesses of the same memory on a process here."""
+        touched: dict[tuple[int, int], list[Put | PutEach | Get]] = {}  # by memory: an array may be registered twice
+        for effect in effects:
+            if not isinstance(effect, Send):
+                touched.setdefault(address_range(element.coarray(effect).local), []).append(effect)
+        for accesses in touched.values():
+            if len(accesses) > 1:
+                coarray = element.coarray(accesses[0])
+                found = _conflict(accesses, coarray.local.shape)
+                if found is not None:
+                    first, second, position = found
+                    return Overlap(
+                        f"{_describe(first)} and {_describe(second)} touch the same element, flat position {position} "
+                        f"of {coarray._name} on process {first.dest}, in superstep {element.superstep}; "
+                        f"{_advice(first, second)}"
+                    )
+        return None
+
+
+def _conflict(
+    accesses: list[Put | PutEach | Get], shape: tuple[int, ...]
+) -> tuple[Put | PutEach | Get, Put | PutEach | Get, int] | None:
+    writer = np.full(prod(shape), -1)
+    writes = [access for access in accesses if not isinstance(access, Get)]
+    for k, write in enumerate(writes):
+        positions = _positions(write, shape)
+        for other in np.unique(writer[positions]):
+            if other >= 0:
+                earlier = writes[int(other)]
+                same = earlier.source == write.source or (write.op is not None and earlier.op == write.op)
+                if not same:
+                    return earlier, write, int(positions[writer[positions] == other][0])
+        # an accumulate over one's own plain put leaves that put what others conflict with
+        if write.op is not None:
+            plain = [j for j, other in enumerate(writes[:k]) if other.op is None and other.source == write.source]
+            positions = positions[~np.isin(writer[positions], plain)]
+        writer[positions] = k
+    for access in accesses:
+        if isinstance(access, Get):
+            positions = _positions(access, shape)
+            hit = positions[writer[positions] >= 0]
+            if hit.size:
+                return writes[int(writer[hit[0]])], access, int(hit[0])
+    return None
+
+
+def _positions(access: Put | PutEach | Get, shape: tuple[int, ...]) -> np.ndarray:
+    if isinstance(access, Put):
+        return access.region.positions(shape)
+    if access.positions is not None:
+        return access.positions
+    assert isinstance(access, Get) and access.region is not None
+    return access.region.positions(shape)
+
+
+def _describe(access: Put | PutEach | Get) -> str:
+    kind = "get" if isinstance(access, Get) else "put"
+    op = f" (op '{access.op}')" if not isinstance(access, Get) and access.op else ""
+    return f"{kind}{op} at {access.line} by process {access.source}"
+
+
+def _advice(first: Put | PutEach | Get, second: Put | PutEach | Get) -> str:
+    if isinstance(second, Get):
+        return "the get reads the old contents; read in one superstep and write in another if that is not meant"
+    return "the put of the higher pid wins; give both the same op, or other places"
+
+
+def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
+    state = blake2b(task.call.digest, digest_size=16)
+    for effect in effects:
+        if isinstance(effect, Send):
+            said: tuple[Any, ...] = ("send", effect.dests, effect.tag, effect.pickled)
+            arrays = [effect.array]
+        elif isinstance(effect, Put):
+            said = ("put", effect.dest, effect.coarray, effect.region.shape, effect.region.start, effect.op)
+            arrays = [effect.values, *(part for part in effect.region.index or () if isinstance(part, np.ndarray))]
+        elif isinstance(effect, PutEach):
+            said = ("put_each", effect.dest, effect.coarray, effect.op)
+            arrays = [effect.positions, effect.values]
+        else:
+            region = effect.region
+            said = ("get", effect.dest, effect.coarray, region.start if region else 0, region.stop if region else 0)
+            index = (region.index or ()) if region else ()
+            arrays = [effect.positions, *(part for part in index if isinstance(part, np.ndarray))]
+        state.update(repr(said).encode())
+        for array in arrays:
+            if array is not None:
+                state.update(np.ascontiguousarray(array).view(np.uint8).data if array.ndim else array.tobytes())
+    for context in task.contexts.values():
+        for coarray in context.coarrays:
+            if coarray is not None:
+                state.update(coarray.local.tobytes())
+    if task.text is not None:
+        state.update(task.text.getvalue())
+    if task.call is END_OF_ALL:
+        state.update(fingerprint(task.result, naming(task, None)) or b"")
+    return state.digest()
+
+
+def twice(once: Callable[[Checker], list[Any]], agreed: Callable[[Any], Any] = lambda value: value) -> list[Any]:
+    """All passes in this interpreter: the results of the first, if the others do the same.
+
+    agreed : the first rank's value, on ranks that make this call together; some may have no process.
+    """
+    kept, payload.canonical = payload.canonical, True
+    try:
+        first = Checker()
+        results = once(first)
+        second = Checker(TURNS, first.record)
+        once(second)
+        known = second.record
+        nprocs = 1 + max((pid for _, pid in known.digests), default=0)
+        for name in agreed([name for name in (KEPT, END) if known.joins(name, nprocs)]):
+            _join(once, Checker(name, known), known)
+    finally:
+        payload.canonical = kept
+    return results
+
+
+def _join(once: Callable[[Checker], list[Any]], checker: Checker, known: Record) -> None:
+    try:
+        once(checker)
+    except BspError:
+        raise
+    except Exception as error:
+        what = f"raises {type(error).__name__} ({error})"
+        raise undeclared(known, checker._name, checker.rehearsal.joined, 0, what) from error

@@ -1,0 +1,1 @@
+"""Collectives: their algorithms, what each costs, and the choice between them."""

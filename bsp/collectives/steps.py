@@ -1,0 +1,177 @@
+"""The supersteps of a collective: private messages between the ranks that take part.
+
+A collective is one boundary of its caller: the first of its supersteps delivers the caller's puts,
+gets and messages, the others touch none (B1).  All processes take every superstep, also those outside
+the group, so several groups may work side by side.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.engine.task import Call
+from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatch
+from bsp.source import here
+from bsp.transport.header import digest
+from bsp.values.effects import Send
+from bsp.values.payload import Packed, as_array, dumps, is_abstract, is_array, size_of
+
+if TYPE_CHECKING:
+    from bsp.cost.choice import Choice
+    from bsp.processes import Process
+
+_NOBODY = -2
+
+
+class Steps:
+    """The supersteps of one collective on one process, and who takes part in its data."""
+
+    def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
+        self.proc = proc
+        self._task = proc._task
+        self._channel = proc._task.contexts[1]
+        self.text = text
+        self._agreed = (text, proc._context.id, group is not None, *agreed)
+        self._taken = 0
+        self.hint = 0
+        self.note: Any = None
+        self._choice: Choice | None = None
+        self.ranks: Sequence[int] = range(proc.nprocs)
+        self._group_tag: bytes | None = None
+        self.me = proc.pid
+        if group is not None:
+            self.ranks = checked_group(proc, text, group)
+            self._group_tag = digest("group", *self.ranks)
+            self.me = self.ranks.index(proc.pid) if proc.pid in self.ranks else -1
+        self.n = len(self.ranks)
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether this process is in the group."""
+        return self.me >= 0
+
+    def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
+        """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
+        dests = tuple(self.ranks[rank] for rank in ranks)
+        array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
+        tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
+        if dests:
+            self._channel.outbox.effects.append(
+                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=True)
+            )
+
+    def step(self, hint: int = 0) -> dict[int, Packed]:
+        """End a superstep; what arrived, by rank.
+
+        Afterwards `hint` is the largest one any process gave, `note` the last note that arrived.
+        """
+        contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
+        call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
+        if self._taken == 0:
+            self._choice = self._task.choice
+        self._task.choice = self._choice
+        self._taken += 1
+        self.hint = self._task.boundary(call)
+        arrived, self._channel.arrived = self._channel.arrived, []
+        found: dict[int, Packed] = {}
+        for source, tag, array, pickled in arrived:
+            group_tag, note = (None, None) if tag is None else pickle.loads(tag)
+            if group_tag != self._group_tag:
+                raise self.failed(self._not_one_group(f"process {source} sends to process {self.proc.pid} in another"))
+            if note is not None:
+                self.note = note
+            found[self.ranks.index(source)] = array if pickled is None else pickled
+        return found
+
+    def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
+        """What ranks 0..count-1 (of all, by default) sent, in their order."""
+        wanted = range(self.n if count is None else count)
+        missing = [self.ranks[rank] for rank in wanted if rank not in arrived]
+        if missing:
+            raise self.failed(
+                self._not_one_group(f"process {missing[0]} sends nothing to process {self.proc.pid} in this")
+            )
+        return [arrived[rank] for rank in wanted]
+
+    def failed(self, mistake: CollectiveMistake) -> CollectiveMistake:
+        """A mistake that only this process can see: every other process hears it at the next boundary (B6)."""
+        self._task.fault = mistake
+        return mistake
+
+    def _not_one_group(self, what: str) -> SyncMismatch:
+        return SyncMismatch(
+            f"{self.text} at {here()}: {what} group; all members of a group must name the same group "
+            f"(superstep {self._task.element.superstep})"
+        )
+
+
+@lru_cache(maxsize=1024)
+def _digest(*agreed: Any) -> bytes:
+    return digest(*agreed)
+
+
+def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
+    ranks = [int(pid) for pid in group]
+    wrong = [pid for pid in ranks if not 0 <= pid < proc.nprocs]
+    if wrong or len(set(ranks)) != len(ranks) or not ranks:
+        what = f"process {wrong[0]} is none" if wrong else "a group names each process once and at least one"
+        raise NoSuchProcess(f"{text} with group={ranks}: {what}; pids are 0..{proc.nprocs - 1}{proc._place()}")
+    return ranks
+
+
+def root_rank(steps: Steps, root: int) -> int:
+    """The rank of the root; for a process outside the group a number that is nobody's."""
+    if not steps.takes_part:
+        return _NOBODY
+    if root not in steps.ranks or isinstance(root, bool):
+        raise NoSuchProcess(
+            f"{steps.text}: root {root!r} is not one of the processes that take part{steps.proc._place()}"
+        )
+    return steps.ranks.index(root)
+
+
+def pack(value: Any, proc: Process, text: str) -> Packed:
+    """Return a value as it travels: a pickle, or an array, which may be the caller's own memory.
+
+    The first superstep applies the puts that were pending, which may write over that memory (B1): what is needed
+    after it must be an `own_copy`.  Raises CannotSend if the value cannot be pickled.
+    """
+    if is_array(value):
+        if is_abstract(value):
+            return as_array(value)
+        return np.ascontiguousarray(value) if value.ndim else value.copy()
+    try:
+        return dumps(value)
+    except Exception as wrong:
+        raise CannotSend(f"{text} of {type(value).__name__}: it cannot be pickled ({wrong}){proc._place()}") from wrong
+
+
+def unpack(packed: Packed) -> Any:
+    return pickle.loads(packed) if isinstance(packed, bytes) else packed
+
+
+def words_of(packed: Packed) -> int:
+    return -(-size_of(packed) // 8)
+
+
+def own_copy(packed: Packed) -> Packed:
+    """Return a value that shares no memory with what the caller gave."""
+    return packed if isinstance(packed, bytes) else packed.copy()
+
+
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays one after the other, in the very dtype they have: np.concatenate changes byte order and padding."""
+    first = parts[0]
+    if is_abstract(first) or any(part.dtype != first.dtype for part in parts):
+        return np.concatenate(parts)
+    whole = np.empty((sum(map(len, parts)), *first.shape[1:]), first.dtype)
+    start = 0
+    for part in parts:
+        whole[start : start + len(part)] = part
+        start += len(part)
+    return whole

@@ -1,0 +1,327 @@
+"""The command `bsprun`: start a program, or say what it would cost."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from bsp.command.launch import MOST_ELEMENTS_A_CORE, SCHEDULES, Launch, start
+from bsp.cost.machine_file import Profile, matching, named
+from bsp.errors import LaunchError, MachineError
+from bsp.host import cores, find_mpiexec, no_mpi
+
+_RUN_EXAMPLES = """\
+examples:
+  bsprun -p 64 script.py --its own arguments     64 processes, on all cores of this machine
+  bsprun -p 64 --predict script.py               what that would cost, before it runs
+"""
+_NONSTOP_EXAMPLES = """\
+examples:
+  bsprun -p 64 --clones 2 --standby 2 train.py     the same answer while elements crash, hang and slow down
+  bsprun -p 64 --checkpoint DIR --every 100 train.py     one copy, and a second line; later: --resume DIR
+"""
+_RUN_STATUS = """\
+exit status: the program's own (the first non-zero sys.exit by superstep and pid); 1 after an exception
+or a mismatch between processes; 2 wrong usage; 3 a bundle of processes is lost (clones and checkpoints
+used up); 75 a checkpoint was written on SIGTERM; 130 after Ctrl-C, 143 after SIGTERM.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """One line on stderr, with what to do; status 2."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def _run_parser() -> Parser:
+    parser = Parser(
+        prog="bsprun",
+        usage="bsprun [options] script.py [arguments]\n       bsprun [options] -m module [arguments]",
+        description=_RUN_EXAMPLES,
+        epilog=_RUN_STATUS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("-p", "--nprocs", type=int, default=None, metavar="P", help="processes of the program (default: one a core)")
+    add(
+        "-n",
+        "--elements",
+        type=int,
+        default=None,
+        metavar="N",
+        help="MPI ranks that host them (default: min(P, cores))",
+    )
+    add("--seed", type=int, default=0, help="seed of proc.rng and numpy.random in every process (default 0)")
+    add("--check", action="store_true", help="find overlaps, undeclared state, nondeterminism")
+    add(
+        "--schedule",
+        choices=SCHEDULES,
+        default="auto",
+        help="how data travels between elements (default: the cheapest)",
+    )
+    add(
+        "--blas-threads",
+        type=int,
+        default=None,
+        metavar="K",
+        help="BLAS threads of an element (default 1; all cores for P = 1)",
+    )
+    add(
+        "--machine",
+        metavar="FILE",
+        help="the machine that choices and prices are made by: a file of `bsp probe`, a name",
+    )
+    add("--predict", action="store_true", help="say what the run would cost, without running it on MPI")
+    add("--abstract", action="store_true", help="with --predict: carry arrays as shapes, count the work")
+    add("--sweep", metavar="1,2,4", help="with --predict: for each of these P")
+    add("--json", action="store_true", help="with --predict: as JSON")
+    add("--trace", metavar="FILE.json", help="record every superstep")
+    add("--trace-format", choices=("bsp", "perfetto"), default="bsp", help="of --trace (default bsp)")
+    add("--report", metavar="FILE.html", help="a page: predicted beside measured, for every superstep")
+    add("--profile", metavar="DIR", help="profile every process: DIR/process-N.pstats, DIR/merged.pstats")
+    add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
+    add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: a job that survives faults")
+    _nonstop().add(parser, shown=False)
+    add("--hostfile", metavar="FILE", help="machines to run on, for mpiexec")
+    add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
+    add("--show", action="store_true", help="print the command line that would run, and end")
+    add("--version", action="version", version=_version())
+    return parser
+
+
+class _HelpNonstop(argparse.Action):
+    """The other half of the options, on a screen of their own."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        parser = Parser(
+            prog="bsprun", add_help=False, usage=parser.usage, description=_NONSTOP_EXAMPLES, epilog=_RUN_STATUS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        _nonstop().add(parser, shown=True)
+        parser.print_help()
+        parser.exit()
+
+
+def _nonstop() -> Any:
+    """Cloned execution, by name: nothing in `bsp` imports `bsp.faults` (the engine registry of DESIGN)."""
+    return importlib.import_module("bsp.faults.options")
+
+
+def _version() -> str:
+    from bsp import __version__
+
+    return f"nonstop-bsp {__version__}"
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """bsprun's own options, and the program with everything behind it, untouched."""
+    flags = {
+        "--check",
+        "--show",
+        "--version",
+        "-h",
+        "--help",
+        "--predict",
+        "--abstract",
+        "--json",
+        "--progress",
+        "--help-nonstop",
+    }
+    own: list[str] = []
+    k = 0
+    while k < len(arguments):
+        word = arguments[k]
+        if word == "--":
+            return own, list(arguments[k + 1 :])
+        if word == "-m" or not word.startswith("-"):
+            break
+        alone = word in flags or "=" in word or (word[:2] in ("-p", "-n") and len(word) > 2)
+        if not alone and word.startswith("--") and k + 1 < len(arguments):
+            own.append(f"{word}={arguments[k + 1]}")  # a value may look like an option: --mpi-args '--verbose'
+        else:
+            own += arguments[k : k + (1 if alone else 2)]
+        k += 1 if alone else 2
+    return own, list(arguments[k:])
+
+
+def bsprun(arguments: Sequence[str] | None = None) -> int:
+    """The `bsprun` command."""
+    own, program = split(sys.argv[1:] if arguments is None else arguments)
+    parser = _run_parser()
+    options = parser.parse_args(own)
+    _check(parser, options, program)
+    try:
+        return _predict(parser, options, program) if options.predict else _run(parser, options, program)
+    except (LaunchError, MachineError) as wrong:
+        parser.error(str(wrong))
+    except BrokenPipeError:  # `bsprun --predict ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except OSError as wrong:
+        parser.error(str(wrong))
+    return 2
+
+
+def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
+    """What is wrong whatever is asked for: one clear error."""
+    if not program:
+        parser.error("no script: bsprun -p 4 script.py")
+    if program[0] == "-m":
+        if len(program) < 2:
+            parser.error("-m needs the name of a module: bsprun -p 4 -m package.module")
+    elif not os.path.isfile(program[0]):
+        what = "is a folder" if os.path.isdir(program[0]) else "does not exist"
+        parser.error(f"script '{program[0]}' {what} (looked in {os.getcwd()})")
+    if options.nprocs is not None and options.nprocs < 1:
+        parser.error(f"-p {options.nprocs}: a program has 1 process or more")
+    if options.seed < 0:
+        parser.error(f"--seed {options.seed}: seeds are 0 or more")
+    if options.blas_threads is not None and options.blas_threads < 1:
+        parser.error(f"--blas-threads {options.blas_threads}: 1 or more")
+    if options.hostfile is not None and not os.path.isfile(options.hostfile):
+        parser.error(f"--hostfile '{options.hostfile}' does not exist")
+    if options.elements is not None and options.elements < 1:
+        parser.error(f"-n {options.elements}: a program runs on 1 element or more")
+    for name in ("abstract", "sweep", "json"):
+        if getattr(options, name) and not options.predict:
+            parser.error(f"--{name} goes with --predict")
+    if options.profile is not None:
+        if options.predict or options.check or _nonstop().asked(options):
+            parser.error("--profile goes with a plain run: without --predict, --check, --clones and --checkpoint")
+        os.makedirs(options.profile, exist_ok=True)
+    for name in ("trace", "report"):
+        path = getattr(options, name)
+        if path is not None:
+            wrong = _why_not(path)
+            if wrong:
+                parser.error(f"--{name} '{path}': cannot be written: {wrong}")
+
+
+def _why_not(path: str) -> str:
+    """Why a file cannot be written there; empty if it can."""
+    try:
+        if os.path.exists(path):
+            with open(path, "a"):
+                return ""
+        with open(path, "x"):
+            pass
+        os.unlink(path)
+    except OSError as wrong:
+        return wrong.strerror or str(wrong)
+    return ""
+
+
+def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Profile | None:
+    """The machine that choices are made by, frozen from here on (D5): as named, as measured, or None for a default."""
+    if options.machine is None:
+        return matching(elements, find_mpiexec())
+    profile = named(options.machine)
+    has, asked = profile["machine"]["p"], options.elements
+    if asked is not None and (asked > has or (asked != has and profile["kind"] == "measured")):
+        parser.error(
+            f"machine '{options.machine}' has P = {has} elements, -n asks for {asked}; "
+            f"leave -n out, or measure that many: bsp probe -n {asked} -o FILE"
+        )
+    return profile
+
+
+def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
+    nonstop = _nonstop().asked(options)
+    if nonstop:
+        _nonstop().resume(options)
+    nprocs = cores() if options.nprocs is None else options.nprocs
+    elements = _elements(parser, options, nprocs)
+    job = Launch(
+        nprocs=nprocs,
+        elements=elements,
+        program=program,
+        seed=options.seed,
+        check=options.check,
+        schedule=options.schedule,
+        blas_threads=options.blas_threads,
+        hostfile=options.hostfile,
+        mpi_args=options.mpi_args.split(),
+        machine=_profile(parser, options, elements),
+        progress=options.progress and sys.stderr.isatty(),
+        profile=None if options.profile is None else os.path.abspath(options.profile),
+    )
+    if nonstop and (status := _nonstop().start(parser, options, job)) is not None:
+        return int(status)
+    if options.show:
+        import shlex
+
+        settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(job.environment().items()))
+        print(f"{settings} {shlex.join(job.command())}".strip())
+        return 0
+    if options.trace is None and options.report is None:
+        return start(job)
+    import tempfile
+
+    # elements on other machines see the folder of the trace, if they see any of this one's
+    beside = None if job.local else os.path.dirname(os.path.abspath(options.trace or options.report))
+    with tempfile.TemporaryDirectory(prefix=".bsprun-", dir=beside) as folder:
+        job.trace = os.path.join(folder, "record")
+        try:
+            return start(job)
+        finally:
+            if os.path.exists(job.trace):
+                from bsp.command.prediction import deliver
+
+                deliver(job.trace, options.trace, options.trace_format, options.report)
+
+
+def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) -> int:
+    from bsp.command.prediction import forecast
+
+    counts = [options.nprocs]
+    if options.sweep is not None:
+        if options.nprocs is not None:
+            parser.error("--sweep names the numbers of processes; leave -p out")
+        counts = [int(part) if part.strip().isdecimal() else 0 for part in options.sweep.split(",")]
+        if min(counts) < 1:
+            parser.error(f"--sweep {options.sweep}: numbers of processes, 1 or more each, as in --sweep 1,2,4,8")
+    jobs = []
+    for count in counts:
+        if options.machine is not None:
+            most = named(options.machine)["machine"]["p"]
+        else:
+            most = cores()
+        nprocs = most if count is None else count
+        if options.elements is not None and options.elements > nprocs:
+            parser.error(f"-n {options.elements} elements for {nprocs} processes; an element hosts at least one")
+        elements = min(nprocs, most) if options.elements is None else options.elements
+        jobs.append(
+            Launch(
+                nprocs=nprocs, elements=1, program=program, seed=options.seed, blas_threads=options.blas_threads,
+                machine=_profile(parser, options, elements),
+                predict={"elements": elements, "abstract": options.abstract},
+            )
+        )  # fmt: skip
+    return forecast(jobs, options.sweep is not None, options.json, options.trace, options.trace_format, options.report)
+
+
+def _elements(parser: Parser, options: argparse.Namespace, nprocs: int) -> int:
+    """How many MPI ranks, or one clear error."""
+    wanted: int | None = options.elements
+    if wanted is not None and wanted > nprocs:
+        parser.error(
+            f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: use -n {nprocs} or less"
+        )
+    remote = options.hostfile is not None or bool(options.mpi_args)
+    most = MOST_ELEMENTS_A_CORE * cores()
+    if wanted is not None and wanted > most and not remote:
+        parser.error(
+            f"-n {wanted} elements on {cores()} cores; use -n {most} or less here, or name machines with --hostfile"
+        )
+    elements = min(nprocs, cores()) if wanted is None else wanted
+    if elements > 1 and find_mpiexec() is None:
+        if wanted is not None:
+            parser.error(f"-n {wanted}: {no_mpi()}")
+        print(f"bsprun: one element instead of {elements}: {no_mpi()}", file=sys.stderr)
+        return 1
+    return elements

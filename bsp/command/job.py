@@ -1,0 +1,280 @@
+"""One element of a job, from the moment its operating-system process is set up (see `start`).
+
+Runs the script once for each process of this element, each in a `__main__` of its own; element 0
+prints for all and writes the job's exit status where bsprun looks for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import CodeType, ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from bsp.checking.overlaps import Checker
+from bsp.command.lifeline import Lifeline, threads_waited_for
+from bsp.cost.machine_file import to_machine
+from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.record.progress import Progress
+from bsp.cost.record.recorder import Recorder
+from bsp.cost.record.trace import record, write
+from bsp.engine.element import Element
+from bsp.engine.layout import Layout
+from bsp.engine.task import Task
+from bsp.engine.verdict import Verdict
+from bsp.errors import NoRoom
+from bsp.host import is_own
+from bsp.processes import Process
+from bsp.transport.base import Solo, Transport
+from bsp.transport.build import build, difference
+from bsp.world import hosting
+
+_REHEARSED = 1 << 16  # words in a large block
+
+
+@dataclass(frozen=True)
+class Script:
+    """A program as code, and what its `__main__` looks like."""
+
+    code: CodeType
+    file: str
+    spec: importlib.machinery.ModuleSpec | None = None
+
+    def main_module(self, pid: int) -> ModuleType:
+        """A fresh `__main__` for a process."""
+        module = ModuleType("__main__")
+        module.__file__ = self.file
+        module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+        module.__spec__ = self.spec
+        module.__loader__ = self.spec.loader if self.spec else None
+        module.__package__ = self.spec.parent if self.spec else None
+        return module
+
+
+def load(program: list[str]) -> Script:
+    """The script `program[0]`, or the module of `-m MODULE`; sets sys.argv and sys.path as Python does."""
+    if program[0] == "-m":
+        sys.path[0] = os.getcwd()
+        spec = importlib.util.find_spec(program[1])
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{program[1]}.__main__")
+        loader = spec.loader if spec is not None else None
+        code = loader.get_code(spec.name) if spec is not None and hasattr(loader, "get_code") else None  # type: ignore[union-attr]
+        if spec is None or code is None:
+            raise ModuleNotFoundError(f"No module named {program[1]}")
+        sys.argv = [spec.origin or program[1], *program[2:]]
+        return Script(code, sys.argv[0], spec)
+    path = os.path.abspath(program[0])
+    with open(path, "rb") as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    sys.argv = list(program)
+    sys.path[0] = os.path.dirname(os.path.realpath(path))
+    return Script(code, path)
+
+
+def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
+    """The element's life; `lifeline` is its connection to bsprun, where it has one."""
+    under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
+    transport: Transport = Solo()
+    profile = settings.get("machine")
+    machine = DEFAULT if profile is None else to_machine(profile)
+    if under_mpi:
+        from mpi4py import MPI
+
+        from bsp.transport.mpi import MpiTransport
+
+        if MPI.COMM_WORLD.size > 1:
+            transport = MpiTransport(MPI.COMM_WORLD, settings["schedule"], settings["seed"], machine)
+            differs = difference(transport.gather(build()))
+            if differs is not None and transport.index == 0:
+                print(f"bsprun: note: {differs}", file=sys.stderr)
+    if transport.elements > 1:
+        rehearse(transport)
+    try:
+        verdict, said = _run(settings, program, transport, machine, lifeline)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        if lifeline is not None:
+            lifeline.broke()
+        if under_mpi:
+            MPI.COMM_WORLD.Abort(1)
+        raise
+    _flush()
+    if lifeline is not None:
+        ending: dict[str, Any] = {"threads": threads_waited_for()}
+        if transport.index == 0:
+            ending |= {"status": verdict.status, "said": said, "failed": verdict.failure is not None}
+        lifeline.farewell(**ending)
+    elif transport.index == 0 and not _tell(settings.get("status"), verdict.status, said):
+        sys.stderr.write(said)
+        sys.exit(verdict.status)
+
+
+def _flush() -> None:
+    """Standard output and error, unless the program has closed or deleted them."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            stream.flush()
+
+
+def rehearse(transport: Transport) -> None:
+    """A few supersteps of everything, so that the program's first is as fast as its later ones.
+
+    MPI makes its connections when they are first used, and Python its code fast when it has run: together
+    some milliseconds, which belong to starting up.
+    """
+
+    def body(task: Task) -> None:
+        proc = Process(task, task.contexts[0])
+        neighbour = (proc.pid + 1) % proc.nprocs
+        room, values = proc.coarray(_REHEARSED), np.ones(_REHEARSED)
+        for size in (1, _REHEARSED, 1, _REHEARSED):
+            room.put(neighbour, values[:size], at=slice(0, size))
+            proc.send(neighbour, values[:size])
+            room.get(neighbour, slice(0, 8))
+            proc.sync()
+            proc.allreduce(values[:8])
+        proc.broadcast("ready")
+
+    element = Element(transport.elements, transport)
+    element.host(body)
+    element.run()
+    transport.restart_clock()
+
+
+def _tell(path: str | None, status: int, said: str) -> bool:
+    """Leave the status, and what there is to say about it, where bsprun looks; False if that is elsewhere."""
+    if path is None or not is_own(os.path.dirname(path)):
+        return False
+    with open(path, "w") as file:
+        json.dump({"status": status, "said": said}, file)
+    return True
+
+
+def _run(
+    settings: dict[str, Any], program: list[str], transport: Transport, machine: Machine, lifeline: Lifeline | None
+) -> tuple[Verdict, str]:
+    """The program on this element; how the job has ended, and what to say about it on stderr."""
+    checker = Checker.of(settings, transport)
+    if program[0] == "--function":
+        from bsp.runner import serve
+
+        status = serve(program[1], program[2], settings["nprocs"], settings["seed"], transport, machine, checker)
+        if checker is not None and not status:
+            checker.keep(transport)
+        return Verdict(True, None, status), ""
+    try:
+        script = load(program)
+    except (OSError, SyntaxError, ValueError, ImportError) as error:
+        return Verdict(True, None, 1), "".join(traceback.format_exception_only(error))
+    if settings.get("predict") is not None:
+        status, said = _predict(settings, program, script, machine)
+        return Verdict(True, None, status), said
+    if lifeline is not None:
+        lifeline.watch()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)  # process 0's text appears at once
+    if transport.elements > 1:  # whole lines, where elements write to one place: print writes a line in pieces
+        sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    console: BinaryIO = os.fdopen(os.dup(1), "wb")  # the others' text has a way of its own
+    stderr = sys.stderr
+    if checker is not None and checker.silent:
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
+        console = open(os.devnull, "wb")  # noqa: SIM115
+    nprocs, seed = settings["nprocs"], settings["seed"]
+    recorder = None
+    if settings.get("trace") is not None:
+        layout = Layout(nprocs, transport.elements)
+        recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
+    element = Element(
+        nprocs,
+        transport,
+        seed,
+        checker,
+        machine,
+        recorder,
+        lifeline=lifeline,
+        console=console,
+        profile=settings.get("profile"),
+    )
+    if settings.get("progress") and transport.index == 0:
+        element.progress = Progress()
+    element.host(executing(script.code), script.main_module)
+    with hosting(element):
+        verdict = element.run()
+    sys.stderr = stderr
+    if checker is not None:
+        checker.keep(transport)
+    if recorder is not None:
+        notes = [f"the program failed: {verdict.failure}"] if verdict.failure is not None else []
+        found = record(recorder, transport, program, seed, notes)
+        if found is not None:
+            write(found, settings["trace"])
+    return verdict, explanation(verdict)
+
+
+def _predict(settings: dict[str, Any], program: list[str], script: Script, machine: Machine) -> tuple[int, str]:
+    """What the script would cost, to where the launcher reads it; what it prints is nobody's."""
+    from bsp.cost.prediction.predict import no_input, predicted
+
+    stdout, stderr = sys.stdout, sys.stderr
+
+    def host(element: Element) -> None:
+        element.host(executing(script.code), script.main_module)
+
+    def say(text: str) -> None:
+        print(f"bsprun: predict: {text}", file=stderr, flush=True)
+
+    sys.stdout.flush()
+    with open(os.devnull, "w") as nobody, tempfile.TemporaryFile("w+", errors="replace") as said:
+        os.dup2(nobody.fileno(), 1)  # whatever way the script prints
+        sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
+        try:
+            found, verdict, _ = predicted(
+                host, settings["nprocs"], settings["predict"]["elements"], machine, settings["seed"],
+                settings["predict"]["abstract"], program, say,
+            )  # fmt: skip
+        except NoRoom as wrong:
+            return 2, f"bsprun: error: {wrong}\n"
+        finally:
+            sys.stdout, sys.stderr = stdout, stderr
+        said.seek(0)
+        text = said.read()
+    if verdict.failure is None and not verdict.status:
+        sys.stderr.write(text)
+        write(found, settings["trace"])
+        return 0, ""
+    last = (verdict.farewell or text).strip().rpartition("\n")[2]
+    ended = f"{program[0]} ends with status {verdict.status}" + (f": {last}" if last else "")
+    what = str(verdict.failure) if verdict.failure is not None else ended
+    asks = verdict.failure is None or "IndexError" in what
+    hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""
+    return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
+
+
+def executing(code: CodeType) -> Callable[[Any], Any]:
+    def body(task: Any) -> None:
+        exec(code, task.main.__dict__)
+
+    return body
+
+
+def explanation(verdict: Verdict) -> str:
+    """What ended the job, in words; empty after an orderly end."""
+    culprit = verdict.culprit
+    if culprit is not None and culprit.traceback:
+        return f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}"
+    if verdict.failure is not None:
+        return f"bsprun: {type(verdict.failure).__name__}: {verdict.failure}\n{verdict.farewell}"
+    return verdict.farewell

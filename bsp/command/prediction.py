@@ -1,0 +1,60 @@
+"""In the launcher: run predictions in processes of their own, and put records where they were asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from bsp.command.launch import Launch, start
+from bsp.cost.record.trace import write
+from bsp.cost.whole_file import write_text
+
+
+def forecast(
+    jobs: Sequence[Launch], sweep: bool, as_json: bool, trace: str | None, trace_format: str, report: str | None
+) -> int:
+    """Price each job; print a table, or JSON; the first failure ends it with its status."""
+    records: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
+        for job in jobs:
+            job.trace = os.path.join(folder, "record")
+            status = start(job)
+            if status:
+                return status
+            with open(job.trace) as file:
+                records.append(json.load(file))
+    last = records[-1]
+    if as_json:
+        found = {"format": "bsp-sweep", "version": 1, "predictions": records} if sweep else last
+        print(json.dumps(found, indent=1))
+    else:
+        from bsp.cost.report.tables import prediction_text, sweep_text
+
+        print(sweep_text(records) if sweep else prediction_text(last))
+    _write(last, trace, trace_format, report)
+    return 0
+
+
+def deliver(held: str, trace: str | None, trace_format: str, report: str | None) -> None:
+    """A run's record, from where element 0 has left it, as what was asked for."""
+    with open(held) as file:
+        found = json.load(file)
+    _write(found, trace, trace_format, report)
+
+
+def _write(found: dict[str, Any], trace: str | None, trace_format: str, report: str | None) -> None:
+    if trace is not None and trace_format == "perfetto":
+        from bsp.cost.report.perfetto import perfetto
+
+        write_text(json.dumps(perfetto(found)), trace)
+    elif trace is not None:
+        write(found, trace)
+    if report is not None:
+        from bsp.cost.report.page import write as write_report
+
+        write_report(found, report)
+        print(f"bsprun: report in {report}", file=sys.stderr)

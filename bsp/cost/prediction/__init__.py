@@ -1,0 +1,1 @@
+"""What a run will cost, before it runs: all processes in one interpreter, priced on a machine."""

@@ -1,0 +1,254 @@
+"""What a run will cost, before it runs: all p processes in this one interpreter, priced as on a machine's elements.
+
+With real data every process computes for real, in turn, and its time is that of this machine: so words,
+messages and supersteps are exact, and time is scaled by r, with all elements busy.  MPI is never started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from time import perf_counter
+from typing import Any, TextIO
+
+import psutil
+
+from bsp.cost.machine_file import host_id, profile_of, to_machine
+from bsp.cost.model import Machine
+from bsp.cost.record.account import starts
+from bsp.cost.record.recorder import Recorder
+from bsp.cost.record.trace import headed, peak_bytes
+from bsp.cost.units import in_bytes
+from bsp.engine.element import Element
+from bsp.engine.verdict import Verdict
+from bsp.errors import LaunchError, NoInput, NoRoom
+from bsp.host import cores
+from bsp.source import here
+from bsp.world import handle, hosting
+
+_DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
+Host = Callable[[Element], None]
+_MEMORY_KEPT = 0.9  # of what is available, the share that the first superstep may fill
+_LEAST = 0.03  # of all memory, the share that stays free
+_EVERY = 0.005  # seconds between looks at it
+
+
+class Prediction(Sequence[dict[str, Any]]):
+    """The priced supersteps, in order: `prediction[0]["words"]`; the sums are attributes.
+
+    processes, supersteps, words, messages : counts;  seconds : predicted;  peak_bytes : of an element;
+    per_superstep : the rows;  record : everything, as `bsprun --predict --json` prints it.
+    """
+
+    def __init__(self, record: dict[str, Any]) -> None:
+        self.record = record
+        self.processes: int = record["processes"]
+        self.supersteps: int = record["supersteps"]
+        self.words: int = record["words"]
+        self.messages: int = record["messages"]
+        self.seconds: float = record["seconds"]
+        self.peak_bytes: int = record["peak_bytes"]
+        self.per_superstep: list[dict[str, Any]] = record["per_superstep"]
+
+    def __len__(self) -> int:
+        return len(self.per_superstep)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self.per_superstep[k]
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.per_superstep)
+
+    def __str__(self) -> str:
+        from bsp.cost.report.tables import prediction_text
+
+        return prediction_text(self.record)
+
+    __repr__ = __str__
+
+
+def predict(
+    main: Callable[..., Any],
+    *args: Any,
+    nprocs: int | None = None,
+    machine: Machine | str | os.PathLike[str] | None = None,
+    elements: int | None = None,
+    seed: int = 0,
+    abstract: bool = False,
+    blas_threads: int | None = None,
+) -> Prediction:
+    """What `bsp.run(main, *args, nprocs=nprocs)` would cost on `machine`.
+
+    machine : a Machine, a machine file or a name that `bsprun --machine` knows; None: this one, as probed.
+    elements : how many of the machine's elements; None: as many as it has, at most nprocs.
+    abstract : carry arrays as shapes and count the work instead of doing it.
+    Raises what the program raises; ValueNeeded where an abstract program asks for a value.
+    """
+    from bsp.runner import blas_limit, raise_failure
+
+    here_first = min(nprocs or cores(), cores()) if elements is None and machine is None else (elements or 1)
+    model = to_machine(profile_of(machine, here_first))
+    nprocs = elements or model.p if nprocs is None else nprocs
+    if elements is None:
+        elements = min(nprocs, model.p if machine is not None else cores())
+    if nprocs < 1 or not 1 <= elements <= nprocs:
+        raise LaunchError(f"bsp.predict: {nprocs} processes on {elements} elements; 1 <= elements <= processes")
+
+    def host(element: Element) -> None:
+        element.host(lambda task: main(handle(task), *args))
+
+    with blas_limit(blas_threads if blas_threads is not None else 1 if nprocs > 1 else None):
+        record, verdict, element = predicted(
+            host, nprocs, elements, model, seed, abstract, [getattr(main, "__name__", "a function")]
+        )
+    raise_failure(verdict, element)
+    return Prediction(record)
+
+
+def predicted(
+    host: Host, nprocs: int, elements: int, machine: Machine, seed: int, abstract: bool = False,
+    program: Sequence[str] = (), say: Callable[[str], None] = lambda text: None,
+) -> tuple[dict[str, Any], Verdict, Element]:  # fmt: skip
+    """The record of a prediction, how the program ended, and the element that hosted it.
+
+    host : gives the element its processes.  say : what is told while it goes on.
+    """
+    seen = machine.using(elements)
+    recorder = Recorder(nprocs, elements, range(nprocs), seen)
+    element = Element(nprocs, None, seed, None, machine, recorder)
+    host(element)
+    notes: list[str] = []
+    around: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if abstract:
+        from bsp.cost.prediction.abstraction import Abstraction
+
+        element.abstract = Abstraction(nprocs, seen)
+        recorder.work_of = element.abstract.seconds
+        around = element.abstract.around()
+        if machine.kind == "default":
+            notes.append(_DEFAULT + "; everything is computed at r = 2 Gflop/s")
+    else:
+        scale, notes = _scale(seen)
+        recorder.work_of = lambda seconds: seconds * scale
+    memory = _Memory(nprocs, say)
+    if not abstract:
+        recorder.after_a_turn = memory.look
+    with around, hosting(element):
+        verdict = element.run()
+    assert recorder.account is not None
+    record = headed("prediction", program, seed, notes) | recorder.account.record(measured=False)
+    record["abstract"] = abstract
+    first = starts(nprocs, elements)
+    if element.abstract is not None:
+        peaks = [account.peak_bytes for account in element.abstract.accounts]
+        passing = 0
+        if element.abstract.bounded:
+            record["notes"].append("some sizes depend on values: work, words and memory are upper bounds")
+    else:
+        peaks = [memory.kept // nprocs] * nprocs
+        passing = memory.passing
+    record["per_element"] = [
+        {
+            "element": k,
+            "first_pid": low,
+            "last_pid": high - 1,
+            "peak_bytes": memory.before + sum(peaks[low:high]) + passing,
+        }
+        for k, (low, high) in enumerate(pairwise(first))
+    ]  # fmt: skip
+    record["peak_bytes"] = max(part["peak_bytes"] for part in record["per_element"])
+    return record, verdict, element
+
+
+def _scale(machine: Machine) -> tuple[float, list[str]]:
+    """What a second of computing here, on one core, takes on the machine; and what there is to say about it."""
+    if machine.kind == "default":
+        return 1.0, [_DEFAULT + "; computing is taken to go as fast as here"]
+    if machine.kind == "measured" and machine.host == host_id():
+        return machine.slowdown, []
+    from bsp.cost.probe.rates import quick_rate
+
+    return quick_rate() / machine.r, [f"computing is scaled to {machine.name} by r, from a short measurement here"]
+
+
+class _NoInput(io.TextIOBase):
+    """Standard input of a prediction: there is none."""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1) -> str:
+        raise NoInput(
+            f"the script reads standard input ({here()}); a prediction has none: give it its data by file or argument"
+        )
+
+    @property
+    def buffer(self) -> _NoInput:
+        """The bytes below are not there either."""
+        return self
+
+    readline = read  # type: ignore[assignment]
+
+
+def no_input() -> TextIO:
+    """A sys.stdin that says so when it is read."""
+    return _NoInput()  # type: ignore[return-value]
+
+
+class _Memory:
+    """What the processes of a prediction hold between their turns, and what a turn needs beside that."""
+
+    def __init__(self, nprocs: int, say: Callable[[str], None]) -> None:
+        self._nprocs = nprocs
+        self._say = say
+        self._me = psutil.Process()
+        self.before: int = self._me.memory_info().rss
+        self._growth: list[int] = []
+        self._highest: int = self.before
+        self._looked = 0.0
+
+    @property
+    def kept(self) -> int:
+        """The most bytes that were held at the end of a turn, by all processes together."""
+        return self._highest - self.before
+
+    @property
+    def passing(self) -> int:
+        """The most bytes that a turn needed beside."""
+        return max(0, peak_bytes() - self._highest)
+
+    def look(self) -> None:
+        """At the end of a turn; ends the prediction before the system does it."""
+        if len(self._growth) < 2:
+            self._highest = max(self._highest, rss := self._me.memory_info().rss)
+            self._growth.append(rss - self.before - sum(self._growth))
+            if len(self._growth) == 2:  # the second process shows what one more takes: the first imported for all
+                _room_for(self._nprocs, self._growth[0], max(self._growth[1], 0), self._say)
+            return
+        now = perf_counter()
+        if now - self._looked < _EVERY:
+            return
+        self._looked = now
+        self._highest = max(self._highest, self._me.memory_info().rss)
+        memory = psutil.virtual_memory()
+        if memory.available < _LEAST * memory.total:
+            raise NoRoom(
+                f"--predict with real data: its processes fill the memory, {in_bytes(memory.available)} are free; "
+                "use --abstract, or fewer processes"
+            )
+
+
+def _room_for(nprocs: int, first: int, each: int, say: Callable[[str], None]) -> None:
+    """In the first superstep, before the third process starts: whether all of them fit here."""
+    available = psutil.virtual_memory().available
+    more = each * (nprocs - 2)
+    said = f"all {nprocs} processes run in this one; in their first superstep they need {in_bytes(first + each + more)}"
+    if more > _MEMORY_KEPT * available:
+        raise NoRoom(
+            f"--predict with real data: {said} ({in_bytes(each)} each); {in_bytes(available)} are free; "
+            "use --abstract, or fewer processes"
+        )
+    say(f"{said}; {in_bytes(available)} are free")

@@ -1,0 +1,168 @@
+"""The books of a run: sums of supersteps in, the record of `trace.schema.json` out.
+
+Absorbs what a recorder has added up, prices it on the machine, and keeps one row a superstep and one
+total a process.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bsp.cost.model import WORD, Classical, Machine, Traffic, costings
+
+if TYPE_CHECKING:
+    from bsp.cost.choice import Choice
+
+_MOST_EXCHANGES = 100
+
+
+class Sums(NamedTuple):
+    """Some supersteps of some processes; arrays have one row a superstep.  Bytes, not words: sums come first."""
+
+    work: np.ndarray  # (S, processes here): seconds
+    wall: np.ndarray  # (S,): seconds from the end of the last superstep to the end of this one
+    sent: np.ndarray  # (S, p): bytes
+    received: np.ndarray  # (S, p): bytes
+    messages: np.ndarray  # (S,)
+    landed: np.ndarray  # (S, elements): words received into memory of their own: sends, gets, strided puts
+    registers: np.ndarray  # (S,): 1 where tables of new coarrays were exchanged
+    between: tuple[tuple[Traffic, Traffic], ...]  # for each outer level: out of, and into, its ports
+    inside: Traffic
+    heat: np.ndarray  # (bins, bins): bytes
+
+
+def starts(nprocs: int, elements: int) -> list[int]:
+    """The first pid of each element, and nprocs."""
+    return [nprocs * k // elements for k in range(elements + 1)]
+
+
+class Account:
+    """Accounts for a program of `nprocs` processes on `elements` elements of `machine`."""
+
+    def __init__(self, machine: Machine, nprocs: int, elements: int) -> None:
+        self.machine = machine
+        self.nprocs = nprocs
+        self.elements = elements
+        self.told: list[tuple[str | None, str, str, str | None]] = []  # label, call, source, how data travelled
+        self._starts = starts(nprocs, elements)
+        self._hosted = int(max(np.diff(self._starts)))
+        self._highest = np.zeros(elements)  # words that landed in one superstep, by element
+        self._columns: list[dict[str, np.ndarray]] = []
+        self._work = np.zeros(nprocs)
+        self._sent = np.zeros(nprocs, np.int64)
+        self._received = np.zeros(nprocs, np.int64)
+        bins = min(nprocs, 128)
+        self._heat = np.zeros((bins, bins))
+        self._end: dict[str, Any] = {"source": "its end", "w": 0.0, "seconds": 0.0, "predicted": 0.0}
+        self._choices: list[tuple[int, Choice]] = []
+        self._exchanges: Counter[Choice] = Counter()
+
+    def absorb(self, sums: Sums) -> None:
+        """Everybody's sums of the next supersteps."""
+        work, wall = sums.work, sums.wall
+        sent, received = (-(-each.astype(np.int64) // WORD) for each in (sums.sent, sums.received))
+        by_element = np.add.reduceat(work, self._starts[:-1], axis=1)
+        between = [Traffic(*map(np.maximum, out, into)) for out, into in sums.between]
+        busiest = by_element.max(axis=1)
+        # memory is new where an element needs more of it than in any superstep before
+        highest = np.maximum.accumulate(np.vstack([self._highest, sums.landed]), axis=0)
+        fresh, self._highest = np.diff(highest, axis=0), highest[-1]
+        predicted = self.machine.seconds(by_element, self._hosted, between, sums.inside, sums.registers, fresh)
+        self._columns.append(
+            {
+                "w": work.max(axis=1), "w_mean": work.mean(axis=1), "w_by": work.argmax(axis=1),
+                "h_sent": sent.max(axis=1), "h_sent_by": sent.argmax(axis=1),
+                "h_received": received.max(axis=1), "h_received_by": received.argmax(axis=1),
+                "h_mean": sent.mean(axis=1), "messages": sums.messages, "seconds": wall,
+                "predicted": predicted,
+                "compute": busiest, "wait": busiest - by_element.mean(axis=1), "communicate": wall - busiest,
+            }
+        )  # fmt: skip
+        self._work += work.sum(axis=0)
+        self._sent += sent.sum(axis=0)
+        self._received += received.sum(axis=0)
+        self._heat += sums.heat
+
+    def exchanged(self, choice: Choice) -> None:
+        """How data travelled between elements in the superstep that ends; the first distinct cases are kept."""
+        if choice in self._exchanges or len(self._exchanges) < _MOST_EXCHANGES:
+            self._exchanges[choice] += 1
+
+    def end(self, work: np.ndarray, wall: float, choices: list[tuple[int, Choice]]) -> None:
+        """What was computed after the last boundary, by process; and all choices made, with their supersteps."""
+        if len(work) == self.nprocs:  # else somebody failed on the way
+            busiest = float(np.add.reduceat(work, self._starts[:-1]).max())
+            self._end = {"source": "its end", "w": float(work.max()), "seconds": wall, "predicted": busiest}
+            self._work += work
+        self._choices = choices
+
+    def record(self, measured: bool) -> dict[str, Any]:
+        """Everything but who ran what when: see trace.schema.json.  Predicted times stand in for measured ones."""
+        columns = {name: np.concatenate([part[name] for part in self._columns]) for name in self._columns[0]}
+        if not measured:
+            columns["seconds"] = columns["predicted"]
+            columns["communicate"] = columns["predicted"] - columns["compute"]
+            self._end["seconds"] = self._end["predicted"]
+        choices, of_superstep = self._distinct_choices()
+        rows = []
+        for k, values in enumerate(zip(*(column.tolist() for column in columns.values()), strict=True)):
+            label, call, source, moved = self.told[k]
+            row = {"superstep": k, "label": label, "call": call, "source": source}
+            row |= dict(zip(columns, values, strict=True))
+            row |= {"choice": of_superstep.get(k), "schedule": moved}
+            rows.append(row)
+        h = np.maximum(columns["h_sent"], columns["h_received"])
+        g, L, r = self.machine.g, self.machine.L, self.machine.r
+        W = (float(columns["compute"].sum()) + self._end["predicted"]) * r
+        classical = Classical(W, float(h.sum()), float(len(rows)), g, L)
+        own = self._work + g / r * np.maximum(self._sent, self._received)
+        w_pairs = [*zip(columns["w"].tolist(), columns["w_mean"].tolist(), strict=True)]
+        w_pairs.append((self._end["w"], self._end["w"]))
+        h_pairs = zip(h.tolist(), columns["h_mean"].tolist(), strict=True)
+        return {
+            "processes": self.nprocs, "elements": self.elements, "supersteps": len(rows),
+            "words": int(h.sum()), "messages": int(columns["messages"].sum()),
+            "seconds": float(columns["seconds"].sum()) + self._end["seconds"],
+            "predicted_seconds": float(columns["predicted"].sum()) + self._end["predicted"],
+            "machine": described(self.machine),
+            "per_superstep": rows, "end": self._end,
+            "per_process": {
+                "w": self._work.tolist(), "sent": self._sent.tolist(), "received": self._received.tolist(),
+            },
+            "traffic": {
+                "bins": len(self._heat),
+                "words": (self._heat / WORD).tolist(),
+            },
+            "choices": choices,
+            "costings": costings(w_pairs, h_pairs, own.tolist(), g / r, L / r),
+            "classical": {**classical._asdict(), "total": classical.total},
+            "balance": classical.balance(),
+        }  # fmt: skip
+
+    def _distinct_choices(self) -> tuple[list[dict[str, Any]], dict[int, int]]:
+        """Each distinct choice once; and the index of the one that each superstep belongs to."""
+        index: dict[Choice, int] = {}
+        of_superstep: dict[int, int] = {}
+        times: Counter[Choice] = Counter()
+        for superstep, choice in sorted(self._choices, key=lambda made: (made[0], -len(made[1].priced))):
+            if superstep not in of_superstep:  # the process that priced the alternatives speaks for all
+                of_superstep[superstep] = index.setdefault(choice, len(index))
+                times[choice] += 1
+        times.update(self._exchanges)
+        r = self.machine.r
+        return [
+            {
+                "call": choice.call, "chosen": choice.chosen, "forced": choice.forced,
+                "priced": {name: flops / r for name, flops in choice.priced}, "times": times[choice],
+            }
+            for choice in [*index, *self._exchanges]
+        ], of_superstep  # fmt: skip
+
+
+def described(machine: Machine) -> dict[str, Any]:
+    """A machine in a record."""
+    return {"name": machine.name, "kind": machine.kind, "p": machine.p, "r": machine.r, "g": machine.g,
+            "L": machine.L, "o": machine.o}  # fmt: skip

@@ -1,0 +1,311 @@
+"""What a run did, superstep by superstep: work, words, messages, and the time they took.
+
+The same recorder serves a trace (its element is real, times are measured) and a prediction (one
+interpreter hosts all processes, as if they were on the elements of some machine).  During the run it only
+appends; `_fold` turns many supersteps at once into sums, and the elements' sums meet every few thousand
+supersteps, outside the measured time.
+
+Counting rules.  A word is 8 bytes, rounded up for each process and superstep; traffic of a process to
+itself is not counted.  put, get and send count their data, `put_each` two words an item, `get_each` one
+each way, pickled objects their length.  A message is an ordered pair of processes with traffic.  What is
+*priced* is what crosses elements: a value sent to several processes of an element crosses once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.cost.model import WORD, Machine, Traffic
+from bsp.cost.record.account import Account, Sums, starts
+from bsp.values.effects import Effect, Get, Put, PutEach
+from bsp.values.payload import size_of
+
+if TYPE_CHECKING:
+    from bsp.cost.choice import Choice
+    from bsp.engine.task import Task
+    from bsp.transport.base import Transport
+
+_CHUNK = 1 << 18  # processes x supersteps that are folded at once
+_RAW = 1 << 21  # numbers that may wait to be folded
+_BLOCK, _FINE, _SEND, _STAGED = range(4)  # how data reaches its place; see model.Traffic
+
+
+class Recorder:
+    """One element's record.  `pids` are the processes here, `elements` what prices are for."""
+
+    def __init__(self, nprocs: int, elements: int, pids: range, machine: Machine) -> None:
+        self.nprocs = nprocs
+        self.elements = elements
+        self.pids = pids
+        self.machine = machine
+        self.owner = np.repeat(np.arange(elements), np.diff(starts(nprocs, elements)))
+        self.bins = min(nprocs, 128)
+        self.chunk = max(16, _CHUNK // nprocs)
+        self.after_a_turn: Callable[[], None] | None = None
+        self.work_of: Callable[[float], float] = float  # what a turn of so many seconds counts as
+        # of the supersteps not folded yet
+        self._work: list[float] = []
+        self._wall: list[float] = []
+        self._single: list[int] = []  # superstep, source, dest, bytes, how; ...
+        self._multi: list[tuple[int, int, tuple[int, ...], int]] = []
+        self._registers: list[int] = []
+        self._folded: list[Sums] = []
+        self._settled = 0
+        self.account = Account(machine, nprocs, elements) if pids.start == 0 else None
+        self._mark = perf_counter()
+        self.choices: list[tuple[int, Choice]] = []  # superstep, what was chosen in it
+
+    # ------------------------------------------------------------------ during the run
+
+    def begin(self) -> None:
+        """The clock starts: the next turn is the program's first."""
+        self._mark = perf_counter()
+
+    def turn(self, began: float) -> None:
+        """A process here has computed since `began`."""
+        self._work.append(self.work_of(perf_counter() - began))
+        if self.after_a_turn is not None:
+            self.after_a_turn()
+
+    def alone(self) -> None:
+        """The lone process here has computed since the last superstep."""
+        self._work.append(self.work_of(perf_counter() - self._mark))
+
+    def issued(self, effects: Sequence[Effect]) -> None:
+        """What processes here put, send and ask for in this superstep."""
+        step, single = len(self._wall), self._single
+        for effect in effects:
+            if isinstance(effect, Put):
+                single += (
+                    step,
+                    effect.source,
+                    effect.dest,
+                    effect.values.nbytes,
+                    _BLOCK if effect.region.index is None else _STAGED,
+                )
+            elif isinstance(effect, PutEach):
+                size = effect.values.nbytes if effect.scalars else 2 * WORD * effect.values.size
+                single += (step, effect.source, effect.dest, size, _FINE)
+            elif isinstance(effect, Get):
+                size = 0 if effect.positions is None else WORD * effect.positions.size
+                single += (step, effect.source, effect.dest, size, _FINE)
+            else:
+                size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
+                if len(effect.dests) == 1:
+                    single += (step, effect.source, effect.dests[0], size, _SEND)
+                else:
+                    self._multi.append((step, effect.source, effect.dests, size))
+
+    def registered(self) -> None:
+        """In this superstep processes exchange the tables of new coarrays."""
+        self._registers.append(len(self._wall))
+
+    def answered(self, gets: Sequence[tuple[Get, Any]]) -> None:
+        """What processes here were asked for, with the coarrays it is read from."""
+        step, single = len(self._wall), self._single
+        for get, coarray in gets:
+            if get.positions is not None:
+                single += (step, get.dest, get.source, WORD * get.positions.size, _FINE)
+            elif get.region is not None:
+                single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, _STAGED)
+
+    def ended(self, tasks: Sequence[Task], transport: Transport) -> None:
+        """The superstep has ended."""
+        if self.account is not None:
+            task = tasks[0]
+            self.account.told.append((task.label, task.call.text, str(task.line()), transport.moved))
+            if transport.moved is not None and transport.chosen is not None:
+                self.account.exchanged(transport.chosen)
+        choice = next((task.choice for task in tasks if task.choice is not None), None)
+        if choice is not None:
+            self.choices.append((self.superstep, choice))
+        for task in tasks:
+            task.label = task.choice = None
+        transport.moved = None
+        now = perf_counter()
+        self._wall.append(now - self._mark)
+        if len(self._wall) == self.chunk:
+            self._fold()
+            self._meet(transport.gather)
+            now = perf_counter()
+        elif len(self._single) > _RAW:
+            self._fold()
+            now = perf_counter()
+        self._mark = now
+
+    # ------------------------------------------------------------------ sums
+
+    @property
+    def superstep(self) -> int:
+        """Supersteps that have ended."""
+        return self._settled + len(self._wall) + sum(len(sums.wall) for sums in self._folded)
+
+    def _fold(self) -> None:
+        """Turn what was appended into sums, a row for each superstep since the last fold."""
+        rows, p = len(self._wall), self.nprocs
+        single = np.array(self._single, np.int64).reshape(-1, 5)
+        step, source, dest, size, kind = single.T
+        each = [len(dests) for _, _, dests, _ in self._multi]
+        if each:
+            multi = np.array([(s, source, size) for s, source, _, size in self._multi], np.int64)
+            to = np.concatenate([np.array(dests, np.int64) for _, _, dests, _ in self._multi])
+            which = np.repeat(np.arange(len(each)), each)
+            spread = multi[which]
+            step, source, size = (np.concatenate(both) for both in zip((step, source, size), spread.T, strict=True))
+            dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), _SEND)])
+        other = source != dest
+        at, of, to_, bytes_ = step[other], source[other], dest[other], size[other]
+        traffic = (bytes_ > 0) | (kind[other] == _SEND)
+        pairs = np.unique((at[traffic] * p + of[traffic]) * p + to_[traffic])
+        bin_of = np.arange(p) * self.bins // p
+        self._folded.append(
+            Sums(
+                work=np.array(self._work).reshape(rows, len(self.pids)),
+                wall=np.array(self._wall),
+                sent=_sums(at, of, bytes_, (rows, p)),
+                received=_sums(at, to_, bytes_, (rows, p)),
+                messages=np.bincount(pairs // (p * p), minlength=rows),
+                landed=self._landed(single, rows),
+                registers=np.bincount(self._registers, minlength=rows),
+                between=self._between(single, rows),
+                inside=self._inside(single, rows),
+                heat=_sums(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
+            )
+        )
+        for waiting in (self._work, self._wall, self._single, self._multi, self._registers):
+            waiting.clear()
+
+    def _crossing(self) -> np.ndarray:
+        """What several processes are sent at once, as rows (superstep, source element, dest element, bytes, dests)."""
+        rows = [
+            (step, self.owner[source], element, size, count)
+            for step, source, dests, size in self._multi
+            for element, count in zip(*np.unique(self.owner[list(dests)], return_counts=True), strict=True)
+        ]
+        return np.array(rows, np.int64).reshape(-1, 5)
+
+    def _between(self, single: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
+        """Out of and into the ports of each level between elements."""
+        step, source, dest, size, kind = single.T
+        multi = self._crossing()
+        step = np.concatenate([step, multi[:, 0]])
+        source = np.concatenate([self.owner[source], multi[:, 1]])
+        dest = np.concatenate([self.owner[dest], multi[:, 2]])
+        size = np.concatenate([size, multi[:, 3]]) / WORD
+        kind = np.concatenate([kind, np.full(len(multi), _SEND)])
+        found = []
+        levels = self.machine.outer
+        for k, level in enumerate(levels):
+            crosses = source // level.ports != dest // level.ports
+            if k + 1 < len(levels):  # what crosses a further level is that level's
+                crosses &= source // levels[k + 1].ports == dest // levels[k + 1].ports
+            ports = -(-self.elements // level.ports)
+            out, into = (
+                _traffic(step[crosses], end[crosses] // level.ports, size[crosses], kind[crosses], (rows, ports))
+                for end in (source, dest)
+            )
+            found.append((out, into))
+        return tuple(found)
+
+    def _inside(self, single: np.ndarray, rows: int) -> Traffic:
+        """Copies made inside elements: between their own processes, and for the others of a multiple send."""
+        step, source, dest, size, kind = single.T
+        here = self.owner[source] == self.owner[dest]
+        shape = rows, self.elements
+        singles = _traffic(step[here], self.owner[dest[here]], size[here] / WORD, kind[here], shape)
+        multi = self._crossing()
+        copies = multi[:, 4] - (multi[:, 1] != multi[:, 2])
+        words = _sums(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
+        return singles + Traffic(_sums(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
+
+    def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
+        """Words that arrive in memory of their own: every receiver of a multiple send has one copy."""
+        step, _, dest, size, kind = single.T
+        staged = kind >= _SEND
+        multi = self._crossing()
+        return _sums(
+            np.concatenate([step[staged], multi[:, 0]]),
+            np.concatenate([self.owner[dest[staged]], multi[:, 2]]),
+            np.concatenate([size[staged], multi[:, 3] * multi[:, 4]]) / WORD,
+            (rows, self.elements),
+        )
+
+    def _meet(self, gather: Callable[[Any], list[Any]]) -> None:
+        """The elements' sums since the last meeting become everybody's; element 0 accounts for them."""
+        everybody = _together(gather(_joined(self._folded)))
+        self._folded = []
+        self._settled += len(everybody.wall)
+        if self.account is not None:
+            self.account.absorb(everybody)
+
+    def finish(self, gather: Callable[[Any], list[Any]]) -> None:
+        """The program has ended: the rest is settled, and what was computed after the last boundary."""
+        wall, settled = perf_counter() - self._mark, len(self._wall) * len(self.pids)
+        tail = gather((np.array(self._work[settled:]), wall, self.choices))
+        del self._work[settled:]
+        self._fold()
+        self._meet(gather)
+        if self.account is not None:
+            work = np.concatenate([work for work, _, _ in tail])
+            self.account.end(work, tail[0][1], [made for *_, some in tail for made in some])
+
+
+def _sums(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+    """values added up in an array of this shape."""
+    flat = np.bincount(row * shape[1] + column, values, shape[0] * shape[1])
+    return flat.reshape(shape)
+
+
+def _traffic(
+    step: np.ndarray, port: np.ndarray, words: np.ndarray, kind: np.ndarray, shape: tuple[int, int]
+) -> Traffic:
+    return Traffic(
+        _sums(step, port, np.ones(len(step)), shape),
+        _sums(step, port, np.where(kind == _FINE, 0.0, words), shape),
+        _sums(step, port, np.where(kind == _FINE, words, 0.0), shape),
+        _sums(step, port, np.where(kind >= _SEND, words, 0.0), shape),
+    )
+
+
+def _joined(parts: Sequence[Sums]) -> Sums:
+    """Sums of consecutive supersteps, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    join = np.concatenate
+    return Sums(
+        join([part.work for part in parts]), join([part.wall for part in parts]),
+        join([part.sent for part in parts]), join([part.received for part in parts]),
+        join([part.messages for part in parts]), join([part.landed for part in parts]),
+        join([part.registers for part in parts]),
+        tuple(
+            tuple(Traffic(*map(join, zip(*ends, strict=True))) for ends in zip(*level, strict=True))  # type: ignore[misc]
+            for level in zip(*[part.between for part in parts], strict=True)
+        ),
+        Traffic(*map(join, zip(*[part.inside for part in parts], strict=True))),
+        sum((part.heat for part in parts[1:]), parts[0].heat),
+    )  # fmt: skip
+
+
+def _together(parts: Sequence[Sums]) -> Sums:
+    """Sums of the same supersteps on different elements, as one; the wall clock is element 0's."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def total(arrays: Sequence[Any]) -> Any:
+        return sum(arrays[1:], arrays[0])
+
+    return Sums(
+        np.concatenate([part.work for part in parts], axis=1), parts[0].wall,
+        total([part.sent for part in parts]), total([part.received for part in parts]),
+        total([part.messages for part in parts]), total([part.landed for part in parts]), parts[0].registers,
+        tuple(
+            tuple(total(ends) for ends in zip(*level, strict=True))
+            for level in zip(*[part.between for part in parts], strict=True)
+        ),
+        total([part.inside for part in parts]), total([part.heat for part in parts]),
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The record of a run on its way to a file: who ran what when, how much memory, and the account itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bsp.cost.record.recorder import Recorder
+from bsp.cost.whole_file import write_text
+from bsp.transport.base import Transport
+
+FORMAT, VERSION = "bsp-trace", 1
+
+
+def peak_bytes() -> int:
+    """The most memory this operating-system process has held so far."""
+    try:
+        with open("/proc/self/status") as file:
+            for line in file:
+                if line.startswith("VmHWM:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    import resource
+    import sys
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * 1024
+
+
+def record(
+    recorder: Recorder, transport: Transport, program: Sequence[str], seed: int, notes: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """The trace of the run that has just ended, on element 0; all elements call it alike."""
+    pids = recorder.pids
+    mine = {"element": transport.index, "first_pid": pids.start, "last_pid": pids.stop - 1,
+            "peak_bytes": peak_bytes(), "host": socket.gethostname()}  # fmt: skip
+    per_element = transport.gather(mine)
+    if recorder.account is None:
+        return None
+    found = headed("trace", program, seed, notes) | recorder.account.record(measured=True)
+    found["per_element"] = per_element
+    found["peak_bytes"] = max(element["peak_bytes"] for element in per_element)
+    return found
+
+
+def headed(kind: str, program: Sequence[str], seed: int, notes: Sequence[str]) -> dict[str, Any]:
+    """The head of a record."""
+    from bsp import __version__
+
+    return {
+        "format": FORMAT, "version": VERSION, "kind": kind, "program": list(program), "seed": seed,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"), "bsp": __version__, "notes": list(notes),
+    }  # fmt: skip
+
+
+def write(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """As JSON, whole or not at all."""
+    write_text(json.dumps(found, separators=(",", ":")), path)

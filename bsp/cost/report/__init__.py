@@ -1,0 +1,1 @@
+"""Traces and predictions for people to read: pages, tables, Perfetto."""

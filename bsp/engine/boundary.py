@@ -1,0 +1,254 @@
+"""One superstep's traffic: packets out, packets in, and what the processes here find afterwards.
+
+The steps, in the order every element takes them: (1) one control packet for each other element
+carries everything small; (2) what was asked for is read; (3) large blocks follow where a header says
+so, straight into their owners; (4) replies follow where a header says GET; (5) puts are applied in
+the order of D1, messages handed out in the order of D2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bsp.engine.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
+from bsp.transport import header as h
+from bsp.transport.base import Blocks
+from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode
+from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.values.payload import items_in, received
+
+if TYPE_CHECKING:
+    from bsp.coarray import Coarray
+    from bsp.engine.element import Element
+
+Answer = tuple[Get, np.ndarray]
+
+
+class Boundary:
+    """The traffic of one superstep of one element; made by the element, used once."""
+
+    def __init__(self, element: Element, effects: Sequence[Effect]) -> None:
+        """`effects` in (source pid, issue order) are split by the element that they go to."""
+        self._element = element
+        self._transport = element.transport
+        self.sent = effects
+        self._lends = False  # whether something sent from here may be memory that others write to
+        self._here: list[Effect] = []
+        self._packets: dict[int, Packet] = {}
+        self._arrivals: dict[int, Arrival] = {}
+        self._ordered: list[Effect] = []
+        self._asked: dict[int, list[Get]] = {}
+        owner, index = element.owner, element.index
+        for effect in effects:
+            if isinstance(effect, Send):
+                for k in sorted({owner[dest] for dest in effect.dests}):
+                    dests = tuple(dest for dest in effect.dests if owner[dest] == k)
+                    if k == index:
+                        borrowed = effect.borrowed or len(effect.dests) > len(dests)
+                        self._lends = self._lends or (borrowed and not effect.shared)
+                        self._here.append(effect.to(dests, borrowed))
+                    else:
+                        self._packet(k).add(effect, dests)
+            elif owner[effect.dest] == index:
+                self._here.append(effect)
+                self._lends = self._lends or (isinstance(effect, Put) and effect.borrowed)
+            else:
+                self._packet(owner[effect.dest]).add(effect)
+                if isinstance(effect, Get):
+                    self._asked.setdefault(owner[effect.dest], []).append(effect)
+
+    # --------------------------------------------------------------------------- out
+
+    def _packet(self, k: int) -> Packet:
+        """What is being collected for element `k`."""
+        packet = self._packets.get(k)
+        if packet is None:
+            packet = self._packets[k] = Packet()
+        return packet
+
+    def send(self, header: h.Header, texts: bool = True) -> list[h.Header]:
+        """The control exchange; `header` is what this element says to all.  Returns all headers."""
+        if texts:
+            for text in self._element.texts_for_packets():
+                self._packet(0).texts.append(text)
+        encoded: dict[int, bytes] = {}
+        flags, total, longest = header.flags, 0, 0
+        for k, packet in self._packets.items():
+            data = encoded[k] = packet.encode()
+            total += len(data)
+            longest = max(longest, len(data))
+            self._lends = self._lends or packet.lends
+            if packet.blocks:
+                flags |= h.BLOCKS
+                total += packet.block_bytes
+        if encoded:
+            if longest > self._transport.room():
+                flags |= h.BODY
+            if self._asked:
+                flags |= h.GET
+            header = header._replace(flags=flags, row_count=len(encoded), row_total=total, row_max=longest)
+        return self._transport.control(header, encoded)
+
+    # ---------------------------------------------------------------------------- in
+
+    def receive(self, flags: int) -> list[Effect]:
+        """The packets of the others, decoded; all effects for processes here, in D1's and D2's order.
+
+        `flags` are those of all headers together, here and in `deliver`.
+        """
+        dtype_of, landing = self._element.dtype_of, self._element.landing
+        self._arrivals = {k: decode(data, dtype_of, landing) for k, data in self._transport.packets(flags).items()}
+        self._ordered = self._here
+        if self._arrivals:
+            self._arrivals[self._element.index] = Arrival(self._here, [], [])
+            # elements hold blocks of consecutive pids: their order is the pids'
+            self._ordered = [effect for k in sorted(self._arrivals) for effect in self._arrivals[k].effects]
+        return self._ordered
+
+    def texts(self) -> list[tuple[int, bytes]]:
+        """What processes of other elements printed."""
+        return [text for arrival in self._arrivals.values() for text in arrival.texts]
+
+    def deliver(self, flags: int) -> None:
+        """Steps (2) to (5)."""
+        element = self._element
+        writes: list[tuple[Put | PutEach, Coarray]] = []
+        reads: list[tuple[Get, Coarray]] = []
+        sends: list[Send] = []
+        for effect in self._ordered:
+            if isinstance(effect, Send):
+                sends.append(effect)
+            elif isinstance(effect, Get):
+                reads.append((effect, element.coarray(effect)))
+            else:
+                writes.append((effect, element.coarray(effect)))
+        if reads and element.recorder is not None:
+            element.recorder.answered(reads)
+        ranges: list[Range] = []
+        if flags & (h.BLOCKS | h.GET) or reads or self._lends:
+            ranges = [written_range(put, coarray) for put, coarray in writes]
+        written = Ranges(ranges)
+        if self._lends and ranges:
+            self._keep_borrowed(written)
+        answers, replies = self._read(reads, written) if reads else ([], {})
+        direct: set[int] = set()
+        if flags & h.BLOCKS:
+            free = {id(put): coarray for (put, coarray), lonely in zip(writes, alone(ranges), strict=True) if lonely}
+            direct = self._exchange_blocks(free)
+        if flags & h.GET:
+            answers += self._exchange_replies(replies)
+        for put, coarray in writes:
+            if id(put) not in direct:
+                write(put, coarray)
+        for get, values in answers:
+            assert get.deliver is not None
+            get.deliver(received(values))
+        for send in sends:
+            element.hand_out(send)
+        for effect in self.sent:
+            if isinstance(effect, Put) and not effect.borrowed:
+                element.staging.give_back(effect.values)
+
+    def _keep_borrowed(self, written: Ranges) -> None:
+        """Copy what was only lent (buffered=False, collectives) wherever this superstep writes over it."""
+        for effect in self._here:
+            if isinstance(effect, Put) and effect.borrowed and written.meet(address_range(effect.values)):
+                effect.values = effect.values.copy()
+            elif isinstance(effect, Send) and effect.array is not None:
+                lent = effect.borrowed and not effect.shared
+                if lent and written.meet(address_range(effect.array)):
+                    effect.array = effect.array.copy()
+        for packet in self._packets.values():
+            for k, block in enumerate(packet.blocks):
+                if written.meet(address_range(block)):
+                    packet.blocks[k] = block.copy()
+
+    def _read(
+        self, reads: list[tuple[Get, Coarray]], written: Ranges
+    ) -> tuple[list[Answer], dict[int, list[np.ndarray]]]:
+        """Values for processes here, as their own copies, and replies for others, copied only if at risk."""
+        answers: list[Answer] = []
+        replies: dict[int, list[np.ndarray]] = {}
+        for get, coarray in reads:
+            values, lent = read(get, coarray)
+            if lent and (get.deliver is not None or written.meet(address_range(values))):
+                values = values.copy()
+            if get.deliver is not None:
+                answers.append((get, values))
+            else:
+                replies.setdefault(self._element.owner[get.source], []).append(values)
+        return answers, replies
+
+    def _exchange_blocks(self, free: dict[int, Coarray]) -> set[int]:
+        """Move large blocks; returns the ids of the puts whose values went straight to their owners.
+
+        `free` are the puts whose memory no other put of this superstep touches, and their coarrays.
+        """
+        direct: set[int] = set()
+        pickles: list[Pickle] = []
+        into: Blocks = {}
+        for k, arrival in self._arrivals.items():
+            for target in arrival.awaited:
+                if isinstance(target, Put):
+                    coarray, region = self._element.coarray(target), target.region
+                    size = coarray.local.itemsize
+                    if target.op is None and region.index is None and id(target) in free:
+                        block = coarray.raw[region.start * size : region.stop * size]
+                        direct.add(id(target))
+                    else:
+                        target.values = np.empty(prod(region.shape), coarray.local.dtype)
+                        block = _bytes(target.values)
+                elif isinstance(target, Pickle):
+                    pickles.append(target)
+                    block = target.block
+                else:
+                    block = _bytes(target)
+                into.setdefault(k, []).append(block)
+        out = {k: [_bytes(block) for block in packet.blocks] for k, packet in self._packets.items() if packet.blocks}
+        self._transport.blocks(out, into, self._element.superstep)
+        for pickle in pickles:
+            pickle.send.pickled = pickle.block.tobytes()
+        return direct
+
+    def _exchange_replies(self, replies: dict[int, list[np.ndarray]]) -> list[Answer]:
+        """Send the values read here to those who asked, and receive what was asked of others.
+
+        Answers under DIRECT_BYTES share one block; both sides know all sizes, so nothing is described.
+        """
+        out: Blocks = {}
+        for k, values in replies.items():
+            joined = b"".join([part.tobytes() for part in values if part.nbytes < DIRECT_BYTES])
+            out[k] = [np.frombuffer(joined, np.uint8)]
+            out[k] += [_bytes(part) for part in values if part.nbytes >= DIRECT_BYTES]
+        answers: list[Answer] = []
+        into: Blocks = {}
+        for k, gets in self._asked.items():
+            wanted = [(get, self._element.dtype(get), asked_items(get)) for get in gets]
+            small = sum(dtype.itemsize * count for _, dtype, count in wanted if dtype.itemsize * count < DIRECT_BYTES)
+            joined_in = np.empty(small, np.uint8)
+            into[k] = [joined_in]
+            offset = 0
+            for get, dtype, count in wanted:
+                size = dtype.itemsize * count
+                if size < DIRECT_BYTES:
+                    answers.append((get, items_in(joined_in[offset : offset + size], dtype, count)))
+                    offset += size
+                else:
+                    whole = np.empty(count, dtype)
+                    into[k].append(_bytes(whole))
+                    answers.append((get, whole))
+        self._transport.blocks(out, into, self._element.superstep)
+        return [(get, values.copy() if values.base is not None else values) for get, values in answers]
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the memory of a contiguous array as bytes: what MPI sends, or receives into.
+
+    Of any other array this would be a copy, which nobody would ever read.
+    """
+    assert array.flags.c_contiguous
+    return array.reshape(-1).view(np.uint8)

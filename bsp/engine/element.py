@@ -1,0 +1,534 @@
+"""An element: one operating-system process, the BSP processes it hosts, and the turns they take.
+
+Theory of operation.  Each process runs until its boundary; when the last one stands there, the
+element tells all others what its processes stand at, in the same packet as everything small it has
+for them.  All elements read all headers, so they reach the same verdict: deliver, register first, or
+raise the same exception everywhere.  Nothing else synchronises them: the exchange of packets does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import io
+import os
+import pickle
+import random
+import sys
+import traceback
+import weakref
+from _thread import get_ident
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from bsp.cost.model import DEFAULT, Machine
+from bsp.engine.boundary import Boundary
+from bsp.engine.layout import Layout
+from bsp.engine.registration import Entry, agree
+from bsp.engine.staging import Staging
+from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
+from bsp.engine.verdict import Report, Verdict, judge
+from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
+from bsp.interpreter.belongings import set_warning_state, warning_state
+from bsp.interpreter.generators import lent
+from bsp.interpreter.imports import Imports
+from bsp.source import NOWHERE, Line, is_ours, traceback_of
+from bsp.transport import header as h
+from bsp.transport.base import Solo, Transport
+from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.values.payload import received
+
+if TYPE_CHECKING:
+    import greenlet
+
+    from bsp.checking.overlaps import Checker
+    from bsp.coarray import Coarray
+    from bsp.command.lifeline import Lifeline
+    from bsp.cost.prediction.abstraction import Abstraction
+    from bsp.cost.record.progress import Progress
+    from bsp.cost.record.recorder import Recorder
+    from bsp.engine.recovery import Recovery
+
+
+_alive: weakref.WeakSet[Element] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    """After os.fork, in the child: it is no element, and what it prints is nobody's turn's."""
+    for element in _alive:
+        element.thread = IN_CHILD
+        if element.turn is not None and element.turn.text is not None:
+            sys.stdout = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+class Element:
+    """Hosts some of `nprocs` processes; `turn` is the one whose code runs now, None after the end."""
+
+    def __init__(
+        self,
+        nprocs: int,
+        transport: Transport | None = None,
+        seed: int = 0,
+        checker: Checker | None = None,
+        machine: Machine = DEFAULT,
+        recorder: Recorder | None = None,
+        recovery: Recovery | None = None,
+        lifeline: Lifeline | None = None,
+        console: BinaryIO | None = None,
+        profile: str | None = None,
+    ) -> None:
+        """`console` is where element 0 writes the text of all; None: the caller's sys.stdout.
+
+        `profile` is a folder for the profiles of all processes.
+        """
+        self.profile = profile
+        self.nprocs = nprocs
+        self.machine = machine
+        self.recorder = recorder
+        self.recovery = recovery
+        self.progress: Progress | None = None
+        self.abstract: Abstraction | None = None
+        self.transport: Transport = transport or Solo()
+        self.index = self.transport.index
+        self.layout = Layout(nprocs, self.transport.elements)
+        self.owner = self.layout.owners()
+        self.seed = seed
+        self.checker = checker
+        self.checking = checker is not None
+        self.superstep = 0
+        self.hint = 0
+        self.turn: Task | None = None
+        self.thread: int | None = get_ident()
+        _alive.add(self)
+        self.hub: greenlet.greenlet | None = None
+        self.tasks: list[Task] = []
+        self.failure: Exception | None = None
+        self.verdict: Verdict | None = None
+        self.staging = Staging()
+        self.shared: dict[Any, Any] = {}  # what processes here have in common: libraries' results that nobody changes
+        self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
+        self.lifeline = lifeline
+        self._console: Any = sys.stdout if console is None else console
+        if checker is not None:
+            checker.attach(self)
+
+    # --------------------------------------------------------------- hosting processes
+
+    def host(self, body: Callable[[Task], Any], main: Callable[[int], ModuleType | None] = lambda pid: None) -> None:
+        """Make the processes of this element; `body(task)` is what each one runs."""
+        for pid in self.layout.pids(self.index):
+            task = Task(self, pid, self.seed, main(pid))
+            task.body = _bound(body, task)
+            self.tasks.append(task)
+
+    def run(self) -> Verdict:
+        """All processes of this element, start to end; how the job ended, the same on every element."""
+        kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
+        kept_warnings = warning_state()
+        if self.recorder is not None:
+            self.recorder.begin()
+        with lent():
+            try:
+                if len(self.tasks) == 1:
+                    self._run_alone(self.tasks[0])
+                else:
+                    with Imports(lambda: self.turn).noticed():
+                        self._run_in_turns()
+                return self._conclude()
+            finally:
+                self.turn = None
+                sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv = kept
+                set_warning_state(kept_warnings)
+
+    def _run_alone(self, task: Task) -> None:
+        """A lone process needs no greenlet: its boundaries are calls."""
+        task.enter()
+        if self.lifeline is not None:
+            self.lifeline.turn(task.pid, self.superstep)
+        task.run()
+        if self.failure is None:
+            self.meet()
+
+    def _run_in_turns(self) -> None:
+        import greenlet
+
+        order = random.Random(self.checker.turn_seed) if self.checker is not None else None
+        self.hub = greenlet.getcurrent()
+        for task in self.tasks:
+            task.greenlet = greenlet.greenlet(task.run)
+            task.greenlet.gr_context = contextvars.copy_context()  # as a process alone on its element has it
+        running = list(self.tasks)
+        while running:
+            if order is not None and self.checker is not None and self.checker.shuffles:
+                order.shuffle(running)
+            for task in running:
+                assert task.greenlet is not None
+                began = perf_counter()
+                task.enter()
+                if self.lifeline is not None:
+                    self.lifeline.turn(task.pid, self.superstep)
+                task.greenlet.switch()
+                task.leave()
+                if self.recorder is not None:
+                    self.recorder.turn(began)
+            if self.failure is None:
+                self.gather_heads()
+            running = [task for task in self.tasks if task.state is WAITING]
+
+    def _conclude(self) -> Verdict:
+        """After a mistake or a status, text is still due; after an orderly end everything has been said."""
+        assert self.verdict is not None
+        if self.progress is not None:
+            self.progress.clear()
+        if self.recorder is not None:
+            self.recorder.finish(self.transport.gather)
+        if self.profile is not None:
+            self._write_profiles(self.profile)
+        if self.verdict.failure is not None or self.verdict.status:
+            texts = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+            self._print([text for some in self.transport.gather(texts) for text in some])
+        return self.verdict
+
+    def _write_profiles(self, folder: str) -> None:
+        from bsp.interpreter.profiling import process_file, write_merged
+
+        profiles = [(task.pid, task.profile) for task in self.tasks if task.profile is not None]
+        for pid, profile in profiles:
+            profile.dump(process_file(folder, pid))
+        parts = self.transport.gather([profile.by_place for _, profile in profiles])
+        if self.index == 0:
+            write_merged(folder, [part for some in parts for part in some])
+
+    # ---------------------------------------------------------- the end of a superstep
+
+    def gather_heads(self) -> None:
+        """The head of a round, if all processes here stand at the same one; else the end of the superstep."""
+        first = self.tasks[0]
+        if first.place is None or any(task.place is None or task.call != first.call for task in self.tasks):
+            self.meet()
+            return
+        assert self.recovery is not None
+        self.recovery.head(self.tasks)
+
+    def meet(self) -> None:
+        """End the superstep.  What goes wrong in that, for no fault of the program, ends the whole job."""
+        if self.recorder is not None and self.hub is None:
+            self.recorder.alone()
+        try:
+            self._end_superstep()
+        except BaseException:
+            if self.transport.elements > 1:
+                traceback.print_exc()
+                if self.lifeline is not None:
+                    self.lifeline.broke()
+                self.transport.abort()
+            raise
+
+    def _end_superstep(self) -> None:
+        """Everything that happens at a boundary, from the last process's arrival to delivery."""
+        tasks = self.tasks
+        first = tasks[0].call
+        digest = first.digest
+        flags = hint = 0
+        busy = self.checking
+        bad = -1
+        for task in tasks:
+            call = task.call
+            if call.digest != digest:
+                flags |= h.RETURNED if call is END or first is END else h.MIXED
+                bad = task.pid if bad < 0 else bad
+            if task.state is RAISED:
+                flags |= h.RAISED
+                bad = task.pid if bad < 0 else bad
+            if call.hint > hint:
+                hint = call.hint
+            if task.fault is not None:  # seen by the process itself, in a collective
+                flags |= h.RAISED
+                bad = task.pid if bad < 0 else bad
+            for context in call.contexts:
+                if context.outbox.effects:
+                    busy = True
+                if context.releases or context.registered != len(context.coarrays):
+                    flags |= h.REGISTERED
+            if task.text is not None and task.text.tell():
+                busy = True
+        if not (busy or flags or hint):
+            if self.transport.quiet(self.superstep, digest):
+                self.hint = 0
+                self._advance()
+                return
+            headers = self.transport.headers()
+            boundary = Boundary(self, ())
+        else:
+            boundary, headers = self._tell(digest, flags, bad, hint)
+        seen, self.hint = h.combined(headers, headers[self.index])
+        if seen & h.REGISTERED and not seen & h.FAULTS:
+            if not self._register():
+                return
+            if self.recorder is not None:
+                self.recorder.registered()
+            boundary, headers = self._tell(digest, 0, -1, hint, None if flags & h.REGISTERED else boundary)
+            seen, self.hint = h.combined(headers, headers[self.index])
+        if seen & h.FAULTS:
+            self._disagree()
+            return
+        effects = boundary.receive(seen)
+        if self.checker is not None and not self._passes(self.checker, boundary.sent, effects):
+            return
+        boundary.deliver(seen)
+        if flags & h.REGISTERED:
+            self._release()
+        self._print(boundary.texts())
+        self._advance()
+
+    def _tell(
+        self, digest: bytes, flags: int, bad: int, hint: int, boundary: Boundary | None = None
+    ) -> tuple[Boundary, list[h.Header]]:
+        """The control exchange.  Effects stay where they are while something else has to be settled first."""
+        held = bool(flags & (h.FAULTS | h.REGISTERED))
+        if boundary is None:
+            boundary = Boundary(self, () if held else self._drain())
+        faulty = [task.pid for task in self.tasks if task.fault is not None]
+        if faulty:
+            flags, bad = flags | h.RAISED, faulty[0]
+        header = h.Header(self.transport.clock(), self.superstep, flags, 0, digest, bad, 0, hint, 0, 0, 0)
+        return boundary, boundary.send(header, texts=not held)
+
+    def _advance(self) -> None:
+        if self.tasks[0].call is END:  # the end is an exchange but no superstep (B5)
+            self.verdict = Verdict(True, None, 0)
+            return
+        self.superstep += 1
+        if self.lifeline is not None and self.hub is None:
+            self.lifeline.turn(self.tasks[0].pid, self.superstep)
+        if self.profile is not None:
+            for task in self.tasks:
+                task.superstep_profiled()
+        if self.recorder is not None:
+            self.recorder.ended(self.tasks, self.transport)
+        if self.progress is not None:
+            self.progress.ended(self.tasks[0], self.superstep)
+        for task in self.tasks:
+            for context in task.call.contexts:
+                if context.arriving or context.arrived or context.inbox is not None:
+                    context.arrived, context.arriving, context.inbox = context.arriving, [], None
+
+    def _drain(self) -> list[Effect]:
+        """The effects of all processes here in (source pid, issue order); who made a mistake has a fault."""
+        effects: list[Effect] = []
+        for task in self.tasks:
+            try:
+                for context in task.call.contexts:
+                    if context.outbox.effects:
+                        effects.extend(context.outbox.drain())
+            except (LocalMistake, TypeError) as mistake:
+                task.fault = mistake
+        if self.recorder is not None:
+            self.recorder.issued(effects)
+        return effects
+
+    # ------------------------------------------------------------------ registration
+
+    def _register(self) -> bool:
+        """Exchange the tables of new coarrays; False after a mismatch."""
+        entries = [
+            Entry(
+                task.pid, context.id,
+                tuple(coarray.local.dtype.str for coarray in new),
+                tuple(coarray.local.shape for coarray in new),
+                tuple(coarray._line for coarray in new),
+                tuple(context.releases),
+            )
+            for task in self.tasks
+            for context in task.call.contexts
+            for new in [[coarray for coarray in context.coarrays[context.registered :] if coarray is not None]]
+        ]  # fmt: skip
+        everybody = [entry for some in self.transport.gather(entries) for entry in some]
+        try:
+            shapes = agree(everybody, self.superstep)
+        except CollectiveMistake as mismatch:
+            self._fail(mismatch)
+            return False
+        for task in self.tasks:
+            for context in task.call.contexts:
+                for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):
+                    assert coarray is not None
+                    coarray._learn(known)
+                context.registered = len(context.coarrays)
+        return True
+
+    def _release(self) -> None:
+        for task in self.tasks:
+            for context in task.call.contexts:
+                for index in context.releases:
+                    coarray = context.coarrays[index]
+                    if coarray is not None:
+                        coarray._forget()
+                    context.coarrays[index] = None
+                context.releases.clear()
+
+    # ------------------------------------------------------------ services to boundaries
+
+    def coarray(self, effect: Put | PutEach | Get) -> Coarray:
+        """The instance an effect addresses, on one of the processes here."""
+        return self._instance(effect.dest, effect)
+
+    def dtype_of(self, pid: int, context: int, coarray: int) -> np.dtype[Any]:
+        """The dtype of a coarray's instance on a process here."""
+        instance = self.tasks[pid - self.tasks[0].pid].contexts[context].coarrays[coarray]
+        assert instance is not None
+        return instance.local.dtype
+
+    def landing(self, source: int, dests: tuple[int, ...], context: int) -> np.ndarray | None:
+        """Where the only receiver of an array wants it; each array that arrives takes its turn."""
+        place = None
+        for dest in dests:
+            landings = self.tasks[dest - self.tasks[0].pid].contexts[context].landings
+            if landings and landings.get(source):
+                place = landings[source].pop(0)
+        return place if len(dests) == 1 else None
+
+    def dtype(self, get: Get) -> np.dtype[Any]:
+        """The dtype of what a process here has asked for: its own instance's."""
+        return self._instance(get.source, get).local.dtype
+
+    def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
+        coarray = self.tasks[pid - self.tasks[0].pid].contexts[effect.context].coarrays[effect.coarray]
+        assert coarray is not None
+        return coarray
+
+    def hand_out(self, send: Send) -> None:
+        """A message into the inboxes it is for; every receiver gets a copy of its own (D9)."""
+        first = self.tasks[0].pid
+        for k, dest in enumerate(send.dests):
+            array = send.array
+            if array is not None and not send.shared and (send.borrowed or k):
+                array = array.copy()
+            if array is not None:
+                array = received(array)
+            arriving = self.tasks[dest - first].contexts[send.context].arriving
+            arriving.append((send.source, send.tag, array, send.pickled))
+
+    # --------------------------------------------------------------------------- text
+
+    def texts_for_packets(self) -> list[tuple[int, bytes]]:
+        """What processes here printed, if it is printed elsewhere: element 0 prints for all.
+
+        It is theirs until the superstep has ended: after a mismatch it is still to be said.
+        """
+        if self.index == 0:
+            return []
+        return [(task.pid, task.text.getvalue()) for task in self.tasks if task.text is not None and task.has_text()]
+
+    def _print(self, texts: list[tuple[int, bytes]]) -> None:
+        """On element 0: the text of one superstep, in pid order."""
+        mine = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
+        if self.index:
+            return
+        texts += mine
+        if texts:
+            if self.progress is not None:
+                self.progress.clear()
+            try:
+                self._write(b"".join(text for _, text in sorted(texts)))
+            except BrokenPipeError:  # nobody reads on: `bsprun ... | head` is no mistake of the program
+                self._console = open(os.devnull, "w")  # noqa: SIM115
+
+    def _write(self, text: bytes) -> None:
+        """The bytes as they are, where the console takes bytes."""
+        if self.recovery is not None and not self.checking:
+            self.recovery.lines(text)
+            return
+        with contextlib.suppress(AttributeError, ValueError):  # process 0 may have deleted or closed its own
+            self.tasks[0].own.stdout.flush()  # type: ignore[union-attr]
+        console = self._console
+        if console.closed:  # in the interpreter of a caller whose sys.stdout process 0 has closed
+            console = sys.__stdout__
+        if console is None or console.closed:
+            return
+        raw = console if isinstance(console, io.BufferedIOBase) else getattr(console, "buffer", None)
+        if raw is not None:
+            raw.write(text)
+        else:
+            console.write(text.decode("utf-8", "replace"))
+        console.flush()
+
+    # ------------------------------------------------------------------------ mistakes
+
+    def failure_for(self, task: Task) -> Exception:
+        """The job's failure as an exception of one process's own."""
+        assert self.failure is not None
+        failure = type(self.failure)(*self.failure.args)
+        failure.__cause__ = None
+        return failure
+
+    def refuse(self, task: Task, call: str) -> None:
+        """A boundary called on another process's handle, or after the end."""
+        turn = self.turn
+        if turn is None:
+            raise NotRegistered(f"{call} on process {task.pid}: the run it belongs to has ended")
+        raise NotRegistered(f"{call} on process {task.pid} called by process {turn.pid}: each process uses its own")
+
+    def _passes(self, checker: Checker, sent: Sequence[Effect], received: Sequence[Effect]) -> bool:
+        problem = checker.judge(self, sent, received)
+        if problem is not None:
+            self._fail(problem)
+        return problem is None
+
+    def _disagree(self) -> None:
+        reports = [
+            report for some in self.transport.gather([self._report(task) for task in self.tasks]) for report in some
+        ]
+        self.verdict = judge(reports, self.superstep)
+        self.failure = self.verdict.failure
+
+    def _fail(self, mistake: Exception) -> None:
+        self.failure = mistake
+        self.verdict = Verdict(False, mistake, 1)
+
+    def _report(self, task: Task) -> Report:
+        line = task.line()
+        if task.fault is not None:
+            return Report(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
+                          f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
+        error = task.raised
+        if task.state is not RAISED or error is None:
+            return Report(task.pid, task.state, task.call.text, task.call.digest, line)
+        if isinstance(error, SystemExit):
+            text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
+            return Report(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
+                          traceback=text, status=status_of(error))  # fmt: skip
+        shown = traceback.format_exception_only(error)[-1].strip()
+        return Report(
+            task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
+            error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
+        )  # fmt: skip
+
+
+def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
+    return lambda: body(task)
+
+
+def _raised_at(error: BaseException) -> Line:
+    """The user's line closest to where an exception was raised."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    users = [frame for frame in frames if not is_ours(frame[0])]
+    return Line(users[-1]) if users else NOWHERE
+
+
+def _pickled(error: BaseException) -> bytes:
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(error)
+        pickle.loads(data)
+    except Exception:  # noqa: BLE001 - an exception that does not pickle is told about in words
+        return b""
+    return data

@@ -1,0 +1,62 @@
+"""Coarrays are matched by creation order; their shapes travel with the next boundary (B3).
+
+Every element reads the same tables, so a mismatch is the same exception on every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bsp.errors import RegistrationMismatch
+from bsp.source import Line
+from bsp.values.region import Shape
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What one process registered and released in one context since the last boundary."""
+
+    pid: int
+    context: int
+    dtypes: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    lines: tuple[Line, ...]
+    releases: tuple[int, ...]
+
+
+def agree(entries: Iterable[Entry], superstep: int) -> dict[int, list[list[Shape]]]:
+    """For each context, the shapes of its new coarrays: one list by pid for each; or RegistrationMismatch."""
+    contexts: dict[int, list[Entry]] = {}
+    for entry in sorted(entries, key=lambda entry: entry.pid):
+        contexts.setdefault(entry.context, []).append(entry)
+    for same in contexts.values():
+        for entry in same[1:]:
+            _compare(same[0], entry, superstep)
+    return {
+        context: [[entry.shapes[k] for entry in same] for k in range(len(same[0].shapes))]
+        for context, same in contexts.items()
+    }
+
+
+def _compare(a: Entry, b: Entry, superstep: int) -> None:
+    if len(a.shapes) != len(b.shapes):
+        more = a if len(a.shapes) > len(b.shapes) else b
+        extra = more.lines[min(len(a.shapes), len(b.shapes))]
+        raise RegistrationMismatch(
+            f"process {a.pid} has registered {len(a.shapes)} coarray(s) and process {b.pid} {len(b.shapes)} "
+            f"({extra} on process {more.pid} has no partner, superstep {superstep}); "
+            "every process registers the same coarrays in the same order"
+        )
+    for k in range(len(a.shapes)):
+        if a.dtypes[k] != b.dtypes[k] or len(a.shapes[k]) != len(b.shapes[k]):
+            raise RegistrationMismatch(
+                f"process {a.pid} registers {a.dtypes[k]} of {len(a.shapes[k])} dimension(s) at {a.lines[k]}, "
+                f"process {b.pid} {b.dtypes[k]} of {len(b.shapes[k])} at {b.lines[k]} (superstep {superstep}); "
+                "dtype and number of dimensions must agree, sizes may differ"
+            )
+    if a.releases != b.releases:
+        raise RegistrationMismatch(
+            f"process {a.pid} releases coarrays {list(a.releases)} and process {b.pid} {list(b.releases)} "
+            f"(numbered by creation, superstep {superstep}); every process releases the same ones in the same order"
+        )

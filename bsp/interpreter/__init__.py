@@ -1,0 +1,1 @@
+"""What processes that share one Python interpreter have each of their own: globals, random generators, profiles."""

@@ -1,0 +1,93 @@
+"""What of the interpreter belongs to the process whose turn it is.
+
+Processes of one element share an interpreter and run in turn.  So that a program does the same on any number of
+elements, each process has its own `__main__`, `sys.argv`, `sys.stdout`, `sys.stdin`, global generators of NumPy and
+of `random`, running asyncio loop, and the filters of the `catch_warnings` blocks that it stands in; they change hands
+with the turn.  Context variables are a process's own too: each runs in a context of its own (`imports.py` has the
+part about modules).  docs/shared-state.md lists what remains shared.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from types import ModuleType
+from typing import Any, TextIO
+
+from bsp.interpreter.generators import GlobalStreams
+
+
+class Belongings:
+    """What one process has of the interpreter: in place during its turns, kept here between them."""
+
+    __slots__ = ("_asyncio", "argv", "main", "stdin", "stdout", "streams", "warnings")
+
+    def __init__(self, main: ModuleType | None, streams: GlobalStreams, stdout: TextIO, stdin: TextIO | None) -> None:
+        self.main = main
+        self.streams = streams
+        self.stdout: TextIO | None = stdout
+        self.stdin = stdin
+        self.argv = list(sys.argv)
+        self._asyncio: tuple[Any, Any] | None = None  # the running loop, and its current task
+        self.warnings = warning_state()
+
+    def enter(self) -> None:
+        """Put everything in place."""
+        if self.main is not None:
+            sys.modules["__main__"] = self.main
+        sys.stdout = self.stdout
+        sys.stdin = self.stdin
+        sys.argv = self.argv
+        set_warning_state(self.warnings)
+        self.streams.enter()
+        if self._asyncio is not None:
+            _resume(*self._asyncio)
+            self._asyncio = None
+
+    def leave(self) -> None:
+        """Keep what the process has changed for its next turn."""
+        self.streams.leave()
+        self.warnings = warning_state()
+        self.stdout = getattr(sys, "stdout", None)  # a program may have deleted it
+        self.stdin = getattr(sys, "stdin", None)
+        self.argv = sys.argv
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None:
+            loop = asyncio._get_running_loop()
+            if loop is not None:
+                self._asyncio = loop, _suspend(loop)
+
+
+def warning_state() -> tuple[Any, Any, Any]:
+    """Return the list of filters, and what is done with warnings: `catch_warnings` replaces all three for its block.
+
+    Processes that stand in no such block have one list together.
+    """
+    return warnings.filters, warnings.showwarning, getattr(warnings, "_showwarnmsg_impl", None)
+
+
+def set_warning_state(kept: tuple[Any, Any, Any]) -> None:
+    """Put back what `warning_state` has returned."""
+    warnings.filters, warnings.showwarning, shown = kept
+    if shown is not None:
+        warnings._showwarnmsg_impl = shown  # type: ignore[attr-defined]  # where `record=True` is heeded
+
+
+def _suspend(loop: Any) -> Any:
+    """Let no loop run in this thread; return the task that was current in `loop`."""
+    import asyncio
+
+    task = asyncio.current_task(loop)
+    if task is not None:
+        asyncio.tasks._leave_task(loop, task)
+    asyncio._set_running_loop(None)
+    return task
+
+
+def _resume(loop: Any, task: Any) -> None:
+    """Undo `_suspend`."""
+    import asyncio
+
+    asyncio._set_running_loop(loop)
+    if task is not None:
+        asyncio.tasks._enter_task(loop, task)

@@ -1,0 +1,1 @@
+"""How elements exchange data: control packets, blocks, the total exchange, and MPI below them."""

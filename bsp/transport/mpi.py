@@ -1,0 +1,184 @@
+"""Elements as MPI ranks.  The only module, with `exchange`, that imports mpi4py.
+
+A boundary is one `Alltoall` of fixed slots, a header and as much of the packet as fits.  The slot
+grows to what the last superstep needed (all elements know that from its headers), so a program whose
+small supersteps repeat keeps needing one MPI call each.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from typing import Any
+
+import numpy as np
+from mpi4py import MPI
+
+from bsp.cost.choice import Choice
+from bsp.cost.model import DEFAULT, Machine
+from bsp.errors import LocalMistake
+from bsp.source import here
+from bsp.transport.exchange import Blocks, Traffic, checked, choose_large, choose_small, exchange
+from bsp.transport.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
+
+_SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
+
+_PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, one way
+
+
+def _refused() -> None:
+    """In the place of MPI.Finalize while elements are ranks: the others would wait for this one for ever."""
+    raise LocalMistake(f"MPI.Finalize() at {here()}: MPI is bsprun's while the job runs, which ends it with the job")
+
+
+class MpiTransport:
+    """This rank among the ranks of a communicator."""
+
+    def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0, machine: Machine = DEFAULT) -> None:
+        MPI.Finalize = _refused
+        self.comm = comm.Dup()
+        self.index = comm.rank
+        self.elements = comm.size
+        if schedule != "auto":
+            checked(schedule)
+        self._schedule = schedule
+        self._seed = seed
+        self._machine = machine
+        self.chosen: Choice | None = None
+        self.moved: str | None = None
+        self._alltoall = self.comm.Alltoall
+        self._slots: dict[int, tuple[bytearray, bytearray, Any, Any, list[int]]] = {}
+        self._use(_SLOTS[0])
+        self._headers: list[Header] | None = None
+        self._bodies: dict[int, bytes] = {}
+        self._began = 0.0
+        self.restart_clock()
+
+    def restart_clock(self) -> None:
+        """The job begins now."""
+        self.comm.Barrier()
+        self._began = time.perf_counter()
+
+    def close(self) -> None:
+        """Gives the communicator back."""
+        self.comm.Free()
+
+    def _use(self, slot: int) -> None:
+        if slot not in self._slots:
+            out, into = bytearray(slot * self.elements), bytearray(slot * self.elements)
+            offsets = [slot * k for k in range(self.elements)]
+            self._slots[slot] = out, into, [out, slot, MPI.BYTE], [into, slot, MPI.BYTE], offsets
+        self._slot = slot
+        self._out, self._into, self._out_spec, self._into_spec, self._offsets = self._slots[slot]
+
+    # ----------------------------------------------------------------- control
+
+    def clock(self) -> float:
+        return time.perf_counter() - self._began
+
+    def agreed_clock(self) -> float:
+        return clock_of(self._into) if self._headers is None else self._headers[0].clock
+
+    def quiet(self, superstep: int, digest: bytes) -> bool:
+        mine = pack_quiet(time.perf_counter() - self._began, superstep, digest)
+        out = self._out
+        for offset in self._offsets:
+            out[offset : offset + SIZE] = mine
+        self._alltoall(self._out_spec, self._into_spec)
+        self._headers = None
+        into = self._into
+        compared = mine[8:]
+        for offset in self._offsets:
+            if into[offset + 8 : offset + SIZE] != compared:
+                self.headers()
+                self._bodies = {}
+                return False
+        return True
+
+    def headers(self) -> list[Header]:
+        if self._headers is None:
+            into = self._into
+            self._headers = [unpack(into, offset) for offset in self._offsets]
+        return self._headers
+
+    def room(self) -> int:
+        return self._slot - SIZE
+
+    def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
+        out, room = self._out, self._slot - SIZE
+        packed = header.pack()
+        for offset in self._offsets:
+            out[offset : offset + SIZE] = packed
+        self._bodies = {}
+        for k, packet in packets.items():
+            offset, size = self._offsets[k], len(packet)
+            if size <= room:
+                set_inline(out, offset, size)
+                out[offset + SIZE : offset + SIZE + size] = packet
+            else:
+                set_body(out, offset, size)
+                self._bodies[k] = packet
+        self._alltoall(self._out_spec, self._into_spec)
+        into = self._into
+        self._headers = [header if k == self.index else unpack(into, offset) for k, offset in enumerate(self._offsets)]
+        return self._headers
+
+    def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        headers = self.headers()
+        found: dict[int, bytes | memoryview] = {}
+        longest = 0
+        for k, header in enumerate(headers):
+            if header.row_max > longest:
+                longest = header.row_max
+            if header.inline:
+                start = self._offsets[k] + SIZE
+                found[k] = bytes(self._into[start : start + header.inline])
+        if flags & BODY:
+            out = {k: [np.frombuffer(body, np.uint8)] for k, body in self._bodies.items()}
+            into = {k: [np.empty(header.body, np.uint8)] for k, header in enumerate(headers) if header.body}
+            if self._schedule == "auto":
+                choice = choose_small(self._traffic(), self._machine)
+            else:
+                choice = Choice(f"packets between {self.elements} elements", self._schedule, True, ())
+            self._move(out, into, choice, headers[0].superstep)
+            found |= {k: body.data for k, (body,) in into.items()}
+            self._bodies = {}
+        if longest:
+            self._fit(longest)
+        return found
+
+    def _fit(self, packet: int) -> None:
+        """The smallest slot that would have held the largest packet of this superstep.
+
+        Not called if there was none: an element that had nothing to say may not have read the headers.
+        """
+        fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
+        wanted = fitting[0] if fitting else _SLOTS[0]
+        if wanted != self._slot:
+            self._use(wanted)
+
+    # ------------------------------------------------------------------ blocks
+
+    def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        if self._schedule != "auto":
+            choice = Choice(f"blocks between {self.elements} elements", self._schedule, True, ())
+        elif self.elements == 2:
+            choice = _PAIR
+        else:
+            sizes = [sum(block.nbytes for block in out.get(k, ())) for k in range(self.elements)]
+            choice = choose_large(self.comm, self._traffic(), sizes, self._machine)
+        self._move(out, into, choice, superstep)
+
+    def _traffic(self) -> Traffic:
+        headers = self.headers()
+        return Traffic([header.row_total for header in headers], [header.row_count for header in headers])
+
+    def _move(self, out: Blocks, into: Blocks, choice: Choice, superstep: int) -> None:
+        self.chosen, self.moved = choice, choice.chosen
+        exchange(self.comm, out, into, choice.chosen, (self._seed, superstep))
+
+    def abort(self) -> None:
+        MPI.COMM_WORLD.Abort(1)
+
+    def gather(self, value: Any) -> list[Any]:
+        return [pickle.loads(data) for data in self.comm.allgather(pickle.dumps(value, 5))]

@@ -1,0 +1,191 @@
+"""Everything one element has for another in one superstep, as bytes.
+
+A packet is a marshalled list of records in (source pid, issue order).  Values under DIRECT_BYTES
+stand inside it; larger ones follow as blocks of their own, received straight into their owner where
+that is safe, so that a large put is never copied on the way.  Both sides walk the records in the
+same order, so blocks need no names.
+"""
+
+from __future__ import annotations
+
+import marshal
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.source import Line
+from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.values.payload import items_in
+from bsp.values.region import Region
+
+DIRECT_BYTES = 1 << 15
+
+_MARSHAL = 2  # the last version in which equal values have equal bytes, whoever else refers to them
+_PUT, _EACH, _GET, _SEND, _PICKLE = range(5)
+
+
+@dataclass(slots=True)
+class Packet:
+    """What is being collected for one other element."""
+
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    blocks: list[np.ndarray] = field(default_factory=list)
+    texts: list[tuple[int, bytes]] = field(default_factory=list)
+    lends: bool = False  # some block may be memory that others write to
+
+    def add(self, effect: Effect, dests: tuple[int, ...] | None = None) -> None:
+        """Append an effect; `dests` are the receivers of a Send that live on that element."""
+        if isinstance(effect, Put):
+            region = effect.region
+            self.lends = self.lends or effect.borrowed
+            index = None if region.index is None else pickle.dumps(region.index, 5)
+            self.records.append(
+                (_PUT, effect.source, effect.dest, effect.context, effect.coarray, region.shape, region.start,
+                 region.stop, index, effect.op, tuple(effect.line), self._data(effect.values))
+            )  # fmt: skip
+        elif isinstance(effect, PutEach):
+            self.records.append(
+                (_EACH, effect.source, effect.dest, effect.context, effect.coarray, effect.positions.itemsize,
+                 effect.positions.size, self._data(effect.positions), effect.op, tuple(effect.line),
+                 self._data(effect.values))
+            )  # fmt: skip
+        elif isinstance(effect, Get):
+            where = effect.region if effect.positions is None else effect.positions
+            self.records.append(
+                (_GET, effect.source, effect.dest, effect.context, effect.coarray, pickle.dumps(where, 5),
+                 tuple(effect.line))
+            )  # fmt: skip
+        elif effect.pickled is not None:
+            # marshal writes no bytes object over 2 GiB, and would copy one of any size
+            pickled = np.frombuffer(effect.pickled, np.uint8)
+            self.records.append(
+                (_PICKLE, effect.source, dests, effect.context, effect.tag, pickled.size, self._data(pickled))
+            )
+        else:
+            array = effect.array
+            assert array is not None
+            self.lends = self.lends or (effect.borrowed and not effect.shared)
+            self.records.append(
+                (_SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
+                 self._data(array))
+            )  # fmt: skip
+
+    def _data(self, values: np.ndarray) -> bytes | None:
+        """Return the values to stand inside the record, or None: then they follow as a block.
+
+        A block is one range of memory: a strided piece of an array is copied here, whoever sends it.
+        """
+        if values.nbytes < DIRECT_BYTES:
+            return values.tobytes()
+        self.blocks.append(values if values.flags.c_contiguous else np.ascontiguousarray(values))
+        return None
+
+    def encode(self) -> bytes:
+        """The packet's bytes; empty if there is nothing to say."""
+        if not self.records and not self.texts:
+            return b""
+        return marshal.dumps((self.records, self.texts), _MARSHAL)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes that follow the packet as blocks."""
+        return sum(block.nbytes for block in self.blocks)
+
+
+class Pickle(NamedTuple):
+    """A large pickle on its way: the message it belongs to, and the memory it is received into."""
+
+    send: Send
+    block: np.ndarray
+
+
+@dataclass(slots=True)
+class Arrival:
+    """A decoded packet."""
+
+    effects: list[Effect]
+    awaited: list[np.ndarray | Put | Pickle]  # what each block is received into, in the sender's order
+    texts: list[tuple[int, bytes]]
+
+
+def decode(
+    data: bytes | memoryview,
+    dtype_of: Callable[[int, int, int], np.dtype[Any]],
+    landing: Callable[[int, tuple[int, ...], int], np.ndarray | None],
+) -> Arrival:
+    """The effects in a packet.
+
+    dtype_of : (pid, context, coarray) of the coarrays here.
+    landing : (source, dests, context) the memory that a receiver has for the next array of a message, or None.
+    """
+    records, texts = marshal.loads(data)
+    awaited: list[np.ndarray | Put | Pickle] = []
+    effects: list[Effect] = []
+
+    def values(inline: bytes | None, dtype: np.dtype[Any], count: int) -> np.ndarray:
+        if inline is not None:
+            return items_in(inline, dtype, count)
+        block = np.empty(count, dtype)
+        awaited.append(block)
+        return block
+
+    for record in records:
+        kind = record[0]
+        if kind == _PUT:
+            _, source, dest, context, coarray, shape, start, stop, index, op, line, inline = record
+            region = Region(shape, start, stop, None if index is None else pickle.loads(index))
+            dtype = dtype_of(dest, context, coarray)
+            known = _AWAITED if inline is None else items_in(inline, dtype, prod(shape))
+            put = Put(source, dest, context, coarray, region, known, op, Line(line))
+            if inline is None:
+                awaited.append(put)
+            effects.append(put)
+        elif kind == _EACH:
+            _, source, dest, context, coarray, width, count, where, op, line, inline = record
+            positions = values(where, _POSITIONS[width], count)
+            items = values(inline, dtype_of(dest, context, coarray), count)
+            effects.append(PutEach(source, dest, context, coarray, positions, items, op, Line(line)))
+        elif kind == _GET:
+            _, source, dest, context, coarray, pickled, line = record
+            place = pickle.loads(pickled)
+            get = Get(source, dest, context, coarray, None, None, None, Line(line))
+            if isinstance(place, Region):
+                get.region = place
+            else:
+                get.positions = place
+            effects.append(get)
+        elif kind == _PICKLE:
+            _, source, dests, context, tag, size, inline = record
+            send = Send(source, dests, context, tag, None, inline)
+            if inline is None:
+                awaited.append(Pickle(send, np.empty(size, np.uint8)))
+            effects.append(send)
+        else:
+            _, source, dests, context, tag, _, described, shape, inline = record
+            place, dtype = landing(source, dests, context), _dtype_in(described)
+            if inline is None and place is not None and place.dtype == dtype and place.size == prod(shape):
+                awaited.append(place)
+                array = place.reshape(shape)
+            else:
+                array = values(inline, dtype, prod(shape)).reshape(shape)
+            if inline is not None:
+                array = array.copy()  # the receiver's own: aligned and writable (D9)
+            effects.append(Send(source, dests, context, tag, array, None))
+    return Arrival(effects, awaited, texts)
+
+
+_AWAITED = np.empty(0)  # stands for the values of a put until it is known where they are received
+_POSITIONS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+
+
+def _dtype_out(dtype: np.dtype[Any]) -> str | bytes:
+    plain = dtype.names is None and dtype.subdtype is None and dtype.metadata is None
+    return dtype.str if plain else pickle.dumps(dtype, 5)
+
+
+def _dtype_in(described: str | bytes) -> np.dtype[Any]:
+    return np.dtype(described) if isinstance(described, str) else pickle.loads(described)

@@ -1,0 +1,122 @@
+"""What a process asks for during a superstep, kept in issue order until the boundary.
+
+An effect is plain data.  It is made by a coarray or by `send`, routed by the element (applied in
+place when its owner lives here, put into a packet when not), and applied under D1: all gets read
+first, then puts and accumulates in order of (source pid, issue order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bsp.source import NOWHERE, Line
+from bsp.values.region import Region
+
+
+@dataclass(slots=True)
+class Put:
+    """A block of values for one region of a coarray on process `dest`."""
+
+    source: int
+    dest: int
+    context: int
+    coarray: int
+    region: Region
+    values: np.ndarray
+    op: str | None
+    line: Line = NOWHERE
+    borrowed: bool = False  # values is the caller's own memory (buffered=False)
+
+
+@dataclass(slots=True)
+class PutEach:
+    """One value for each flat position of a coarray on process `dest`; positions may repeat."""
+
+    source: int
+    dest: int
+    context: int
+    coarray: int
+    positions: np.ndarray
+    values: np.ndarray
+    op: str | None
+    line: Line = NOWHERE
+    scalars: bool = False  # gathered from puts of one number each: their positions are no data
+
+
+@dataclass(slots=True)
+class Get:
+    """The contents of a region, or of flat positions, of a coarray on process `dest`."""
+
+    source: int
+    dest: int
+    context: int
+    coarray: int
+    region: Region | None
+    positions: np.ndarray | None
+    deliver: Callable[[np.ndarray], None] | None
+    line: Line = NOWHERE
+
+
+@dataclass(slots=True)
+class Send:
+    """A message for each process in `dests`; the payload is an array, or the bytes of a pickle."""
+
+    source: int
+    dests: tuple[int, ...]
+    context: int
+    tag: bytes | None
+    array: np.ndarray | None
+    pickled: bytes | None
+    borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
+    shared: bool = False  # nobody ever writes to array: receivers of the sender's element may have it itself
+    line: Line = NOWHERE
+
+    def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
+        """The same message for some of its receivers."""
+        return Send(
+            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Deferred:
+    """A put or get on a coarray whose remote shapes are not known before this boundary (B3)."""
+
+    resolve: Callable[[], list[Effect]]
+    line: Line = NOWHERE
+
+
+class ScalarPuts:
+    """Puts of one number each, gathered so that ten thousand of them cost one conversion."""
+
+    __slots__ = ("finish", "items", "line")
+
+    def __init__(self, finish: Callable[[list[tuple[int, int, Any]]], list[PutEach]], line: Line) -> None:
+        self.items: list[tuple[int, int, Any]] = []
+        self.finish = finish
+        self.line = line
+
+
+Effect = Put | PutEach | Get | Send
+
+
+@dataclass(slots=True)
+class Outbox:
+    """The effects of one context of one process since its last boundary."""
+
+    effects: list[Effect | Deferred | ScalarPuts] = field(default_factory=list)
+
+    def drain(self) -> Iterator[Effect]:
+        """All effects in issue order; the outbox is empty afterwards."""
+        effects, self.effects = self.effects, []
+        for effect in effects:
+            if isinstance(effect, ScalarPuts):
+                yield from effect.finish(effect.items)
+            elif isinstance(effect, Deferred):
+                yield from effect.resolve()
+            else:
+                yield effect

@@ -1,0 +1,140 @@
+"""Operations that combine values, and the one tree in which reductions combine them.
+
+D3: a reduction gives the bytes of one balanced binary tree over ranks 0..n-1.  Level by level,
+neighbours 2i and 2i+1 combine; a last one without a neighbour passes up.  Every algorithm of every
+collective reproduces that tree, so the choice between them never shows in the result.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bsp.errors import UnknownOperation
+from bsp.values.payload import is_abstract
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An associative operation: on arrays a ufunc, on Python objects a function of two."""
+
+    name: str
+    ufunc: np.ufunc | None
+    scalar: Callable[[Any, Any], Any]
+    identity: Any = None
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether pieces of an array may be combined apart: known of ufuncs, not of functions or matmul."""
+        return self.ufunc is not None and self.ufunc.signature is None
+
+    def __call__(self, a: Any, b: Any) -> Any:
+        """`a` combined with `b`; dtype and type of the operands are kept."""
+        if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
+            result = self.ufunc(a, b)
+            return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
+        return self.scalar(a, b)
+
+    def alone(self, value: Any) -> Any:
+        """Return a single value as the reduction of several like it would: of the same type, truth as truth."""
+        if self.name.startswith("logical_"):
+            return self(value, value)  # the same truth, as several would give it
+        return type(self.scalar(value, value))(value) if type(value) is bool else value
+
+    def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
+        """target[where] = target[where] op values, each repeated position counting."""
+        assert self.ufunc is not None
+        with np.errstate(all="ignore"):  # the owner did not call: an overflow is in the numbers, not a warning
+            if repeats:
+                self.ufunc.at(target, where, values)
+            else:
+                target[where] = self.ufunc(target[where], values)
+
+    def identity_like(self, value: Any) -> Any:
+        """The neutral value in the type of `value`, or None where the operation has none."""
+        if self.identity is None:
+            return None
+        if is_abstract(value):
+            return value.copy()
+        if isinstance(value, np.ndarray):
+            return np.full(value.shape, self.identity, value.dtype)
+        if isinstance(value, (np.generic, int, float, complex)):
+            return type(self.alone(value))(self.identity)
+        return None
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return builtins.min(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return builtins.max(a, b)
+
+
+KNOWN = {
+    "add": Operation("add", np.add, operator.add, 0),
+    "multiply": Operation("multiply", np.multiply, operator.mul, 1),
+    "min": Operation("min", np.minimum, _smaller),
+    "max": Operation("max", np.maximum, _larger),
+    "and": Operation("and", np.bitwise_and, operator.and_),
+    "or": Operation("or", np.bitwise_or, operator.or_, 0),
+    "xor": Operation("xor", np.bitwise_xor, operator.xor, 0),
+    "logical_and": Operation("logical_and", np.logical_and, lambda a, b: bool(a) and bool(b), True),
+    "logical_or": Operation("logical_or", np.logical_or, lambda a, b: bool(a) or bool(b), False),
+}
+_ALIASES = {
+    "sum": "add", "+": "add", "prod": "multiply", "mul": "multiply", "*": "multiply",
+    "minimum": "min", "maximum": "max", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "&": "and", "|": "or", "^": "xor",
+}  # fmt: skip
+
+
+def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
+    """The operation of this name, ufunc, or function of two values (for collectives only)."""
+    if isinstance(op, str):
+        named = KNOWN.get(_ALIASES.get(op, op))
+        if named is None:
+            raise UnknownOperation(f"op {op!r} is not one of {', '.join(KNOWN)}")
+        return named
+    for builtin, name in ((builtins.min, "min"), (builtins.max, "max"), (builtins.sum, "add")):
+        if op is builtin:
+            return KNOWN[name]
+    if isinstance(op, np.ufunc):
+        if op.nin != 2 or op.nout != 1:
+            raise UnknownOperation(
+                f"op {op.__name__} takes {op.nin} operands and gives {op.nout}; an op takes 2 and gives 1"
+            )
+        return KNOWN.get(_ALIASES.get(op.__name__, op.__name__)) or Operation(op.__name__, op, op)
+    if not callable(op):
+        raise UnknownOperation(f"op is a name, a ufunc or a function of two values, not {type(op).__name__}")
+    return Operation(getattr(op, "__qualname__", "function"), None, op)
+
+
+def combine(values: Sequence[Any], op: Operation) -> Any:
+    """All values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
+    level = list(values) if len(values) > 1 else [op.alone(values[0])]
+    while len(level) > 1:
+        paired = [op(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = paired + level[len(paired) * 2 :]
+    return level[0]
+
+
+def prefix(values: Sequence[Any], count: int, op: Operation) -> Any:
+    """combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
+
+    The tree over `count` values is its aligned blocks, largest first, folded from the right.
+    """
+    blocks, start = [], 0
+    while start < count:
+        size = 1 << ((count - start).bit_length() - 1)
+        blocks.append(combine(values[start : start + size], op))
+        start += size
+    result = blocks.pop()
+    while blocks:
+        result = op(blocks.pop(), result)
+    return result

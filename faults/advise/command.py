@@ -1,0 +1,322 @@
+"""`bsp advise`: whether to clone a job, how, and what it costs beside checkpoints and beside nothing.
+
+McColl (2022, 1.8.5): "given D, p, R we can automatically compute the most appropriate values for T, VC, HC,
+S".  So for every way of running the job this prices its expected time, and of those that reach the target
+takes the cheapest: the fastest if the elements are a fixed budget, the fewest element-hours if they are
+bought; of all if none reaches it, or if there is no target (0).  Cloning has no privilege: where nothing
+crashes within the target, or nobody asks for one, the answer is often "do not clone".
+
+What availability, time and cost mean here stands at the head of `plans`, which prices them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bsp.cost.units import in_seconds
+from bsp.errors import TraceError
+from bsp.faults.advise.estimate import Estimate, Tail
+from bsp.faults.advise.intervals import crash_crossover
+from bsp.faults.advise.measured import estimate_from
+from bsp.faults.advise.models import break_even_predictability
+from bsp.faults.advise.plans import MOST_CLONES, Job, Plan, Way, ways
+
+AVAILABILITY = 0.9999  # that clones are made for if no other target is given
+FLOOR_SECONDS = 0.05  # the runtime takes no MinTime for less than this
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The choice, what it was chosen from, and what was assumed."""
+
+    job: Job
+    target: float  # P[no round is lost]; 0: none
+    choice: Plan
+    plans: tuple[Plan, ...]  # the cheapest of each way
+    reached: bool  # whether the best cloning reaches the target
+    D: float | None
+    notes: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+    @property
+    def clone(self) -> bool:
+        return self.choice.way == "clone"
+
+    def plan(self, way: Way) -> Plan | None:
+        """The cheapest plan of that way, if there is one."""
+        return next((plan for plan in self.plans if plan.way == way), None)
+
+    def headline(self) -> str:
+        """The advice in one line."""
+        choice = self.choice
+        if choice.way == "clone":
+            limit = "" if choice.tail_limit is None else f" --tail-limit {choice.tail_limit:.3g}"
+            vertical = "" if choice.vertical == 1 else f" --vertical {choice.vertical}"
+            return f"clone: --clones {choice.clones}{vertical} --standby {choice.standby}{limit}"
+        if choice.way == "checkpoint":
+            return f"do not clone: checkpoint every {in_seconds(choice.interval_seconds or 0)} of work"
+        return "do not clone, nor checkpoint: begin again if it fails"
+
+    def reason(self) -> str:
+        """Why this one: whether it meets the target, and what that costs."""
+        best, rest = ("fastest", "takes") if self.job.elements is not None else ("cheapest", "costs")
+        if not self.target:
+            return f"the {best} way; there is no target"
+        if not self.choice.reaches(self.target):
+            return f"no way reaches the target here, and this is the {best}"
+        least = min(self.plans, key=lambda plan: _price(self.job, plan))
+        if least.reaches(self.target):
+            return f"the {best} way, and it meets the target"
+        share = _price(self.job, least)[0] / _price(self.job, self.choice)[0]
+        return (
+            f"the {best} way that meets the target; '{least.name()}' {rest} {share:.2g} times as much and misses it"
+            " (--availability 0: no target)"
+        )
+
+    def text(self) -> str:
+        """What to read before booking a machine."""
+        job = self.job
+        target = f"target {self.target:.10g} that no round is lost" if self.target else "no target"
+        lines = [
+            f"{job.processes} processes, {job.rounds} rounds of {in_seconds(job.round_seconds)}:"
+            f" {in_seconds(job.perfect_seconds)} without faults or tails;"
+            f" {target}",
+            "",
+            f"advice: {self.headline()}",
+            f"reason: {self.reason()}",
+            "",
+            f"{'':<26}{'elements':>9}{'time':>10}{'/perfect':>10}{'cost':>8}   {'P[a round is lost]':<20}",
+        ]
+        for plan in self.plans:
+            mark = "->" if plan is self.choice else "  "
+            met = "" if plan.reaches(self.target) else "  misses the target"
+            lines.append(
+                f"{mark} {plan.name():<23}{plan.elements:>9}{_time(plan.seconds):>10}"
+                f"{_number(plan.time):>10}{_number(plan.cost):>8}   {plan.loss:<.2g}{met}"
+            )
+        lines += ["", *_listed(self._details())]
+        if self.notes:
+            lines += ["", *_listed(self.notes)]
+        lines += ["", "assumed:", *_listed(self.assumptions)]
+        return "\n".join(line.rstrip() for line in lines) + "\n"
+
+    def _details(self) -> Iterator[str]:
+        cloned, checkpointed = self.plan("clone"), self.plan("checkpoint")
+        if cloned is not None:
+            each = "" if cloned.processes_each == 1 else f", up to {cloned.processes_each} processes on each"
+            yield f"clones: {cloned.bundles} bundles x {cloned.clones} elements + {cloned.standby} standbys{each}"
+            if cloned.tail_limit is not None:
+                yield (
+                    f"TailLimit T = {cloned.tail_limit:.3g} x MinTime, {cloned.marks_per_round:.2g} healthy clones a"
+                    f" round marked; cost at most T·HC = {_number(cloned.bound or 0)} x perfect"
+                )
+        if checkpointed is not None and checkpointed.interval_seconds is not None:
+            yield (
+                f"checkpoints: one every {in_seconds(checkpointed.interval_seconds)} of work,"
+                f" {checkpointed.rollbacks:.2g} returns to one expected"
+            )
+
+    def to_json(self) -> str:
+        """The same as JSON; what is infinite or unknown is null."""
+        found = asdict(self)
+        found["headline"], found["reason"] = self.headline(), self.reason()
+        return json.dumps(_finite(found), indent=1, allow_nan=False)
+
+
+def advise(
+    processes: int,
+    rounds: int,
+    round_seconds: float,
+    *,
+    availability: float = AVAILABILITY,
+    mtbf_hours: float | None = None,
+    D: float | None = None,
+    estimate: Estimate | None = None,
+    checkpoint_seconds: float | None = None,
+    restart_seconds: float | None = None,
+    relaunch_seconds: float = 1.0,
+    copy_seconds: float | None = None,
+    elements: int | None = None,
+) -> Advice:
+    """Price the job cloned, with checkpoints and with nothing, and say which is the cheapest that meets the target.
+
+    availability is the target, 0 for none: clones are then those of the default one.
+    mtbf_hours is an element's (None: crashes are left out); D or `estimate` is its predictability (None: tails
+    are left out); elements is a budget (None: as many as it takes, and they cost).  restart_seconds is
+    checkpoint_seconds unless given.  Vertical clones are weighed only if copy_seconds is given.
+    """
+    job = Job(
+        processes,
+        rounds,
+        round_seconds,
+        availability or AVAILABILITY,
+        mtbf_hours,
+        checkpoint_seconds,
+        (checkpoint_seconds or 0.0) if restart_seconds is None else restart_seconds,
+        relaunch_seconds,
+        copy_seconds,
+        elements,
+    )
+    if D is not None and estimate is not None:
+        raise ValueError("advise: both D and an estimate of it; give one")
+    tail = Tail(D) if D is not None else None if estimate is None else estimate.tail
+    plans, candidates = ways(job, tail)
+    good = [plan for plan in candidates if plan.reaches(job.availability)]
+    offered = list(plans)
+    if good:
+        best = min(good, key=lambda plan: _price(job, plan))
+        offered.append(best)
+        plans.append(best)
+    elif candidates:
+        plans.append(min(candidates, key=lambda plan: plan.loss))
+    meeting = [plan for plan in offered if plan.reaches(availability)]
+    choice = min(meeting or offered, key=lambda plan: _price(job, plan))  # the plainest of equals
+    return Advice(
+        job,
+        availability,
+        choice,
+        tuple(plans),
+        bool(good),
+        None if tail is None else tail.D,
+        tuple(_notes(job, tail, estimate, plans, bool(good))),
+        tuple(_assumptions(job, tail)),
+    )
+
+
+def _price(job: Job, plan: Plan) -> tuple[float, float]:
+    """To six digits: a difference in the seventh is no reason to clone."""
+    time, cost = (float(f"{value:.6g}") for value in (plan.time, plan.cost))
+    return (time, cost) if job.elements is not None else (cost, time)
+
+
+# ------------------------------------------------------------------------- what to say with it
+
+
+def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[Plan], reached: bool) -> Iterator[str]:
+    if estimate is not None:
+        yield estimate.text()
+        yield from estimate.warnings
+    cloned = next((plan for plan in plans if plan.way == "clone"), None)
+    if cloned is None:
+        yield f"cloning is no choice: {job.elements} elements hold no second clone"
+    elif not reached:
+        yield (
+            f"no cloning with HC <= {MOST_CLONES} reaches the target here; shown is the one that comes nearest:"
+            " give more elements, shorter rounds or a lower target"
+        )
+    if cloned is not None and cloned.tail_limit_beyond:
+        yield "this TailLimit lies beyond every time that was measured: measure more rounds before relying on it"
+    if cloned is not None and cloned.standby < cloned.standby_wanted:
+        yield (
+            f"a pool that lasts the run has {cloned.standby_wanted} standbys; with {cloned.standby} the job pauses"
+            f" about {cloned.pauses:.2g} times for {in_seconds(job.restart_seconds)} to begin anew at full size"
+            " (priced; no round is lost)"
+        )
+    if job.round_seconds < FLOOR_SECONDS:
+        yield f"rounds are shorter than the floor of {in_seconds(FLOOR_SECONDS)}: tails count from T·floor on"
+    machine = job.elements or job.processes
+    if machine >= 4 and tail is not None:
+        yield (
+            f"on any {machine} elements, all used either way, two clones pay for tails alone below"
+            f" D = {break_even_predictability(machine, 2):.3g}"
+        )
+    if job.checkpoint_seconds is not None and job.restart_seconds > 0:
+        ratio = crash_crossover(2, job.restart_seconds / job.checkpoint_seconds)
+        hours = ratio * job.checkpoint_seconds * machine / 3600
+        yield (
+            f"on any {machine} elements, all used either way, two clones pay for crashes alone below an element MTBF"
+            f" of {hours:.3g} h (every {ratio:.3g} checkpoint times a crash)"
+        )
+
+
+def _assumptions(job: Job, tail: Tail | None) -> Iterator[str]:
+    yield "clones of a bundle stand in failure domains of their own (no shared node, power supply or switch)"
+    if job.mtbf_hours is None:
+        yield "no crashes, for want of an MTBF (--mtbf)"
+    else:
+        yield (
+            f"elements crash independently, each every {job.mtbf_hours:.4g} h on average, at any age;"
+            f" a standby takes over within {in_seconds(job.relaunch_seconds)}"
+        )
+        yield f"a job that lost a bundle, or a crashed one without clones, is back in {in_seconds(job.restart_seconds)}"
+    if tail is None:
+        yield "no tails, for want of D (--predictability, or --times FILE of measured rounds)"
+    elif tail.D is None:
+        yield "tails are as measured, each round and element drawn anew, none longer than the longest seen"
+    else:
+        yield f"tails: every round and element drawn anew, a share t^-{tail.D:.3g} takes longer than t·MinTime"
+    yield "processes are balanced, and clones add no traffic to what one of each sends"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if value < 1e6 else ">1e6"
+
+
+def _time(seconds: float) -> str:
+    return in_seconds(seconds) if seconds < 3e9 else "never"
+
+
+def _listed(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"- {line}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ----------------------------------------------------------------------------- the command
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `bsp advise`."""
+    add = parser.add_argument
+    add("-p", "--nprocs", type=int, required=True, metavar="P", help="processes of the program")
+    add("--rounds", type=int, required=True, metavar="R", help="rounds of the run")
+    add("--round-seconds", type=float, required=True, metavar="S", help="length of a round, one process on an element")
+    add("--availability", type=float, default=AVAILABILITY, metavar="A",
+        help=f"target: P[no round is lost] (default {AVAILABILITY}; 0: none, the cheapest way)")  # fmt: skip
+    add("--mtbf", type=float, metavar="HOURS", help="of one element; without it crashes are left out")
+    tails = parser.add_mutually_exclusive_group()
+    tails.add_argument("--predictability", type=float, metavar="D", help="a share t^-D is later than t·MinTime")
+    tails.add_argument("--times", metavar="FILE", help="measured: JSON lines of times by element, or a trace")
+    add("--elements", type=int, metavar="N", help="a fixed budget: the fastest way is chosen (else the cheapest)")
+    add("--checkpoint-seconds", type=float, metavar="S", help="length of a checkpoint; without it none is priced")
+    add("--restart-seconds", type=float, metavar="S", help="to be back after a crash (default: a checkpoint's)")
+    add("--relaunch-seconds", type=float, default=1.0, metavar="S", help="for a standby to take over (default 1)")
+    add("--copy-seconds", type=float, metavar="S", help="of a bundle's state each round; weighs vertical clones too")
+    add("--json", action="store_true", help="print JSON")
+
+
+def main(options: argparse.Namespace) -> int:
+    """`bsp advise`: prints the advice; status 2 if the question is wrong."""
+    try:
+        advice = advise(
+            options.nprocs,
+            options.rounds,
+            options.round_seconds,
+            availability=options.availability,
+            mtbf_hours=options.mtbf,
+            D=options.predictability,
+            estimate=None if options.times is None else estimate_from(options.times),
+            checkpoint_seconds=options.checkpoint_seconds,
+            restart_seconds=options.restart_seconds,
+            relaunch_seconds=options.relaunch_seconds,
+            copy_seconds=options.copy_seconds,
+            elements=options.elements,
+        )
+    except (ValueError, TraceError, OSError) as wrong:
+        print(f"bsp advise: error: {wrong}", file=sys.stderr)
+        return 2
+    print(advice.to_json() if options.json else advice.text(), end="\n" if options.json else "")
+    return 0

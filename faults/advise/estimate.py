@@ -1,0 +1,257 @@
+"""From measured round times to the predictability D, or to the statement that there is none.
+
+McColl's model has one exponent, D, for all tails.  A machine need not follow it, and a TailLimit for
+one loss in 10^9 lies far beyond anything measured, so D is taken from the largest times only (Hill), only
+where they look like a power law (a gate), with its confidence interval.  Where the gate says no, the
+times themselves stand in: drawn again and again (resampled), never beyond the largest one seen.
+
+A time is a ratio to the MinTime of its round.  The one that set MinTime is left out: given MinTime, the
+others are Pareto with the same D from 1 on (a Pareto law cut at any height is one again).
+Source: Hill 1975; Anderson and Darling with an estimated scale: Stephens 1974; reference formula 10.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import chdtrc, gammaincinv
+
+from bsp.faults.advise.models import chance_to_spare, expected_maximum
+
+SHARES = (1.0, 0.5, 0.25, 0.1)  # of the times, how many are tried as the tail: the most that pass the gate
+LEAST = 100  # fewer large times than this say nothing about a power law
+LEVEL = 0.05  # the gate refuses one true power law in 20, each time it is asked
+_STEPS = 8192  # of Simpson's rule
+
+_NONE = np.zeros(0)
+
+
+class Limit(NamedTuple):
+    """A TailLimit, and whether it lies beyond every time that was measured."""
+
+    value: float
+    beyond: bool
+
+
+@dataclass(frozen=True)
+class Tail:
+    """How often an element's time in a round exceeds t·MinTime.
+
+    Pareto with exponent `D` above `threshold`, which a fraction `share` of times exceed; as measured
+    (`times`, sorted) below it, and throughout if `D` is None.  `of` > 1: the times are each the largest
+    of `of` elements, as a trace has them; what is returned is about a single element.
+    """
+
+    D: float | None
+    threshold: float = 1.0
+    share: float = 1.0
+    times: np.ndarray = field(default_factory=lambda: _NONE, repr=False, compare=False)
+    of: int = 1
+
+    def __post_init__(self) -> None:
+        if self.D is None and not len(self.times):
+            raise ValueError("Tail: neither D nor times; give one of both")
+        if self.D is not None and not self.D > 0:
+            raise ValueError(f"Tail: D is {self.D:g}; a tail exponent is above 0 (inf: no tails)")
+        if not len(self.times) and (self.share < 1 or self.of > 1):
+            raise ValueError(f"Tail: share {self.share:g} of no times, largest of {self.of}; give the times")
+
+    def survival(self, t: ArrayLike) -> np.ndarray:
+        """P[time > t]."""
+        at = np.asarray(t, dtype=float)
+        found = np.ones_like(at)
+        if len(self.times):
+            found = self._of_one(1 - np.searchsorted(self.times, at, side="right") / len(self.times))
+        if self.D is not None:
+            high = np.maximum(at, self.threshold) / self.threshold
+            found = np.where(at >= self.threshold, self.share * high**-self.D, found)
+        return found
+
+    def _of_one(self, s: np.ndarray) -> np.ndarray:
+        """From the largest of `of` to each of them: they are all below t with probability (1 - P[one > t])^of."""
+        return s if self.of == 1 else -np.expm1(np.log1p(-np.minimum(s, 1 - 1e-16)) / self.of)
+
+    def quantile(self, s: ArrayLike) -> np.ndarray:
+        """The least t with P[time > t] <= s."""
+        chance = np.asarray(s, dtype=float)
+        found = np.ones_like(chance)
+        n = len(self.times)
+        if n:
+            of_all = 1 - (1 - chance) ** self.of
+            found = self.times[np.clip(np.ceil(n * (1 - of_all)).astype(int) - 1, 0, n - 1)]
+        if self.D is not None:
+            far = self.threshold * (np.minimum(chance, self.share) / self.share) ** (-1 / self.D)
+            found = np.where(chance <= self.share, far, found)
+        return found
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Times of that shape, independent; resampled with replacement where they are as measured."""
+        return self.quantile(1 - rng.random(shape))
+
+    def limit(self, p: int, hc: int, rounds: int, epsilon: float) -> Limit:
+        """`models.tail_limit` for this tail; the largest time measured where none was large enough to tell."""
+        chance = chance_to_spare(p, rounds, epsilon) ** (1 / hc)
+        return self.limit_for(chance)
+
+    def limit_for(self, chance: float) -> Limit:
+        """The T that one clone exceeds with probability `chance`, 1 (MinTime) or more."""
+        found = max(1.0, float(self.quantile(chance)))
+        if not len(self.times):
+            return Limit(found, False)
+        largest = float(self.times[-1])
+        # as measured, nothing exceeds the largest: the limit is known only if enough came near it
+        if self.D is None:
+            return Limit(found, float(self.survival(np.nextafter(largest, 0))) > chance)
+        return Limit(found, found > largest)
+
+    def mean_of_maximum(self, p: int, hc: int) -> float:
+        """The mean of the largest of p least of `hc` times: `models.expected_maximum` for this tail.
+
+        ∫ 1 - (1 - P[time > t]^HC)^p dt: a sum over measured times, then Simpson's rule in ln t, and past
+        where all are in time but for 10^-9, the power law's own remainder.
+        """
+        if not len(self.times):
+            return 1.0 if math.isinf(self.D or 0) else expected_maximum(p, hc * (self.D or 0))
+        body = self.times if self.D is None else self.times[self.times < self.threshold]
+        edges = np.concatenate([[0.0], body, [] if self.D is None else [self.threshold]])
+        measured = float(np.sum(np.diff(edges) * self._late(edges[:-1], p, hc)))
+        if self.D is None:
+            return measured
+        a = hc * self.D
+        if a <= 1:
+            return math.inf
+        far = max(1.0, math.log(p * self.share**hc / 1e-9) / a)
+        logs = np.linspace(0, far, _STEPS + 1)
+        t = self.threshold * np.exp(logs)
+        heights = t * self._late(t, p, hc)
+        inside = far / _STEPS / 3 * (heights[0] + heights[-1] + 4 * heights[1::2].sum() + 2 * heights[2:-1:2].sum())
+        return measured + float(inside) + float(heights[-1]) / (a - 1)
+
+    def _late(self, t: np.ndarray, p: int, hc: int) -> np.ndarray:
+        """The probability that some process has no clone done by t."""
+        with np.errstate(divide="ignore"):  # at the smallest times all are late: log 0
+            late: np.ndarray = -np.expm1(p * np.log1p(-(self.survival(t) ** hc)))
+        return late
+
+
+def hill(times: ArrayLike, k: int) -> float:
+    """D from the k largest: k / Σ ln(X_i / X_(k+1)).  Infinite if they are all alike."""
+    ordered = np.sort(np.asarray(times, dtype=float))
+    if not 1 <= k < len(ordered) or not ordered[-k - 1] > 0:
+        raise ValueError(f"hill: k is {k} of {len(ordered)} times; needs 1 <= k < number of times, and times above 0")
+    total = float(np.sum(np.log(ordered[-k:] / ordered[-k - 1])))
+    return k / total if total > 0 else math.inf
+
+
+def hill_interval(D: float, k: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Where the true exponent lies: Σ ln(X_i / X_(k+1)) is Gamma(k, 1/D) exactly (Rényi), so D·Gamma(k)/k."""
+    edges = ((1 - confidence) / 2, (1 + confidence) / 2)
+    low, high = (D * float(gammaincinv(k, edge)) / k for edge in edges)
+    return low, high
+
+
+def goodness(times: ArrayLike, k: int) -> float:
+    """The p-value of "the k largest are Pareto": Anderson-Darling for ln(X_i / X_(k+1)) being exponential.
+
+    A² weighs the far tail, which is what a TailLimit hangs on.  The scale is estimated from the same times, so
+    its law is Stephens': A²·(1 + 0.6/k), p by the formulas of D'Agostino and Stephens (1986), table 4.14.
+    """
+    ordered = np.sort(np.asarray(times, dtype=float))
+    logs = np.log(ordered[-k:] / ordered[-k - 1])
+    if not logs[-1] > 0:
+        return 0.0
+    z = np.maximum(logs / logs.mean(), 1e-12)
+    odd = 2 * np.arange(1, k + 1) - 1
+    a2 = -k - float(np.mean(odd * (np.log(-np.expm1(-z)) - z[::-1])))
+    a = a2 * (1 + 0.6 / k)
+    if a < 0.26:
+        return 1 - math.exp(-12.2204 + 67.459 * a - 110.3 * a * a)
+    if a < 0.51:
+        return 1 - math.exp(-6.1327 + 20.218 * a - 18.663 * a * a)
+    if a < 0.95:
+        return math.exp(0.9209 - 3.353 * a + 0.3 * a * a)
+    a = min(a, 10.0)  # the formula's parabola turns there; p is below 10^-6
+    return math.exp(0.731 - 3.009 * a + 0.15 * a * a)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What measured times say about the tail."""
+
+    tail: Tail
+    D: float  # Hill's, of the tail that passed; of the last one tried, if none did
+    low: float  # 95 %
+    high: float
+    used: int  # the largest times that D is from
+    count: int
+    p_value: float
+    accepted: bool
+    warnings: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """One line."""
+        if self.accepted:
+            return (
+                f"D = {self.D:.3g} (95 %: {self.low:.3g} to {self.high:.3g}) from the {self.used} largest of"
+                f" {self.count} times; a power law is not refused (p = {self.p_value:.2g})"
+            )
+        why = f"a power law is refused (p = {self.p_value:.1g})" if self.used else f"fewer than {LEAST} large times"
+        return f"no D: {why}; the {self.count} times themselves are drawn again instead"
+
+
+def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> Estimate:
+    """D from ratios of round times to MinTime, if the gate lets it; otherwise their own distribution.
+
+    The largest share of times that passes the gate is the tail.  `of`: each time is the largest of that many
+    elements (their largest has the same D, and `of` times the frequency).
+    """
+    ordered = np.sort(np.asarray(times, dtype=float).ravel())
+    n = len(ordered)
+    if n < 2 or not ordered[0] > 0 or not math.isfinite(float(ordered[-1])):
+        raise ValueError(f"estimate: {n} times; needs two or more, all above 0 and finite")
+    D, p_value, used = math.nan, 0.0, 0
+    for share in SHARES:
+        k = min(n - 1, round(share * n))
+        if of > 1 and share > 0.5:
+            continue  # the largest of many is a power law far out only
+        if k < LEAST:
+            break
+        D, p_value, used = hill(ordered, k), goodness(ordered, k), k
+        if p_value >= LEVEL:
+            bend = _bend(k / n, of)
+            D *= bend
+            tail = Tail(D, float(ordered[-k - 1]), -math.expm1(math.log1p(-k / n) / of), ordered, of)
+            return Estimate(tail, D, *hill_interval(D, k), k, n, p_value, True, warnings)
+    low, high = hill_interval(D, used) if used and math.isfinite(D) else (math.nan, math.nan)
+    return Estimate(Tail(None, times=ordered, of=of), D, low, high, used, n, p_value, False, warnings)
+
+
+def _bend(share: float, of: int) -> float:
+    """By how much Hill's exponent for the largest of `of` is below that of each: not at all far out, 6 % at a quarter.
+
+    The mean of ln(P[one > X_(k+1)] / P[one > X_i]) over the k largest, which is 1 for of = 1.
+    """
+    if of == 1:
+        return 1.0
+    v = share * (np.arange(_STEPS) + 0.5) / _STEPS
+    each = np.log(-np.expm1(np.log1p(-v) / of))
+    return float(math.log(-math.expm1(math.log1p(-share) / of)) - each.mean())
+
+
+def same_elements_late(seconds: np.ndarray) -> float:
+    """The p-value of "all elements are alike" (Kruskal and Wallis); seconds: rounds × elements.
+
+    A small one means that slowness stays with an element.  The models take every round for a new draw,
+    and cloning then hides slow elements that replacing would cure.
+    """
+    rounds, elements = seconds.shape
+    relative = seconds / seconds.min(axis=1, keepdims=True)
+    _, place, counts = np.unique(relative, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place].reshape(seconds.shape)
+    n = rounds * elements
+    h = 12 / (n * (n + 1)) * rounds * float(np.sum((ranks.mean(axis=0) - (n + 1) / 2) ** 2))
+    return float(chdtrc(elements - 1, h))

@@ -1,0 +1,226 @@
+"""Ways of running one job, each with its expected time, its cost and its risk: data for `advise` to choose from.
+
+*Availability* is one number for the whole run: the probability that in every round every bundle has a
+clone that is alive and done within TailLimit·MinTime.  A round without one is lost: with all clones gone
+the job goes back to its last checkpoint or its start; with all of them late it waits (N5), it is only late.
+
+*Perfect* is the run without a fault or tail on p elements: rounds·round_seconds.  *Time* is in units of that,
+*cost* in units of p·Perfect.  Formulas: `models` and `intervals`; rules N and the pool: design, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from bsp.faults.advise.estimate import Tail
+from bsp.faults.advise.intervals import checkpointed_time, segment_time
+from bsp.faults.advise.models import chance_to_spare, loss_per_round, standby_level
+
+MOST_CLONES = 8  # more never paid in any case tried; the search stops there
+LEAST_LIMIT = 3.0  # below, healthy clones are marked on every machine (equal rounds differ 1.7 times here)
+
+Way = Literal["nothing", "checkpoint", "clone"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be run, and on what.  None: not known, or not offered."""
+
+    processes: int
+    rounds: int
+    round_seconds: float  # one process on an element, no faults, no tails
+    availability: float
+    mtbf_hours: float | None  # of an element
+    checkpoint_seconds: float | None
+    restart_seconds: float
+    relaunch_seconds: float  # from the loss of a clone to a standby's taking its place
+    copy_seconds: float | None  # of a bundle's state to the element that keeps it for vertical clones
+    elements: int | None  # the budget
+
+    @property
+    def perfect_seconds(self) -> float:
+        return self.rounds * self.round_seconds
+
+    @property
+    def mtbf_seconds(self) -> float:
+        return math.inf if self.mtbf_hours is None else self.mtbf_hours * 3600
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One way of running the job, priced."""
+
+    way: Way
+    clones: int  # HC
+    vertical: int  # VC
+    bundles: int
+    processes_each: int  # the most that one element runs in turn
+    standby: int  # S
+    standby_wanted: int  # with which the pool lasts the run
+    elements: int  # in all
+    seconds: float  # expected
+    time: float  # over Perfect
+    cost: float  # element-seconds over p·Perfect
+    loss: float  # the probability that some round is lost
+    tail_limit: float | None = None  # T
+    tail_limit_beyond: bool = False  # beyond every time that was measured
+    marks_per_round: float = 0.0  # healthy clones later than T
+    interval_seconds: float | None = None  # between checkpoints
+    interval_rounds: int | None = None  # the same, for --every
+    rollbacks: float = 0.0  # expected
+    pauses: float = 0.0  # expected: the pool is empty, the job begins anew at full size and loses nothing
+
+    @property
+    def bound(self) -> float | None:
+        """McColl's: cost <= T·HC·Perfect (1.8.5), here for `processes_each` processes an element."""
+        return None if self.tail_limit is None else self.tail_limit * self.clones
+
+    def reaches(self, availability: float) -> bool:
+        """Whether no round is lost with that probability (to six digits: a TailLimit is made to meet it exactly)."""
+        return self.loss <= (1 - availability) * (1 + 1e-6)
+
+    def name(self) -> str:
+        if self.way != "clone":
+            return "no clones, checkpoints" if self.way == "checkpoint" else "no clones, begin again"
+        return f"clone HC={self.clones} VC={self.vertical} S={self.standby}"
+
+
+def ways(job: Job, tail: Tail | None) -> tuple[list[Plan], list[Plan]]:
+    """The job without clones (with nothing, and with checkpoints if their length is known), and cloned every way."""
+    _check(job)
+    plain = [_nothing(job, tail)]
+    if job.checkpoint_seconds is not None and job.mtbf_hours is not None:
+        plain.append(_checkpointed(job, tail))
+    return plain, list(_cloned(job, tail))
+
+
+def _single(job: Job, tail: Tail | None) -> tuple[Plan, float]:
+    """No clones and no crashes: the plan to begin from, and its seconds."""
+    hosts = min(job.processes, job.elements or job.processes)
+    each = -(-job.processes // hosts)
+    bundles = -(-job.processes // each)
+    seconds = job.perfect_seconds * each * (1.0 if tail is None else tail.mean_of_maximum(bundles, 1))
+    return _priced(job, Plan("nothing", 1, 1, bundles, each, 0, 0, bundles, seconds, 0, 0, 0)), seconds
+
+
+def _priced(job: Job, plan: Plan) -> Plan:
+    time = plan.seconds / job.perfect_seconds
+    return replace(plan, time=time, cost=time * plan.elements / job.processes)
+
+
+def _nothing(job: Job, tail: Tail | None) -> Plan:
+    plan, seconds = _single(job, tail)
+    if job.mtbf_hours is None:
+        return plan
+    if math.isinf(seconds):
+        return replace(plan, loss=1.0)
+    mtbf = job.mtbf_seconds / plan.elements
+    expected = segment_time(seconds, mtbf, job.restart_seconds)
+    returns = math.expm1(seconds / mtbf) if seconds / mtbf < 700 else math.inf
+    return _priced(job, replace(plan, seconds=expected, loss=-math.expm1(-seconds / mtbf), rollbacks=returns))
+
+
+def _checkpointed(job: Job, tail: Tail | None) -> Plan:
+    plan, seconds = _single(job, tail)
+    plan = replace(plan, way="checkpoint")
+    if math.isinf(seconds):
+        return replace(plan, loss=1.0)
+    assert job.checkpoint_seconds is not None
+    mtbf = job.mtbf_seconds / plan.elements
+    expected, segments = checkpointed_time(seconds, job.checkpoint_seconds, mtbf, job.restart_seconds)
+    one = seconds / segments
+    exponent = (one + job.checkpoint_seconds) / mtbf
+    returns = segments * math.expm1(exponent) if exponent < 700 else math.inf
+    loss = -math.expm1(-(seconds + segments * job.checkpoint_seconds) / mtbf)
+    every = max(1, round(job.rounds / segments))
+    plan = replace(plan, seconds=expected, interval_seconds=one, interval_rounds=every, rollbacks=returns, loss=loss)
+    return _priced(job, plan)
+
+
+def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:
+    """All that are worth a look; those for a budget spread the processes over what clones and standbys leave."""
+    for vertical in (1,) if job.copy_seconds is None else (1, 2):
+        for clones in range(1, MOST_CLONES + 1):
+            if clones * vertical == 1:
+                continue
+            if job.elements is None:
+                yield _cloning(job, tail, clones, vertical, 1)
+            elif clones <= job.elements:
+                each = -(-job.processes // min(job.processes, job.elements // clones))
+                for more in (0, 1):  # one process more on each leaves room for standbys
+                    if each + more <= job.processes:
+                        yield _cloning(job, tail, clones, vertical, each + more)
+
+
+def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int) -> Plan:
+    bundles = -(-job.processes // each)
+    instances = clones * min(vertical, bundles)  # of a bundle, each on an element of its own
+    mean = 1.0 if tail is None else tail.mean_of_maximum(bundles, clones)
+    copy = job.copy_seconds or 0.0 if vertical > 1 else 0.0
+    one = job.round_seconds * each * mean + copy
+    plan = Plan("clone", clones, vertical, bundles, each, 0, 0, bundles * clones, one * job.rounds, 0, 0, 1.0)
+    if math.isinf(one):
+        return _priced(job, plan)
+    crash = -math.expm1(-one / job.mtbf_seconds)
+    away = 1 + math.ceil(job.relaunch_seconds / one)
+    gone = away * crash / (away * crash + 1 - crash)  # the probability that a clone is away, see loss_per_round
+    if vertical > 1:  # a bundle whose first row is gone is computed after another's: that round is two
+        one *= 1 + min(1.0, bundles * gone**clones)
+    seconds = one * job.rounds
+    per_round = loss_per_round(instances, crash, away)
+    spare = chance_to_spare(bundles, job.rounds, 1 - job.availability)
+    wanted = _standbys(job, plan.elements, seconds)
+    gone_for_good = plan.elements * seconds / job.mtbf_seconds
+    standby = wanted if job.elements is None else min(wanted, job.elements - plan.elements)
+    if job.elements is None and wanted > plan.elements // 10 and job.restart_seconds > 0:
+        # a large pool costs more than a few pauses: least (elements + S)·(seconds + pauses·restart)
+        best = math.sqrt(plan.elements * gone_for_good * job.restart_seconds / seconds)
+        standby = min(wanted, max(1, round(best)))
+    late = 0.0
+    if tail is not None:
+        # crashes take their share of what may go wrong; tails, also of clones whose siblings are away, the rest
+        room = max(spare - per_round, 0.01 * spare)
+        chance = min(1.0, max(0.0, (room + gone**clones) ** (1 / clones) - gone) / (1 - gone))
+        limit = tail.limit_for(max(chance, 1e-300))
+        value = max(LEAST_LIMIT, limit.value)
+        late = float(tail.survival(value)) if value > limit.value else chance
+        per_round += (gone + (1 - gone) * late) ** clones - gone**clones
+        plan = replace(plan, tail_limit=value, tail_limit_beyond=limit.beyond, marks_per_round=plan.elements * late)
+    loss = -math.expm1(bundles * job.rounds * math.log1p(-min(per_round, 1 - 1e-16)))
+    # gone for good: begin again, as a job without clones does; the pool empty: one pause for a full-size job
+    crashed = bundles * job.rounds * -math.log1p(-min(loss_per_round(instances, crash, away), 1 - 1e-16))
+    if crashed > 0:
+        seconds = segment_time(seconds, seconds / crashed, job.restart_seconds)
+    pauses = gone_for_good / (standby + 1) if standby < wanted else 0.0
+    seconds += pauses * job.restart_seconds
+    plan = replace(plan, seconds=seconds, loss=loss, standby=standby, standby_wanted=wanted, pauses=pauses)
+    return _priced(job, replace(plan, elements=plan.elements + standby, rollbacks=crashed))
+
+
+def _standbys(job: Job, elements: int, seconds: float) -> int:
+    """S with which the pool lasts the run: in one MPI job a lost element does not come back.
+
+    A run that outlasts more than half of its elements is not one for a pool: S is that of half.
+    """
+    lost = -math.expm1(-seconds / job.mtbf_seconds)
+    return standby_level(elements, min(lost, 0.5), job.availability) if lost > 0 else 0
+
+
+def _check(job: Job) -> None:
+    if job.processes < 1 or job.rounds < 1 or (job.elements is not None and job.elements < 1):
+        raise ValueError(
+            f"advise: {job.processes} processes, {job.rounds} rounds, {job.elements} elements; give 1 or more of each"
+        )
+    if not 0 < job.availability < 1:
+        raise ValueError(f"advise: availability is {job.availability:g}; give a probability such as 0.9999, below 1")
+    for name in ("round_seconds", "mtbf_hours", "checkpoint_seconds"):
+        value = getattr(job, name)
+        if value is not None and not 0 < value < math.inf:
+            raise ValueError(f"advise: {name} is {value:g}; give a time above 0")
+    for name in ("restart_seconds", "relaunch_seconds", "copy_seconds"):
+        value = getattr(job, name)
+        if value is not None and not 0 <= value < math.inf:
+            raise ValueError(f"advise: {name} is {value:g}; give a time, 0 or more")

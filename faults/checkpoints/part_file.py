@@ -1,0 +1,74 @@
+"""A bundle's part of a checkpoint: an archive of whose it is, what the bundle has to go on from, and its arrays.
+
+    part.json                      the job, checkpoint, bundle, assignment, superstep and head that it was written for
+    handover.pickle                everything but what follows
+    process-3/state.beta.npy       the array `state.beta` of process 3
+    process-3/coarray-0.1.npy      its second coarray (0: of the program's own, not of a library's supersteps)
+    process-3/array-4.npy          an array somewhere inside its state
+    loop-0/process-3/...           the same of the state in which loop 0 has ended
+    buffer-000000                  a large message that a process will be given once more
+
+`numpy.load(part)["process-3/state.beta"]` reads one array, without pickle.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from itertools import count, takewhile
+from typing import Any
+
+from bsp.faults.checkpoints.archive import Block
+from bsp.faults.errors import CheckpointError
+from bsp.faults.protocol.messages import Handover, Packed, Snapshot
+
+_OF = "part.json"
+_PICKLE = "handover.pickle"
+
+
+def members(handover: Handover, of: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
+    """Return the names and contents of an archive's members; `of` says in JSON values what it is a part of."""
+    arrays: dict[str, Block] = {}
+
+    def light(place: Snapshot, where: str) -> Snapshot:
+        data: Packed = place.data
+        arrays.update((f"{where}{name}.npy", array) for name, array in zip(data.names, data.arrays, strict=True))
+        return place._replace(data=data._replace(arrays=()))
+
+    finals = tuple(light(final, f"loop-{final.loop}/") for final in handover.finals)
+    snapshot = None if handover.snapshot is None else light(handover.snapshot, "")
+    buffers: list[pickle.PickleBuffer] = []
+    rest = pickle.dumps(handover._replace(finals=finals, snapshot=snapshot), 5, buffer_callback=buffers.append)
+    yield _OF, json.dumps(dict(of), indent=1).encode() + b"\n"
+    yield _PICKLE, rest
+    yield from arrays.items()
+    for k, buffer in enumerate(buffers):
+        yield _buffer(k), buffer.raw()
+
+
+def handover(found: Mapping[str, bytearray], of: Mapping[str, Any]) -> Handover:
+    """Return what `members` was given, from members that are known to be those of a sealed part.
+
+    Raises CheckpointError if `of` names another part than theirs.
+    """
+    written = json.loads(found[_OF])
+    if wrong := [
+        f"{key} {written.get(key)!r}, not {value!r}" for key, value in of.items() if written.get(key) != value
+    ]:
+        raise CheckpointError(f"it is the part of another checkpoint: {', '.join(wrong)}")
+
+    def whole(place: Snapshot, where: str) -> Snapshot:
+        data: Packed = place.data
+        return place._replace(data=data._replace(arrays=tuple(found[f"{where}{name}.npy"] for name in data.names)))
+
+    buffers = [found[name] for name in takewhile(found.__contains__, map(_buffer, count()))]
+    state: Handover = pickle.loads(found[_PICKLE], buffers=buffers)
+    return state._replace(
+        finals=tuple(whole(final, f"loop-{final.loop}/") for final in state.finals),
+        snapshot=None if state.snapshot is None else whole(state.snapshot, ""),
+    )
+
+
+def _buffer(k: int) -> str:
+    return f"buffer-{k:06d}"

@@ -1,0 +1,256 @@
+"""The state of a process at the head of a round, as bytes, and back (rule N10).
+
+What a process brings along: its `bsp.State`, its coarrays, its generators, its inbox, and where its
+text stands.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and handles inside
+a State are named, not copied: the newcomer has its own.  Arrays of numbers stand beside the pickle in
+NumPy's own format, so it is small, and they can be read without it.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from collections.abc import Callable, Sequence
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from bsp.coarray import Coarray
+from bsp.engine.recovery import Place
+from bsp.engine.task import Context, Task
+from bsp.errors import CannotMove
+from bsp.faults.checkpoints import npy
+from bsp.faults.protocol.messages import Packed
+from bsp.interpreter.generators import put, standing
+from bsp.processes import Process
+from bsp.rounds import State
+from bsp.source import NOWHERE
+from bsp.values.canonical import pickled
+from bsp.world import handle
+
+Named = Callable[[Any], Any]  # pickle's persistent_id
+
+
+def nothing_queued(task: Task) -> bool:
+    """Whether all that was issued has been delivered, and all that was registered is known."""
+    return all(
+        not context.outbox.effects and not context.releases and context.registered == len(context.coarrays)
+        for context in task.contexts.values()
+    )
+
+
+def capture(task: Task, place: Place) -> Packed:
+    """The state of a process that stands at a head; CannotMove names what of its State cannot be pickled."""
+    if task.greenlet is None:  # a lone process: its generator is in place
+        task.streams.leave()
+    named = _naming(task)
+    rng = task.handle.__dict__.get("rng") if task.handle is not None else None
+    memory = [
+        (context.id, context.registered, context.arrived, context.inbox,
+         [None if c is None else (c.local, c._shapes, c._aliased) for c in context.coarrays])
+        for context in task.contexts.values()
+    ]  # fmt: skip
+    values = None if place.state is None else vars(place.state)
+    streams = task.streams.state(), None if rng is None else standing(rng)
+    text = b"" if task.text is None else task.text.getvalue()
+    rest = (task._next_context, task.loops, streams, text)
+    beside = _Beside(task, values or {})
+    with task.as_main():
+        try:
+            parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
+            return Packed(pickle.dumps(parts, 5), *beside.found())
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001 - whatever the pickling of a user's object raises
+            raise _cannot_move(task, values or {}, named, wrong) from None
+
+
+def check(task: Task, place: Place) -> None:
+    """CannotMove, as `capture` raises it, for the price of pickling the State without its arrays."""
+    named, values = _naming(task), vars(place.state or State())
+
+    def light(value: Any) -> Any:
+        return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
+
+    with task.as_main():
+        try:
+            pickled(values, light)
+        except MemoryError:
+            raise
+        except Exception as wrong:  # noqa: BLE001
+            raise _cannot_move(task, values, light, wrong) from None
+
+
+def _naming(task: Task) -> Named:
+    """What the newcomer has of its own: named, not copied."""
+    locals_ = {
+        id(coarray.local): ("local", context.id, index)
+        for context in task.contexts.values()
+        for index, coarray in enumerate(context.coarrays)
+        if coarray is not None
+    }
+    rng = task.handle.__dict__.get("rng") if task.handle is not None else None
+
+    def named(value: Any) -> Any:
+        if type(value) is np.ndarray:
+            return locals_.get(id(value))
+        if type(value) is Coarray:
+            return ("coarray", value._context.id, value._index)
+        if type(value) is Process:
+            return ("process", value._context.id)
+        if value is rng and rng is not None:
+            return ("rng",)
+        return None
+
+    return named
+
+
+class _Beside:
+    """The arrays that a pickle refers to by their positions, each once however often it is met; for persistent_id."""
+
+    def __init__(self, task: Task, values: dict[str, Any]) -> None:
+        self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
+        for context in task.contexts.values():
+            for index, coarray in enumerate(context.coarrays):
+                if coarray is not None:
+                    self._names[id(coarray.local)] = f"coarray-{context.id}.{index}"
+        self._positions: dict[int, int | None] = {}  # None: it stays in the pickle
+        self._arrays: list[np.ndarray] = []  # as long as they are here, nothing else has their id
+        self._data: list[tuple[str, bytearray]] = []
+
+    def __call__(self, value: Any) -> Any:
+        if type(value) is not np.ndarray:
+            return None
+        if id(value) not in self._positions:
+            data, position = npy.encode(value), len(self._data)
+            self._arrays.append(value)
+            self._positions[id(value)] = None if data is None else position
+            if data is not None:
+                self._data.append((self._names.get(id(value), f"array-{position}"), data))
+        at = self._positions[id(value)]
+        return None if at is None else ("array", at, value.flags.writeable)
+
+    def found(self) -> tuple[tuple[str, ...], tuple[bytearray, ...]]:
+        """Return the names and the bytes of all of them."""
+        return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
+
+
+def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Exception) -> CannotMove:
+    """The mistake in words that are the same in all clones (N12): no addresses."""
+    found = _culprit({f"state.{name}": value for name, value in values.items()}, named, set())
+    path, value, reason = found if found is not None else ("the state", task, wrong)
+    said = re.sub(r" at 0x[0-9a-f]+", "", f"{type(reason).__name__}: {reason}")
+    return CannotMove(
+        f"{path} of type {type(value).__name__} cannot be pickled, so no clone could take it over and no checkpoint "
+        f"keep it ({said}); keep it out of the bsp.State, and make it from what stands there "
+        f"({task.line()}, process {task.pid}, superstep {task.element.superstep})"
+    )
+
+
+def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, Any, Exception] | None:
+    """The first of some values that cannot be pickled, or rather the innermost part of it: path, value, why."""
+    for path, value in parts.items():
+        if id(value) in seen:
+            continue
+        try:
+            pickled(value, named)
+        except Exception as wrong:  # noqa: BLE001
+            seen.add(id(value))
+            return _culprit(_parts(path, value), named, seen) or (path, value, wrong)
+    return None
+
+
+def _parts(path: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {f"{path}[{key!r}]": part for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return {f"{path}[{k}]": part for k, part in enumerate(value)}
+    attributes = {} if isinstance(value, type | FunctionType | ModuleType) else getattr(value, "__dict__", {})
+    return {f"{path}.{name}": part for name, part in attributes.items()}
+
+
+def restore(task: Task, place: Place, data: Packed) -> None:
+    """Make a process that stands at a head what the bytes say."""
+    memory, rest = pickle.loads(data.pickle)
+    arrays = _Arrays(data.arrays)
+    with task.as_main():
+        _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
+
+
+def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
+    for identity, registered, arrived, inbox, coarrays in memory.load():
+        context = task.contexts.setdefault(identity, Context(identity))
+        context.registered, context.arrived, context.inbox = registered, arrived, inbox
+        del context.coarrays[len(coarrays) :]
+        for index, kept in enumerate(coarrays):
+            known = context.coarrays[index] if index < len(context.coarrays) else None
+            coarray = None if kept is None else _coarray(task, context, index, known, *kept)
+            if index < len(context.coarrays):
+                context.coarrays[index] = coarray
+            else:
+                context.coarrays.append(coarray)
+    values, (task._next_context, task.loops, streams, text) = rest.load()
+    if place.state is not None:
+        place.state.__dict__.clear()
+        place.state.__dict__.update(values or {})
+    task.streams.restore(streams[0])
+    if task.element.turn is task and task.greenlet is None:
+        task.streams.enter()
+    if streams[1] is not None:
+        put(handle(task).rng, streams[1])
+    if task.text is not None:
+        task.text.seek(0)
+        task.text.truncate()
+        task.text.write(text)
+
+
+def _coarray(
+    task: Task, context: Context, index: int, known: Coarray | None, local: np.ndarray, shapes: Any, aliased: bool
+) -> Coarray:
+    """The newcomer's own coarray with the sibling's contents; made, if the sibling made it inside the loop."""
+    if known is not None and known.local.shape == local.shape and known.local.dtype == local.dtype:
+        known.local[...] = local
+        coarray = known
+    else:
+        coarray = Coarray(task, context, index, local, aliased, NOWHERE)
+    if shapes is not None:
+        coarray._learn(shapes)
+    return coarray
+
+
+class _Arrays:
+    """The arrays beside a pickle, each made when it is first met."""
+
+    def __init__(self, data: Sequence[Any]) -> None:
+        self._data = data
+        self._made: dict[int, np.ndarray] = {}
+
+    def __call__(self, position: int, writeable: bool) -> np.ndarray:
+        if position not in self._made:
+            self._made[position] = npy.decode(self._data[position])
+            self._made[position].flags.writeable = writeable
+        return self._made[position]
+
+
+class _Named(pickle.Unpickler):
+    """Finds what `capture` has named in the newcomer, and the arrays beside the pickle."""
+
+    def __init__(self, data: io.BytesIO, task: Task, arrays: _Arrays) -> None:
+        super().__init__(data)
+        self._task = task
+        self._arrays = arrays
+
+    def persistent_load(self, pid: Any) -> Any:
+        """An array, a coarray, its memory, or a handle of this process."""
+        kind, *where = pid
+        if kind == "array":
+            return self._arrays(*where)
+        if kind == "rng":
+            return handle(self._task).rng
+        context = self._task.contexts[where[0]]
+        if kind == "process":
+            return handle(self._task) if where[0] == 0 else Process(self._task, context)
+        coarray = context.coarrays[where[1]]
+        return coarray if kind == "coarray" else coarray.local

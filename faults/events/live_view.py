@@ -1,0 +1,127 @@
+"""`--progress`: who hosts what, how far everyone is, what happened last; on a terminal, while the job runs."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import CaptureError, Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.messages import Role
+
+_EVERY = 0.25  # seconds between two pictures
+_QUIET = 1.0  # seconds without a word that are shown
+_UP = "\x1b[1A\x1b[2K"  # to the line above, and clear it
+_STYLE = {Role.LIVE: "green", Role.JOINING: "yellow", Role.PASSIVE: "cyan"}
+_SILENT = ("view", "started", "pulled", "tail", "once")  # events that say nothing to somebody who watches
+
+
+def table(arbiter: Arbiter, seconds: float, last: str) -> Group:
+    """The picture: a row for each bundle, a cell for each of its clones."""
+    said = {(e, p.bundle): p for e, report in arbiter.reports.items() for p in report.clones}
+    furthest = max((p.superstep for p in said.values()), default=0)
+    picture = Table(title=f"superstep {furthest}, {seconds:.0f} s", title_justify="left", box=None, pad_edge=False)
+    picture.add_column("bundle")
+    picture.add_column("clones: element, superstep, tails (t), silence", no_wrap=True)
+    for bundle, hosts in enumerate(arbiter.view.hosts):
+        cells = Text()
+        for host in hosts:
+            progress = said.get((host.element, bundle))
+            where = f"{progress.superstep}" if progress is not None else "-"
+            tails = f" {progress.tails}t" if progress is not None and progress.tails else ""
+            role = "" if host.role is Role.LIVE else f" {host.role}"
+            silent = _silence(arbiter, host.element, seconds)
+            cells.append(f"e{host.element} {where}{tails}{role}{silent}   ", "red" if silent else _STYLE[host.role])
+        picture.add_row(str(bundle), cells)
+    standbys = ", ".join(f"e{e}{_silence(arbiter, e, seconds)}" for e in arbiter.view.standbys) or "none"
+    dead = ", ".join(f"e{e}" for e in sorted(arbiter.dead)) or "none"
+    return Group(picture, Text(f"standing by: {standbys}   dead: {dead}", "dim"), Text(last, "dim"))
+
+
+def _silence(arbiter: Arbiter, element: int, seconds: float) -> str:
+    quiet = arbiter.quiet(element, seconds)
+    return f" silent {quiet:.0f} s" if quiet >= _QUIET else ""
+
+
+class LiveView:
+    """The picture on a terminal, below what the program prints; gone when the job ends.
+
+    It never stands on the program's lines: before anything is printed it is taken away, and while a line of the
+    program is not complete there is none.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console if console is not None else Console(stderr=True)
+        self._due = 0.0
+        self._last = ""
+        self._lines: list[str] = []  # the picture
+        self._stands = 0  # lines of it that are on the terminal
+        self._open = False  # the program is in the middle of a line
+        self._over = False
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """For the event log."""
+        if event["kind"] not in _SILENT:
+            fields = " ".join(f"{k}={v}" for k, v in event.items() if k not in ("kind", "time"))
+            self._last = f"{event['time']:.1f} s {event['kind']} {fields}"
+
+    def update(self, arbiter: Arbiter, seconds: float) -> None:
+        """A new picture, now and then."""
+        if self.due():
+            self.draw(self.picture(arbiter, seconds))
+
+    def due(self) -> bool:
+        """Whether it is time for a new picture."""
+        return time.monotonic() >= self._due and not self._over
+
+    def picture(self, arbiter: Arbiter, seconds: float) -> list[str]:
+        """How things are now, in lines."""
+        self._due = time.monotonic() + _EVERY
+        drawn = self._console.capture()
+        with contextlib.suppress(OSError), drawn:  # rich writes even then: see _write
+            self._console.print(table(arbiter, seconds, self._last), overflow="ellipsis", no_wrap=True)
+        with contextlib.suppress(CaptureError):
+            return drawn.get().splitlines()[: self._console.height - 1]
+        return self._lines
+
+    def draw(self, picture: list[str]) -> None:
+        """On the terminal, which may take its time."""
+        self._lines = picture
+        self._draw()
+
+    @contextlib.contextmanager
+    def aside(self, data: bytes = b"\n") -> Iterator[None]:
+        """Out of the way of what is printed; it comes back behind `data` that ends a line."""
+        self._erase()
+        try:
+            yield
+        finally:
+            self._open = not data.endswith(b"\n")
+            self._draw()
+
+    def close(self) -> None:
+        """No picture any more."""
+        self._over = True
+        self._erase()
+
+    def _draw(self) -> None:
+        if self._open or self._over:
+            return
+        text = _UP * self._stands + "".join(f"{line}\n" for line in self._lines)
+        self._stands = len(self._lines)
+        self._write(text)
+
+    def _erase(self) -> None:
+        if self._stands:
+            self._write(_UP * self._stands)
+            self._stands = 0
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal is gone: the job is not
+            self._console.file.write(text)
+            self._console.file.flush()

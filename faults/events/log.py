@@ -1,0 +1,302 @@
+"""The event log of a nonstop job, `--events f.jsonl`: what happened, to whom, when; one JSON object a line.
+
+It is evidence, for tests (each injected fault appears once, with what was done about it) and for people, so its
+kinds and their fields are closed sets, documented here; `record` refuses any other.  What an event owes to those
+before it (which injected fault it shows, how long ago that was detected, rounds lost) the ledger adds.
+
+It is written by bsprun alone, outside the data path, and flushed at once: what was recorded before a crash of bsprun
+is in the file.  It is no part of the job: a full disk or a view that fails is told once on stderr, and the job goes on.
+
+Times are seconds since the job began, on the monotonic clock: they never go back, whatever is done to the date.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bsp.faults.events.ledger import Ledger
+
+
+class Kind(NamedTuple):
+    """What an event means and its fields besides time and kind.
+
+    fields : given whenever it is recorded;  may : given where they apply;  adds : by the log itself, where known.
+    """
+
+    means: str
+    fields: tuple[str, ...]
+    may: tuple[str, ...] = ()
+    adds: tuple[str, ...] = ()
+
+
+_SEEN = ("injected",)
+_MENDED = ("seconds", "injected")
+
+KINDS: Mapping[str, Kind] = {
+    "started": Kind(
+        "the job runs: all elements are connected",
+        ("nprocs", "bundles", "elements", "clones", "standbys", "incarnation", "agents", "seconds"),
+        adds=_MENDED,
+    ),
+    "view": Kind("who hosts what from now on", ("view", "hosts", "standbys")),
+    "injected": Kind("a fault was made on purpose (--inject)", ("fault", "element", "superstep")),
+    "suspected": Kind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
+    "fenced": Kind("an element is killed so that it is certainly gone", ("element", "reason"), adds=_SEEN),
+    "died": Kind("an agent has ended, for certain", ("element", "reason"), adds=_SEEN),
+    "promoted": Kind(
+        "a standby is given the bundles of a dead element, or a passive clone computes from now on",
+        ("element",),
+        ("instead_of", "bundles", "bundle", "was"),
+    ),
+    "restored": Kind(
+        "a newcomer has its state and is live", ("element", "bundle", "superstep", "rounds", "bytes"), adds=_MENDED
+    ),
+    "relaunched": Kind(
+        "a worker has failed and is started again in its slot",
+        ("element", "bundle", "superstep", "reason", "attempt"),
+        adds=_SEEN,
+    ),
+    "caught_up": Kind(
+        "a worker that was started again has come to where the one before it was",
+        ("element", "bundle", "superstep", "rounds", "bytes"),
+        adds=("rounds_lost", *_MENDED),
+    ),
+    "tail": Kind(
+        "a clone takes longer than T·MinTime by its own clock",
+        ("element", "bundle", "superstep", "seconds"),
+        adds=_SEEN,
+    ),
+    "pulled": Kind("a vertical clone is to compute", ("element", "bundle", "superstep", "reason")),
+    "jumped": Kind(
+        "a laggard goes on from a sibling's state and leaves out the rounds between",
+        ("element", "bundle", "superstep", "rounds", "bytes"),
+        adds=_MENDED,
+    ),
+    "outvoted": Kind(
+        "a clone's bytes differ from those of most siblings", ("element", "bundle", "superstep"), adds=_SEEN
+    ),
+    "remade": Kind("a clone is to be given a sibling's state", ("element", "bundle", "reason"), adds=_SEEN),
+    "diverged": Kind(
+        "clones differ and no majority says who is right", ("bundle", "superstep", "elements"), adds=_SEEN
+    ),
+    "degraded": Kind(
+        "a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal", "passive")
+    ),
+    "lost": Kind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
+    "held": Kind("all elements are to hold at one head", ("head",)),
+    "checkpoint": Kind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
+    "refreshed": Kind(
+        "a planned stop: a full-size job is to go on from the state at a head",
+        ("superstep", "pause", "bytes", "rounds_lost"),
+        adds=_MENDED,
+    ),
+    "resumed": Kind("the job goes on from a checkpoint", ("name", "superstep"), ("rounds_lost",), _MENDED),
+    "once": Kind(
+        "a call of `proc.once` is handed to an element, or its value is known",
+        ("what", "process", "sequence", "element", "done"),
+        ("superstep", "head"),
+    ),
+    "ended": Kind("the job is over", ("status", "seconds", "bytes"), adds=("rounds_lost",)),
+    "note": Kind("anything else worth a line", ("text",), ("bundle",)),
+}
+
+FIELDS: Mapping[str, str] = {
+    "agents": "process ids of the agents, by element",
+    "attempt": "how often the worker was started again in this superstep",
+    "bundle": "of processes, by number",
+    "bundles": "how many; of `promoted`: which",
+    "bytes": "moved: of the state that was handed over, or of the checkpoint; of `ended`: sent by agents to agents",
+    "clones": "of each bundle; of `degraded`: that are left",
+    "done": "false: the call is handed to this element; true: its value is known",
+    "element": "by number; of `injected`: null for a fault of the transport",
+    "elements": "how many, standbys too; of `diverged`: whose bytes differ",
+    "error": "why there is no checkpoint",
+    "fault": "as `--inject` has it",
+    "goal": "clones that were asked for",
+    "head": "heads of rounds passed before that one",
+    "hosts": "by bundle: the elements that host it, and whether live, joining or passive",
+    "incarnation": "MPI jobs of this job before this one",
+    "injected": "the injected fault that this shows",
+    "instead_of": "the dead element",
+    "name": "of the checkpoint",
+    "nprocs": "processes of the program",
+    "passive": "clones beside them that do not compute",
+    "pause": "seconds between the order to hold and the state being kept",
+    "process": "that calls",
+    "reason": "in words",
+    "rounds": "gone through again, the last perhaps in part; of `jumped`: left out",
+    "rounds_lost": "computed again by all clones of a bundle, the last perhaps in part; known as of the last beat",
+    "seconds": "since the fault was detected; of `tail`: computing; of `ended`, the first `started`: of the job",
+    "sequence": "of the call within its superstep",
+    "silent": "seconds",
+    "standbys": "how many; of `view`: which elements",
+    "status": "bsprun's exit status",
+    "superstep": "that the clone computes, or that a state belongs to",
+    "text": "in words",
+    "view": "number, the larger holds",
+    "was": "its role before",
+    "what": "once",
+}
+
+_RESERVED = frozenset({"time", "kind"})
+
+Subscriber = Callable[[Mapping[str, Any]], None]
+
+
+class EventLog:
+    """Records events: to a file if there is one, to subscribers, and as counts in memory.  Any thread may record."""
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        subscribers: Iterable[Subscriber] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """The job begins now.  Raises OSError if the file cannot be made: nothing has run yet, so say so."""
+        self.path = path
+        self.counts: Counter[str] = Counter()
+        self._clock = clock
+        self._began = clock()
+        self._subscribers = list(subscribers)
+        self._ledger = Ledger()
+        self._lock = threading.RLock()  # a subscriber may record
+        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+
+    def __enter__(self) -> EventLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call it with every event from now on, in the order of the file."""
+        with self._lock:
+            self._subscribers.append(subscriber)
+
+    def record(self, kind: str, /, **fields: Any) -> None:
+        """One event, now.  ValueError for a kind or field that `KINDS` does not have, or a field that is missing."""
+        if kind not in KINDS:
+            raise ValueError(f"no event is called {kind!r}; there are {', '.join(KINDS)}")
+        if reserved := _RESERVED & fields.keys():
+            raise ValueError(f"the log itself gives {', '.join(sorted(reserved))} to event {kind!r}")
+        known = KINDS[kind]
+        if more := fields.keys() - {*known.fields, *known.may}:
+            raise ValueError(f"event {kind!r} has no {', '.join(sorted(more))}; see KINDS in bsp.faults.events.log")
+        if missing := {*known.fields} - fields.keys():
+            raise ValueError(f"event {kind!r} lacks {', '.join(sorted(missing))}")
+        with self._lock:
+            seconds = round(self._clock() - self._began, 6)
+            event = {"time": seconds, "kind": kind} | {name: _plain(value) for name, value in fields.items()}
+            event |= self._ledger.complete(event)
+            self.counts[kind] += 1
+            self._write(event)
+            for subscriber in list(self._subscribers):
+                self._tell(subscriber, event)
+
+    def close(self) -> None:
+        """Close the file; later events are counted and shown, no longer written."""
+        with self._lock:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _write(self, event: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        rest = memoryview(json.dumps(event).encode() + b"\n")
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:  # half a line may be there: anything after it could not be read
+            _complain(f"{self.path}: {error.strerror}; no more events are written, the job goes on")
+            self.close()
+
+    def _tell(self, subscriber: Subscriber, event: Mapping[str, Any]) -> None:
+        try:
+            subscriber(event)
+        except Exception as error:  # noqa: BLE001 - a view must not stop the job
+            self._subscribers.remove(subscriber)
+            _complain(f"a view of the events failed and is shown no more: {type(error).__name__}: {error}")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The events of a log, also of one whose writer was killed in its last line.
+
+    Raises ValueError if any other line is damaged.
+    """
+    events: list[dict[str, Any]] = []
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, 1):
+        try:
+            event = json.loads(line)
+            if not (isinstance(event, dict) and event.keys() >= _RESERVED):
+                raise ValueError("no event")
+        except ValueError:
+            if number == len(lines):  # nothing, or cut short: a whole line ends in a newline
+                break
+            raise ValueError(f"{path}, line {number}: no event, but {line[:60]!r}") from None
+        events.append(event)
+    return events
+
+
+def documentation() -> str:
+    """The tables above as docs/events.md has them."""
+    return "\n".join(_documentation()) + "\n"
+
+
+def _documentation() -> Iterator[str]:
+    yield "# The event log"
+    yield ""
+    yield "`bsprun --events f.jsonl` writes one JSON object a line: `time` (seconds since the job began), `kind`, and"
+    yield "the fields of its kind. This file is what `python -m bsp.faults.events.log` prints."
+    yield ""
+    yield "| kind | means | always | sometimes | added by the log, where known |"
+    yield "| --- | --- | --- | --- | --- |"
+    for name, kind in KINDS.items():
+        fields = (" ".join(f"`{field}`" for field in some) for some in (kind.fields, kind.may, kind.adds))
+        yield f"| `{name}` | {kind.means} | {' | '.join(fields)} |"
+    yield ""
+    yield "| field | |"
+    yield "| --- | --- |"
+    for field, means in FIELDS.items():
+        yield f"| `{field}` | {means} |"
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: NumPy's numbers and arrays, sets and tuples; anything else by its text."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)  # JSON has neither inf nor nan
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return [_plain(each) for each in sorted(value, key=lambda each: (len(str(each)), str(each)))]  # 2 before 10
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    return str(value)
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # nobody is listening
+        print(f"bsprun: warning: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    print(documentation(), end="")

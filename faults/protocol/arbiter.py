@@ -1,0 +1,619 @@
+"""Who is part of the job: bsprun's side of the protocol, a state machine without I/O.
+
+bsprun is a single point anyway (so is the MPI launcher), outside the data path; so there is no
+election and no quorum: it numbers the views, and what it says is its state, repeated (rule N14).
+
+N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
+N3      What bsprun stood still for counts as nobody's silence, nor against any other limit: see `tick`.  All limits
+        grow with the pauses that bsprun and the elements have seen in themselves: see `_allow`.
+N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
+        had time to compare; then, when all text is out, for everybody.
+N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
+N12     An exception is the program's when all live clones raise it alike; of three, one may be outvoted.
+N13     A hold: each clone names its next head, the largest is everybody's; who names none in a second is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from bsp.faults.protocol.messages import (
+    END_COMPARED,
+    Commit,
+    Corrupt,
+    Divergence,
+    Fence,
+    Finished,
+    Hold,
+    Host,
+    Limits,
+    Lost,
+    Note,
+    Once,
+    Order,
+    Orders,
+    Print,
+    Progress,
+    Reply,
+    Report,
+    Role,
+    Token,
+    View,
+)
+from bsp.faults.protocol.pauses import Pauses, allowance
+from bsp.faults.protocol.progress import Reach
+from bsp.faults.protocol.text import Spoken
+from bsp.faults.protocol.votes import Jury
+
+_KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
+_NAMING = 1.0  # seconds for a clone to come to a head at which it can be held
+_MOST = 2.0  # hang limits that may be added to one: behind longer stops all is waited for anew anyway
+_JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
+
+
+class Arbiter:
+    """The view, and what follows from what the elements report."""
+
+    def __init__(self, rows: Sequence[Sequence[int]], standbys: int, limits: Limits) -> None:
+        """`rows[e]`: the bundles of element e, its first row first; elements behind them stand by."""
+        self.limits = limits
+        self.bundles = len({bundle for row in rows for bundle in row})
+        hosts: list[list[Host]] = [[] for _ in range(self.bundles)]
+        self._row: dict[tuple[int, int], int] = {}  # (bundle, element): 0 computes, others are passive
+        for element, row in enumerate(rows):
+            for k, bundle in enumerate(row):
+                hosts[bundle].append(Host(element, Role.PASSIVE if k else Role.LIVE, 1))
+                self._row[bundle, element] = k
+        self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
+        spare = tuple(range(len(rows), len(rows) + standbys))
+        self.view = View(1, tuple(tuple(some) for some in hosts), spare)
+        self.reports: dict[int, Report] = {}
+        self.reach = Reach()
+        self.dead: dict[int, str] = {}
+        self._over_at: dict[int, float] = {}  # of the dead: when they are for certain
+        self._supersteps = [0] * self.bundles  # that some clone has reached
+        self.orders = Orders(self.view)
+        self.over = False
+        self._orders_sent = 0
+        self._effects: list[Any] = []
+        self._now = 0.0
+        self._pauses = Pauses()
+        self._allowed = 0.0  # the most that an element has ever been allowed
+        self._ticked = -math.inf  # silence counts from the first on: before it, the last to appear is waited for
+        self._heard: dict[int, float] = {}
+        self._fenced: set[int] = set()
+        self._jury = Jury()
+        self._spoken = Spoken()
+        self._raised: set[tuple[int, int]] = set()
+        self.once: dict[Token, bytes] = {}
+        self._clock_reads: list[Token] = []
+        self._times: dict[int, float] = {}  # the latest of them, by superstep
+        self._callers: dict[Token, tuple[int, int]] = {}
+        self._ended_at: float | None = None
+        self._hold_at = 0.0
+        self._beat_at = 0.0
+        self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) whose failure has been dealt with
+
+    # ------------------------------------------------------------------------------ events
+
+    def report(self, now: float, report: Report) -> list[Any]:
+        """What an element says of itself; also a sign of life."""
+        self._now = now
+        element = report.element
+        self.reach.hear(report, self.over)
+        if element in self.dead or self.over:
+            return []
+        self._heard[element] = now
+        known = self.reports.get(element)
+        if known is not None and 0 < report.number < known.number:
+            return []
+        self.reports[element] = report
+        changed = False
+        for progress in report.clones:
+            self._supersteps[progress.bundle] = max(self._supersteps[progress.bundle], progress.superstep)
+            changed |= self._look(element, progress)
+            if progress.once is not None:
+                self._once(element, progress.bundle, *progress.once)
+        for found in report.divergences:
+            changed |= self._compare(found)
+        for bundle, late in report.overdue:
+            if self._refresh(bundle, late, "it lags behind more than memory allows"):
+                changed = True
+        changed |= self._orders_changed()
+        if changed:
+            self._order()
+        self._look_for_end()
+        return self._flush()
+
+    def died(self, now: float, element: int, how: str, confirmed: bool = True) -> list[Any]:
+        """An element is dead: nothing of it will be heard again.  Unconfirmed: once it has heard nobody for long."""
+        self._now = now
+        if element in self.dead or self.over:
+            return []
+        self.dead[element] = how
+        self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
+        self._note("died", element=element, reason=how)
+        self.reports.pop(element, None)
+        self._remove(element)
+        self._orders_changed()
+        self._order()
+        self._look_for_end()
+        return self._flush()
+
+    def tick(self, now: float) -> list[Any]:
+        """Time has passed; whatever was there to be read has been read."""
+        self._now = now
+        pause = now - self._ticked
+        jumped = pause > min(_JUMP, self.limits.hang_limit / 2)
+        self._ticked = now
+        if math.isfinite(pause):
+            self._pauses.note(now, pause - self.limits.beat)  # between two looks are less than a beat
+        self._allow()
+        if self.over:
+            if now >= self._beat_at:
+                self._order()
+            return self._flush()
+        if jumped:  # whatever is waited for is waited for anew
+            self._heard = dict.fromkeys(self._heard, now)
+            self._hold_at = now
+            self._ended_at = now if self._ended_at is not None else None
+        self._listen()
+        self._look_for_end()
+        if now >= self._beat_at:
+            self._order()
+        return self._flush()
+
+    def _allow(self) -> None:
+        """Who has stood still may do so again, and so may its neighbours: silence means less than it did."""
+        seen = max((report.paused for report in self.reports.values()), default=0.0)
+        allowed = min(allowance(max(seen, self._pauses.longest(self._now))), _MOST * self.limits.hang_limit)
+        if allowed != self.orders.allowance:
+            self._set(allowance=allowed)
+            self._allowed = max(self._allowed, allowed)
+
+    def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
+        """Text from a clone (N9, N11); not from the one that stood there before it was made anew."""
+        self._now = now
+        host = self._host(0, element)
+        if since and (host is None or host.since != since):
+            return []
+        self._spoken.add(element, offset, data, self.orders.printed)
+        live = self.view.live(0)
+        clones = live if len(live) > 2 else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]
+        sound = self._spoken.sound(clones, len(live) > 2)
+        if sound:
+            self._spoken.gone(len(sound))
+            self._effects.append(Print(sound))
+            self._set(printed=self.orders.printed + len(sound))
+            self._look_for_end()
+        return self._flush()
+
+    def _once(self, element: int, bundle: int, token: Token, life: int, value: bytes | None) -> None:
+        """N9: one clone is given leave; another one only when that worker, or its element, is dead."""
+        known = self.once.get(token)
+        if known is None and token[0] == "time":
+            known = self.once[token] = self._agreed_time(token)
+            self._clock_reads.append(token)
+            if len(self._clock_reads) > 2 * _KEPT_TIMES:  # the first ones may be asked for again by any newcomer
+                del self.once[self._clock_reads.pop(_KEPT_TIMES)]
+        elif known is None and value is not None:
+            known = self.once[token] = value
+            self._note_once(element, token, done=True)
+            self._forget_rounds()
+        if known is not None:
+            stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
+            for each in sorted(stand | {element}):  # nobody waits for his next report
+                self._effects.append(Reply(each, Once(bundle, token, known)))
+            return
+        holder = self._callers.get(token)
+        if holder is None or self._is_over(holder[0]) or (holder[0] == element and holder[1] <= life):
+            self._callers[token] = element, life
+            self._note_once(element, token, done=False)
+            self._effects.append(Reply(element, Once(bundle, token, None)))
+
+    def _is_over(self, element: int) -> bool:
+        """Whether nothing of an element can have an effect any more."""
+        return element in self.dead and self._now >= self._over_at[element]
+
+    def _note_once(self, element: int, token: Token, done: bool) -> None:
+        what, process, at, sequence = token
+        where = {"head": at} if what == "round" else {"superstep": at}
+        self._note("once", what=what, process=process, sequence=sequence, element=element, done=done, **where)
+
+    def _forget_rounds(self) -> None:
+        """What was called in rounds before those that all clones, and any checkpoint to come, would go on from."""
+        said = [self._progress(bundle, host) for bundle, some in enumerate(self.view.hosts) for host in some]
+        start = min(p.restarts if p is not None and p.holds else -1 for p in said)
+        for token in [token for token in self.once if token[0] == "round" and token[2] < start]:
+            del self.once[token]
+            self._callers.pop(token, None)
+
+    def _stands(self, bundle: int, host: Host, token: Token) -> bool:
+        said = self._progress(bundle, host)
+        return said is not None and said.once is not None and said.once[0] == token
+
+    def _agreed_time(self, token: Token) -> bytes:
+        """The clock when the first one asks, but never later than at a later superstep."""
+        later = [t for superstep, t in self._times.items() if superstep > token[2]]
+        self._times[token[2]] = agreed = min([self._now, *later])
+        if len(self._times) > _KEPT_TIMES:
+            del self._times[next(iter(self._times))]
+        return struct.pack("<d", agreed)
+
+    def hold(self, now: float) -> list[Any]:
+        """Stop everybody at a head, with a checkpoint of it (N13)."""
+        self._now = now
+        if self.orders.hold is None and not self.over:
+            self._hold_at = now
+            self._set(hold=Hold(self.view.number, None))
+            self._orders_changed()
+            self._order()
+        return self._flush()
+
+    def committed(self, now: float, head: int) -> list[Any]:
+        """The checkpoint of a head is settled, well or not."""
+        self._now = now
+        self._set(released=max(head, self.orders.released), writes=())
+        self._order()
+        return self._flush()
+
+    def release(self, now: float, head: int) -> list[Any]:
+        """The checkpoint that all were held for could not be written: they go on."""
+        self._now = now
+        self._set(hold=None)
+        return self.committed(now, head)
+
+    def end(self, now: float) -> list[Any]:
+        """All text is out: everybody leaves."""
+        self._now = now
+        self.over = True
+        self._set(end=True)
+        self._order()
+        return self._flush()
+
+    def _flush(self) -> list[Any]:
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        self._effects.append(Note(kind, fields))
+
+    def _order(self) -> None:
+        self._beat_at = self._now + self.limits.beat
+        self._orders_sent += 1
+        self._effects.append(Order(replace(self.orders, number=self._orders_sent)))
+
+    def _set(self, **changes: Any) -> None:
+        self.orders = replace(self.orders, **changes)
+
+    # ------------------------------------------------------------------------------- views
+
+    def _renew(self, hosts: Sequence[Sequence[Host]], standbys: Sequence[int]) -> None:
+        self.view = View(self.view.number + 1, tuple(tuple(some) for some in hosts), tuple(standbys))
+        self._set(view=self.view)
+        self._note("view", **self.view.plain())
+
+    def _replace(self, bundle: int, element: int, new: Host) -> None:
+        hosts = [list(some) for some in self.view.hosts]
+        hosts[bundle] = [new if host.element == element else host for host in hosts[bundle]]
+        self._renew(hosts, self.view.standbys)
+
+    def _host(self, bundle: int, element: int) -> Host | None:
+        return next((host for host in self.view.hosts[bundle] if host.element == element), None)
+
+    def _progress(self, bundle: int, host: Host) -> Progress | None:
+        report = self.reports.get(host.element)
+        for progress in report.clones if report is not None else ():
+            if progress.bundle == bundle and progress.since == host.since:
+                return progress
+        return None
+
+    def _holders(self, bundle: int) -> list[int]:
+        """The elements that have the whole state of a bundle (N5)."""
+        return [
+            host.element
+            for host in self.view.hosts[bundle]
+            if host.role is not Role.JOINING or ((said := self._progress(bundle, host)) is not None and said.holds)
+        ]
+
+    def _remove(self, element: int) -> None:
+        """A view without it; a standby takes its places."""
+        places = [(b, h) for b, some in enumerate(self.view.hosts) for h in some if h.element == element]
+        hosts = [[host for host in some if host.element != element] for some in self.view.hosts]
+        standbys = [spare for spare in self.view.standbys if spare != element]
+        number = self.view.number + 1
+        lost: list[Lost] = []
+        for bundle, _ in places:
+            if not any(other.role is Role.LIVE for other in hosts[bundle]):
+                heir = self._heir(bundle, hosts[bundle])
+                if heir is None:
+                    said = self._last_superstep(bundle)
+                    lost.append(
+                        Lost(bundle, said, f"element {element} {self.dead[element]}, and no other has its state")
+                    )
+                else:
+                    hosts[bundle] = [h._replace(role=Role.LIVE) if h.element == heir else h for h in hosts[bundle]]
+        if places and not lost:
+            ready = [spare for spare in standbys if spare not in self._fenced]
+            if ready:
+                spare = ready[0]
+                standbys.remove(spare)
+                for bundle, _ in places:
+                    hosts[bundle].append(Host(spare, Role.JOINING, number))
+                    self._row[bundle, spare] = self._row[bundle, element]
+                self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
+            else:
+                for bundle, _ in places:
+                    left, goal = self._clones(hosts[bundle], bundle), self.goal[bundle]
+                    if left < goal:
+                        self._note("degraded", bundle=bundle, clones=left, goal=goal, passive=len(hosts[bundle]) - left)
+        self._renew(hosts, standbys)
+        self._effects.extend(lost)
+        if lost:
+            self.over = True
+
+    def _heir(self, bundle: int, hosts: Sequence[Host]) -> int | None:
+        """Who goes on with a bundle without live clones: one that joins and has the state, or a passive one."""
+        holders = set(self._holders(bundle))
+        ready = [host for host in hosts if host.element in holders]
+        return min(ready, key=lambda h: h.role is not Role.JOINING).element if ready else None
+
+    def _last_superstep(self, bundle: int) -> int:
+        return self._supersteps[bundle]
+
+    def _refresh(self, bundle: int, element: int, why: str) -> bool:
+        """Give a clone a sibling's state; not the last holder (N5)."""
+        host = self._host(bundle, element)
+        if host is None:
+            return False
+        others = [h for h in self.view.hosts[bundle] if h.element != element and h.role is Role.LIVE]
+        if not others:
+            return False
+        self._jury.remade(bundle, element, self._progress(bundle, host))
+        if bundle == 0:
+            self._spoken.forget(element)
+        self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
+        self._note("remade", bundle=bundle, element=element, reason=why)
+        return True
+
+    def degraded(self) -> list[int]:
+        """Bundles with fewer clones in the first row than they began with, where no standby is left.
+
+        Passive clones are not counted: who is lost takes a place of the first row along, so that what misses
+        one has a bundle here as well, and its refresh brings all of them back.
+        """
+        return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
+
+    def _clones(self, hosts: Sequence[Host], bundle: int) -> int:
+        return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
+
+    # ------------------------------------------------------------------------------ silence
+
+    def _listen(self) -> None:
+        limit = self.limits.hang_limit + self.orders.allowance
+        told = f"silent for {round(limit, 1):g} s"
+        silent = {e for e in self.view.elements() if self._now - self._heard.get(e, self._now) > limit}
+        for element in sorted(silent - self._fenced):
+            alone = self._alone(element, silent)
+            if alone:
+                why = f"every element with its state has been {told}"
+                self._effects.append(Lost(alone[0], self._last_superstep(alone[0]), why))
+                self.over = True
+                return
+            self._fenced.add(element)
+            self._note("suspected", element=element, silent=round(self._now - self._heard[element], 3))
+            self._effects.append(Fence(element, told))
+
+    def _alone(self, element: int, silent: set[int]) -> list[int]:
+        """The bundles of an element that nobody else has, who is heard and not about to be killed (N5)."""
+        out = silent | self._fenced | {element}
+        return [
+            bundle
+            for bundle, some in enumerate(self.view.hosts)
+            if any(host.element == element for host in some) and set(self._holders(bundle)) <= out
+        ]
+
+    def appeared(self, now: float, element: int) -> None:
+        """An element has connected."""
+        self._heard[element] = now
+
+    def quiet(self, element: int, now: float) -> float:
+        """Seconds since an element's last sign of life."""
+        return now - self._heard.get(element, now)
+
+    # -------------------------------------------------------------------------- what clones say
+
+    def _look(self, element: int, progress: Progress) -> bool:
+        """One clone's state; whether the orders changed."""
+        host = self._host(progress.bundle, element)
+        if host is None or host.since != progress.since:
+            return False
+        if host.role is Role.JOINING and progress.joined:
+            role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
+            self._replace(progress.bundle, element, host._replace(role=role))
+            self._jury.joined(element, progress)
+            self._note(
+                "restored", bundle=progress.bundle, element=element, superstep=progress.superstep,
+                rounds=progress.again, bytes=progress.given,
+            )  # fmt: skip
+            return True
+        if progress.failing is not None and (progress.bundle, host.since, element) not in self._warned:
+            self._warned.add((progress.bundle, host.since, element))
+            alone = self._alone(element, set())
+            if progress.stale or (alone and progress.bundle not in alone):  # N5: what else it has is kept
+                if self._refresh(progress.bundle, element, progress.failing):
+                    return True
+            elif not alone:
+                self._fenced.add(element)
+                self._effects.append(Fence(element, progress.failing))
+                return False
+            self._effects.append(Lost(progress.bundle, progress.superstep, progress.failing))
+            self.over = True
+        return False
+
+    def _compare(self, found: Divergence) -> bool:
+        """N11."""
+        verdict = self._jury.hear(found, self.view.live(found.bundle))
+        if verdict is None:
+            return False
+        if not verdict.wrong:
+            self._note("diverged", bundle=found.bundle, superstep=found.superstep, elements=sorted(verdict.votes))
+            self._effects.append(Corrupt(found._replace(votes=tuple(sorted(verdict.votes.items())))))
+            self.over = True
+            return False
+        changed = False
+        for element in verdict.wrong:
+            self._note("outvoted", bundle=found.bundle, element=element, superstep=found.superstep)
+            changed |= self._refresh(found.bundle, element, "outvoted")
+        return changed
+
+    def _orders_changed(self) -> bool:
+        """What follows from all reports together: N12, N13, checkpoints."""
+        if self.over:
+            return False
+        before = self.orders
+        for bundle in range(self.bundles):
+            self._hear_raised(bundle)
+            if self.over:
+                return False
+        if len(self._raised) != len(before.raised):
+            self._set(raised=tuple(sorted(self._raised)))
+        if self.orders.hold is not None and self._has_ended():
+            self._set(hold=None)  # N13: who has ended comes to no head, and whoever waits for him would for ever
+        hold = self.orders.hold
+        if hold is not None:
+            named = [self._named(bundle) for bundle in range(self.bundles)]
+            known = [head for head in named if head is not None]
+            if len(known) == self.bundles and (hold.target is None or max(known) > hold.target):
+                self._set(hold=Hold(hold.number, max(known)))  # later, if nobody could keep a state where it was
+                self._note("held", head=max(known))
+        self._arrange_checkpoint()
+        return self.orders != before
+
+    def _hear_raised(self, bundle: int) -> None:
+        """N12: the program's exception is what all live clones have raised, or all but those that two outvote (N11)."""
+        raised: dict[int, tuple[int, bytes]] = {}
+        for host in self.view.hosts[bundle]:
+            if host.role is Role.LIVE:
+                said = self._progress(bundle, host)
+                if said is None or said.raised is None:
+                    return
+                raised[host.element] = said.raised
+        if len({exchange for exchange, _ in raised.values()}) != 1:
+            return
+        exchange = next(iter(raised.values()))[0]
+        counts = Counter(digest for _, digest in raised.values()).most_common(2)
+        superstep = self._last_superstep(bundle)
+        if len(counts) > 1 and counts[0][1] == counts[1][1]:
+            votes = tuple((element, digest) for element, (_, digest) in raised.items())
+            self._effects.append(Corrupt(Divergence(bundle, exchange, superstep, votes)))
+            self.over = True
+            return
+        self._raised.add((bundle, exchange))
+        for element, (_, digest) in raised.items():
+            if digest != counts[0][0]:
+                self._note("outvoted", bundle=bundle, element=element, superstep=superstep)
+                self._refresh(bundle, element, "outvoted")
+
+    def _has_ended(self) -> bool:
+        """Whether the program has, somewhere."""
+        return any(progress.ended is not None for report in self.reports.values() for progress in report.clones)
+
+    def _named(self, bundle: int) -> int | None:
+        """The head that a bundle can be held at: first the furthest, so that no round is lost; who takes long is not
+        waited for.  Then that of the live clone which is furthest back, when all are known.
+        """
+        said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
+        heads = [p.held for p in said if p is not None and p.held is not None]
+        if self.orders.hold is not None and self.orders.hold.target is not None:
+            return min(heads) if len(heads) == len(said) and heads else self.orders.hold.target
+        waited = self._ticked > self._hold_at + _NAMING + self.orders.allowance
+        return max(heads) if heads and (len(heads) == len(said) or waited) else None
+
+    def _arrange_checkpoint(self) -> None:
+        """The newest head that some clone of every bundle has kept: one of them writes each part."""
+        pinned: list[dict[int, int]] = []
+        for bundle in range(self.bundles):
+            by_head: dict[int, int] = {}
+            for host in self.view.hosts[bundle]:
+                progress = self._progress(bundle, host) if host.role is Role.LIVE else None
+                for head in progress.pins if progress is not None else ():
+                    by_head.setdefault(head, host.element)
+            pinned.append(by_head)
+        if self.orders.writes:
+            head = self.orders.writes[0][2]
+            parts = [self._part(bundle, element, head) for bundle, element, _ in self.orders.writes]
+            if all(part is not None for part in parts):
+                if head > self.orders.released:
+                    self._set(writes=())
+                    self._committing = head
+                    self._effects.append(Commit(head, tuple(parts)))
+                return
+            if all(pinned[bundle].get(head) is not None for bundle in range(self.bundles)):
+                writers = tuple(
+                    (bundle, element if self._keeps(bundle, element, head) else pinned[bundle][head], head)
+                    for bundle, element, _ in self.orders.writes
+                )
+                if writers != self.orders.writes:
+                    self._set(writes=writers)
+                return
+            # whoever kept it is gone; under a hold somebody else will keep it
+            hold = self.orders.hold
+            held = hold is not None and hold.target is not None and head >= hold.target
+            self._set(writes=(), released=self.orders.released if held else max(head, self.orders.released))
+        common = set.intersection(*[set(by_head) for by_head in pinned])
+        fresh = [head for head in common if head > max(self.orders.released, self._committing)]
+        if fresh:
+            head = max(fresh)
+            self._set(writes=tuple((bundle, pinned[bundle][head], head) for bundle in range(self.bundles)))
+
+    _committing = -1
+
+    def _keeps(self, bundle: int, element: int, head: int) -> bool:
+        host = self._host(bundle, element)
+        progress = self._progress(bundle, host) if host is not None else None
+        return progress is not None and head in progress.pins
+
+    def _part(self, bundle: int, element: int, head: int) -> Any:
+        host = self._host(bundle, element)
+        progress = self._progress(bundle, host) if host is not None else None
+        return next((part for at, part in progress.parts if at == head), None) if progress is not None else None
+
+    # ------------------------------------------------------------------------------- the end
+
+    def _look_for_end(self) -> None:
+        """N8, the first step."""
+        if self.over:
+            return
+        digests: list[bytes] = []
+        complete = True
+        for bundle in range(self.bundles):
+            hosts = [host for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
+            said = [(host, self._progress(bundle, host)) for host in hosts]
+            ended = [
+                (host, p.ended)
+                for host, p in said
+                if p is not None and p.ended is not None and p.said <= self.orders.printed
+            ]
+            live = {host.element for host in hosts if host.role is Role.LIVE}
+            complete = complete and live <= {host.element for host, _ in ended}
+            if not ended:
+                return
+            counts = Counter(digest[:END_COMPARED] for _, digest in ended).most_common(2)
+            if counts[0][1] < 2 and len(ended) < len(live) >= 3:
+                return  # N11: another one will say the same, or who is right
+            if len(counts) > 1 and (counts[0][1] < 2 or counts[0][1] == counts[1][1]):
+                votes = tuple((host.element, digest) for host, digest in ended)
+                self._effects.append(Corrupt(Divergence(bundle, 0, self._last_superstep(bundle), votes)))
+                self.over = True
+                return
+            digests.append(next(digest for _, digest in ended if digest[:END_COMPARED] == counts[0][0]))
+        if self._ended_at is None:
+            self._ended_at = self._now
+        if complete or self._ticked >= self._ended_at + self.limits.linger:
+            self._effects.append(Finished(tuple(digests)))

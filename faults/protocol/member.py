@@ -1,0 +1,995 @@
+"""When does an element go on, what does it keep, whom does it ask?  A state machine without I/O.
+
+An element hosts clones of bundles (groups of processes).  All clones of a program take part in one
+sequence of exchanges; `Member` is what an element's agent knows and decides, `Arbiter` (arbiter.py)
+what bsprun does.  `receive(now, event)` returns effects and performs none: no clock, no randomness,
+no MPI.  The MPI engine and the simulator drive these very objects.  What it
+knows is in rooms of its own: its clones (clone.py), who is late (tails.py, N2), what all have said
+that they have (retention.py, N4), what they have said (votes.py, N11).
+
+Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes, so
+whatever a clone needs it takes from whoever has it first; nobody waits for a particular clone.  What
+was sent is kept until every clone it is for has it, what was received is kept since the last head of
+a round, so a clone can be made again at any time: from its own agent, or from a sibling.  While each
+bundle has one clone with complete state the program goes on and nothing is computed twice for the
+others.  Safety does not rest on timing: a late or repeated packet carries the bytes its name says.
+
+N1  First come serves: an announcement carries small packets; large ones come from the live clone of the
+    receiver's column, after `grace` from any that has announced; after `patience` they are asked for.
+N2  A clone is judged by its own clock: a tail is a self-reported computation above
+    T * max(MinTime, floor); it costs a pull of passive siblings.  Only silence is fenced.
+N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines.  It reports how long
+    it has stood still of late; limits of silence grow with the longest of these pauses (bsprun's part).
+N4  Packets are dropped when every clone in the view has marked them; a mark said under a later view
+    than ours is not believed yet; while a sibling joins, a mark stays.
+N5  The last holder of a bundle's state is never fenced or refreshed (bsprun's part).
+N6  A clone over a round behind takes a sibling's state at its own next head, and leaves out what lies
+    between: with three live clones only what two of its siblings have said alike.  It waits for that no more
+    than a fifth of its time, and longer each time in vain: large states take long to travel.
+N7  Names validate data; views guard control only.
+N8  Ended clones go on serving until bsprun says that all is over.
+N9  Effects pass on after the holder's confirmed death (bsprun's part).
+N10 States are taken at heads, which are the same superstep on all processes.
+N11 Siblings' digests are compared.  With three live clones a packet counts when two agree, so nobody
+    uses what one alone says; with two a difference stops the job by name (bsprun's part).
+N12 An exception counts when all live clones raise it (of three, one may be outvoted); else that worker is run
+    again, 3 times at most.
+N13 A hold stops every clone at its next head, then all at the latest of these; none is left when one has ended.
+N14 What is said to and by bsprun is state, repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bsp.faults.protocol.clone import CatchingUp, Clone
+from bsp.faults.protocol.messages import (
+    Announce,
+    Answer,
+    Asks,
+    Data,
+    Deliver,
+    Die,
+    Died,
+    Ended,
+    Gone,
+    Handover,
+    Head,
+    Leave,
+    Limits,
+    Marks,
+    Note,
+    Once,
+    Orders,
+    Packet,
+    Passed,
+    Printed,
+    Progress,
+    Pull,
+    Read,
+    Report,
+    Role,
+    Say,
+    Send,
+    Snapshot,
+    StartWorker,
+    StopWorker,
+    Stuck,
+    Submitted,
+    Tail,
+    Tell,
+    View,
+    Want,
+    Write,
+    Wrote,
+)
+from bsp.faults.protocol.pauses import Pauses
+from bsp.faults.protocol.retention import Retention
+from bsp.faults.protocol.tails import Pace
+from bsp.faults.protocol.votes import KEPT_STATES, Votes
+
+_REST = 4  # times what it has waited for a sibling's state, a clone goes on by itself before it asks again
+_JUMP = 0.5  # seconds that a tick is late by which count as a jump of the clock, or the half of a smaller limit
+
+
+class Member:
+    """One element: its clones, and what it knows of the others."""
+
+    def __init__(self, element: int, bundles: int, limits: Limits, resuming: bool = False) -> None:
+        self.element = element
+        self.bundles = bundles
+        self.limits = limits
+        self.view = View(0, (), ())
+        self.clones: dict[int, Clone] = {}
+        self._resuming = resuming
+        self._orders: Orders | None = None
+        self._effects: list[Any] = []
+        self._now = 0.0
+        self._ticked = False
+        self._pauses = Pauses()
+        self._heard_bsprun: float | None = None
+        self._beat_at = 0.0
+        self._deadline = 0.0
+        self._retention = Retention()
+        self._heads: dict[tuple[int, int], int] = {}
+        self._votes = Votes(bundles)
+        self._pace = Pace(bundles, limits)
+        self._parts: dict[tuple[int, int], Any] = {}
+        self._lives = self._reports = 0
+        self._early: dict[tuple[int, int], Want] = {}  # by (bundle, element), until their view is ours
+        self._over = False
+        self._handlers: dict[type, Callable[..., None]] = {
+            Announce: self._announce, Data: self._data, Pull: self._pull, Gone: self._gone, Marks: self._take_marks,
+            Want: self._want, Handover: self._handover, Passed: self._passed, Tail: self._tail,
+            Submitted: self._submitted, Head: self._head, Ended: self._ended, Died: self._died, Stuck: self._stuck,
+            Wrote: self._wrote, Printed: self._printed, Asks: self._asks,
+        }  # fmt: skip
+
+    # ---------------------------------------------------------------------------- events
+
+    def receive(self, now: float, event: Any, sender: int = -1) -> list[Any]:
+        """An event of this element's workers (sender -1), or a message of an element; the effects."""
+        self._now = now
+        if not self._over:
+            handler = self._handlers[type(event)]
+            if sender < 0:
+                handler(event)
+            else:
+                handler(event, sender)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def command(self, now: float, orders: Orders) -> list[Any]:
+        """What bsprun says (N14): its whole state, each time."""
+        self._now = now
+        self._heard_bsprun = now
+        newest = self._orders.number if self._orders is not None else 0
+        if not self._over and not 0 < orders.number < newest:
+            self._obey(orders)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def deadline(self) -> float:
+        """When `tick` is due."""
+        return self._deadline
+
+    def tick(self, now: float) -> list[Any]:
+        """Time has passed.  The inbox must be empty: after a jump of the clock it is read first (N3)."""
+        late = now - self._deadline if self._ticked else 0.0
+        jumped = late > min(_JUMP, self.limits.alone / 2)
+        self._pauses.note(now, late)
+        self._now, self._ticked = now, True
+        if not self._over:
+            if jumped and self._heard_bsprun is not None:
+                self._heard_bsprun = now
+            if self._heard_bsprun is not None and now - self._heard_bsprun > self._may_be_alone():
+                self._over = True
+                self._do(Die("bsprun has not been heard"))
+            else:
+                for clone in list(self.clones.values()):
+                    self._check(clone, jumped)
+                if now >= self._beat_at:
+                    self._beat_at = now + self.limits.beat
+                    self._say_marks()
+                    self._report()
+                    for clone in self.clones.values():
+                        for offset, data in clone.text:
+                            self._do(Say(offset, data, clone.since))
+                self._plan_tick()
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _may_be_alone(self) -> float:
+        """Seconds without bsprun; its word only, which also says when this element is over for certain (N9)."""
+        return self.limits.alone + (self._orders.allowance if self._orders is not None else 0.0)
+
+    def _do(self, effect: Any) -> None:
+        self._effects.append(effect)
+
+    def _plan_tick(self) -> None:
+        """The next moment at which something may be overdue."""
+        due = self._beat_at
+        for clone in self.clones.values():
+            if clone.pull_at is not None and clone.pull_at < due:
+                due = clone.pull_at
+            late = self._pace.late_at(clone)
+            if late is not None and late < due:
+                due = late
+        self._deadline = max(due, self._now)
+
+    def _sooner(self, when: float) -> None:
+        if when < self._deadline:
+            self._deadline = when
+
+    # ------------------------------------------------------------------- bsprun: views and orders
+
+    def _obey(self, orders: Orders) -> None:
+        self._orders = orders
+        if orders.end:
+            self._over = True
+            self._do(Leave())
+            return
+        if orders.view.number > self.view.number:
+            self._adopt(orders.view)
+            if self._over:
+                return
+        for clone in self.clones.values():
+            if clone.text:
+                clone.text = [piece for piece in clone.text if piece[0] + len(piece[1]) > orders.printed]
+            for head in [head for head in clone.pins if head <= orders.released]:
+                del clone.pins[head]
+            for key in [key for key in self._parts if key[1] <= orders.released]:
+                del self._parts[key]
+            if clone.asking is not None:
+                self._answer(clone)
+            if clone.raised is not None:
+                self._settle_raised(clone)
+        for bundle, element, head in orders.writes:
+            mine = self.clones.get(bundle)
+            if element == self.element and mine is not None and head in mine.pins:
+                self._write(bundle, head, mine)
+
+    def _write(self, bundle: int, head: int, clone: Clone) -> None:
+        if (bundle, head) not in self._parts:
+            self._parts[bundle, head] = None
+            self._do(Write(bundle, head, clone.pins[head]))
+
+    def _adopt(self, view: View) -> None:
+        """A new view: clones come, go, and change their roles."""
+        if self.element not in view.elements():
+            self._over = True
+            self._do(Die("declared dead"))
+            return
+        self.view = view
+        self._retention.adopt(view)
+        hosts = {(bundle, host.element): host for bundle, some in enumerate(view.hosts) for host in some}
+        self._heads = {key: head for key, head in self._heads.items() if key in hosts}
+        for bundle in list(self.clones):
+            host = hosts.get((bundle, self.element))
+            if host is None or host.since != self.clones[bundle].since:
+                self._do(StopWorker(bundle))
+                del self.clones[bundle]
+        for (bundle, element), host in hosts.items():
+            if element != self.element:
+                continue
+            clone = self.clones.get(bundle)
+            if clone is None:
+                self._begin(bundle, host.role, host.since)
+            elif clone.role is not host.role:
+                if clone.role is Role.PASSIVE and host.role is Role.LIVE:
+                    self._note("promoted", bundle=bundle, element=self.element, was="passive")
+                clone.role = host.role
+                if clone.asking is not None:
+                    self._answer(clone)
+        early, self._early = self._early, {}
+        for (_, element), want in early.items():
+            self._want(want, element)
+        for bundle in range(self.bundles):
+            self._drop(bundle)
+        for clone in self.clones.values():
+            clone.gone = {(source, element) for source, element in clone.gone if element in view.elements()}
+            self._recount(clone)
+            self._ask_another(clone)
+            if clone.role is Role.PASSIVE and not view.live(clone.bundle):
+                self._activate(clone, "no live clone")
+        self._report()
+
+    def _begin(self, bundle: int, role: Role, since: int) -> None:
+        clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since)
+        if self._resuming and since == 1:
+            clone.has_state = False
+            self._do(Read(bundle, since))
+        elif role is Role.JOINING:
+            self._ask_state(clone)
+        else:
+            self._start(clone)
+
+    def _start(self, clone: Clone) -> None:
+        self._lives += 1  # no two workers of an element share a number
+        clone.new_worker(self._lives)
+        clone.computing_since = self._now
+        self._do(StartWorker(clone.bundle, clone.life))
+
+    def _freezes(self, bundle: int) -> bool:
+        """Whether marks of this bundle stay where they are: a newcomer may need what they would let go (N4)."""
+        return any(host.role is Role.JOINING for host in self.view.hosts[bundle])
+
+    # ---------------------------------------------------------------------------- retention (N4)
+
+    def _mark_of(self, clone: Clone) -> int | None:
+        if clone.role is not Role.JOINING and self._freezes(clone.bundle):
+            return self._retention.of(clone.bundle, self.element)
+        return clone.mark
+
+    def _say_marks(self) -> None:
+        if not self.clones:
+            return
+        marks = tuple((clone.bundle, self._own_mark(clone)) for clone in self.clones.values())
+        message = Marks(self.view.number, marks)
+        for element in self.view.elements():
+            if element != self.element:
+                self._do(Send(element, message))
+
+    def _own_mark(self, clone: Clone) -> int | None:
+        mark = self._mark_of(clone)
+        self._retention.put(clone.bundle, self.element, mark)
+        return mark
+
+    def _take_marks(self, message: Marks, sender: int) -> None:
+        for bundle, mark in message.marks:
+            self._take_mark(bundle, sender, mark, message.view)
+
+    def _take_mark(self, bundle: int, element: int, mark: int | None, view: int) -> None:
+        if self._retention.hear(bundle, element, mark, view):
+            self._drop(bundle)
+
+    def _drop(self, dest: int) -> None:
+        """Let go of what every clone of `dest` has."""
+        low = self._retention.low(dest)
+        if low is not None:
+            for clone in self.clones.values():
+                if clone.bundle != dest:
+                    clone.drop(dest, low)
+
+    def _overdue(self) -> tuple[tuple[int, int], ...]:
+        """Whose lag costs more memory than there is to spare (N6)."""
+        if sum(clone.kept_bytes for clone in self.clones.values()) <= self.limits.retention:
+            return ()
+        laggard = self._retention.laggard(self.element)
+        return () if laggard is None else (laggard,)
+
+    # -------------------------------------------------------------------- exchanges (N1, N11)
+
+    def _submitted(self, event: Submitted) -> None:
+        clone = self.clones.get(event.bundle)
+        if clone is None or clone.life != event.life:
+            return
+        clone.waiting, clone.asking, clone.held = event, None, None
+        clone.computing_since, clone.late = None, False
+        clone.superstep, clone.position = event.superstep, event.exchange
+        self._settle_caught_up(clone, event.exchange)
+        if event.raised and event.exchange not in clone.digests:
+            clone.raised = event.exchange, event.digest
+            self._settle_raised(clone)
+            return
+        self._go(clone, event)
+
+    def _go(self, clone: Clone, event: Submitted) -> None:
+        """Announce it, unless this clone or one before it in its place has, and wait for the others."""
+        exchange = event.exchange
+        if exchange >= clone.announced:
+            clone.keep(event)
+            self._settle_joined(clone)
+            self._spread(clone, event)
+        else:
+            known = clone.digests.setdefault(exchange, event.digest)
+            said, donor = clone.inherited.get(exchange, (known, -1))
+            if known != event.digest:
+                self._differ(clone.bundle, event, {self.element: known, -1 - self.element: event.digest})
+            elif said != known:  # of a donor that is no more: what it has said has been used
+                by = donor if donor in self.view.live(clone.bundle) else -1 - self.element
+                self._differ(clone.bundle, event, {self.element: known, by: said})
+        self._vote(clone.bundle, event, self.element)
+        if self.bundles == 1:
+            clone.advance()
+        self._deliver(clone)
+        if clone.waiting is not None:
+            clone.pulls = 0
+            clone.pull_at = self._now + self.limits.patience
+            if clone.offers and any(x == clone.complete for x, _ in clone.offers):
+                clone.pull_at = self._now + self.limits.grace
+            self._sooner(clone.pull_at)
+
+    def _spread(self, clone: Clone, event: Submitted) -> None:
+        """To every element: what it must know, and what it is to have."""
+        for_element: dict[int, list[tuple[int, Packet]]] = {}
+        large: list[tuple[int, Data]] = []
+        senders = self.view.live(clone.bundle) or [self.element]
+        for bundle, hosts in enumerate(self.view.hosts):
+            packet = event.packets.get(bundle)
+            inside = packet
+            if packet is not None and packet.size > self.limits.inline:
+                inside = Packet(packet.size, packet.digest, None)
+                for column, element in enumerate(self.view.columns(bundle)):
+                    if senders[column % len(senders)] == self.element:
+                        large.append((element, Data(clone.bundle, event.exchange, bundle, packet)))
+            for host in hosts:
+                parts = for_element.setdefault(host.element, [])
+                if inside is not None:
+                    parts.append((bundle, inside))
+        mark = self._own_mark(clone)
+        for element, packets in for_element.items():
+            message = Announce(
+                clone.bundle, event.exchange, event.superstep, event.compute,
+                event.sets_min and clone.role is not Role.PASSIVE, event.digest, clone.head, mark,
+                self.view.number, tuple(packets), clone.states.get(clone.head, b""),
+            )  # fmt: skip
+            if element != self.element or packets:
+                self._do(Send(element, message))
+            else:
+                self._hear(message)
+        for element, data in large:
+            self._do(Send(element, data))
+
+    def _announce(self, message: Announce, sender: int) -> None:
+        self._hear(message)
+        bundle, exchange = message.bundle, message.exchange
+        if sender != self.element:
+            self._take_mark(bundle, sender, message.mark, message.view)
+            self._heads[bundle, sender] = message.head
+            self._vote(bundle, message, sender)
+            self._compare_states(message, sender)
+            own = self.clones.get(bundle)
+            if own is not None and own.offered is not None and own.asking is not None:
+                self._jump(own)
+        for dest, packet in message.packets:
+            clone = self.clones.get(dest)
+            if clone is None or exchange < clone.complete:
+                continue
+            if packet.data is None and bundle not in clone.log.get(exchange, {}):
+                clone.offers.setdefault((exchange, bundle), []).append(sender)
+                if clone.waiting is not None and exchange == clone.complete and clone.pull_at is not None:
+                    clone.pull_at = min(clone.pull_at, self._now + self.limits.grace)
+                    self._sooner(clone.pull_at)
+            self._take(clone, exchange, bundle, packet, sender)
+        own = self.clones.get(bundle)
+        if own is not None and own.raised is not None:
+            self._settle_raised(own)
+
+    def _hear(self, message: Announce) -> None:
+        """How far everybody is, and how fast a superstep can be."""
+        if self._pace.hear(message, self._now):
+            for clone in self.clones.values():
+                late = self._pace.late_at(clone)
+                if late is not None:
+                    self._sooner(max(late, self._now))
+
+    def _data(self, message: Data, sender: int) -> None:
+        clone = self.clones.get(message.dest)
+        if clone is not None and message.exchange >= clone.complete:
+            self._take(clone, message.exchange, message.bundle, message.packet, sender)
+
+    def _needed(self, source: int) -> int:
+        """How many clones must say the same before their bytes are used (N11)."""
+        return 2 if len(self.view.live(source)) >= 3 else 1
+
+    def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
+        if self._is_joining(source, sender):
+            return  # it may have been outvoted: its bytes do not count (N11)
+        needed = self._needed(source)
+        if needed > 1:
+            agreed = clone.vote(exchange, source, packet, sender, needed)
+            if agreed is None:
+                return
+            packet = agreed
+        elif packet.data is None:
+            return
+        clone.take(exchange, source, packet)
+        self._deliver(clone)
+
+    def _is_joining(self, bundle: int, element: int) -> bool:
+        return any(h.element == element and h.role is Role.JOINING for h in self.view.hosts[bundle])
+
+    def _recount(self, clone: Clone) -> None:
+        """After a change of the view fewer clones may have to agree."""
+        for exchange, source in list(clone.votes):
+            joining = {h.element for h in self.view.hosts[source] if h.role is Role.JOINING}
+            packet = clone.strike(exchange, source, joining, self._needed(source))
+            if packet is not None:
+                clone.take(exchange, source, packet)
+        self._deliver(clone)
+
+    def _deliver(self, clone: Clone) -> None:
+        """To the worker that waits, if all has come."""
+        waiting = clone.waiting
+        if waiting is None or clone.raised is not None or waiting.exchange >= clone.complete:
+            return
+        clone.waiting, clone.pull_at = None, None
+        clone.computing_since = self._now
+        clone.task = waiting.superstep + 1 if waiting.exchange + 1 >= clone.announced else None
+        packets = clone.log.get(waiting.exchange, {})
+        self._do(Deliver(clone.bundle, waiting.exchange, packets, self._will_ask(clone)))
+        late = self._pace.late_at(clone)
+        if late is not None:
+            self._sooner(late)
+
+    # -------------------------------------------------------------- what is missing is asked for
+
+    def _check(self, clone: Clone, jumped: bool) -> None:
+        """What is overdue for one clone."""
+        now = self._now
+        late = self._pace.late_at(clone)
+        if late is not None and now >= late:
+            if jumped:
+                clone.computing_since = now
+            elif clone.role is Role.PASSIVE:
+                self._activate(clone, "overdue")
+            else:
+                self._is_late(clone)
+        if not clone.has_state:
+            if clone.role is Role.JOINING and (clone.pull_at is None or now >= clone.pull_at):
+                self._ask_state(clone)
+            return
+        if clone.jumping and clone.pull_at is not None and now >= clone.pull_at:
+            clone.in_vain += clone.offered is None
+            self._stay(clone)
+            return
+        if clone.pull_at is None and clone.waiting is None and clone.has_hole():
+            clone.pull_at = now + self.limits.patience
+        elif clone.pull_at is not None and now >= clone.pull_at and not clone.jumping:
+            self._ask_again(clone)
+
+    def _ask_again(self, clone: Clone) -> None:
+        """N1: from those who have announced it; else, and later, from every live clone."""
+        exchange = clone.complete
+        for source in clone.missing():
+            asked = set(clone.offers.get((exchange, source), ()))
+            if not asked or clone.pulls:
+                asked |= {host.element for host in self.view.hosts[source] if host.role is not Role.JOINING}
+            for element in sorted(asked):
+                self._do(Send(element, Pull(source, exchange, clone.bundle)))
+        clone.pulls += 1
+        clone.pull_at = self._now + min(self.limits.patience * 2 ** min(clone.pulls, 4), 2.0)
+        if clone.waiting is None and not clone.has_hole():
+            clone.pull_at = None
+
+    def _pull(self, message: Pull, sender: int) -> None:
+        clone = self.clones.get(message.bundle)
+        if clone is None or not clone.has_state:
+            return
+        packet = clone.sent.get(message.exchange, {}).get(message.dest)
+        if packet is not None:
+            self._do(Send(sender, Data(*message, packet)))
+        elif message.exchange < clone.announced:
+            self._do(Send(sender, Gone(*message)))
+
+    def _gone(self, message: Gone, sender: int) -> None:
+        """Nobody keeps what this clone lacks: it takes a sibling's state instead (through bsprun)."""
+        clone = self.clones.get(message.dest)
+        if clone is None or message.exchange != clone.complete or message.bundle not in clone.missing():
+            return
+        clone.gone.add((message.bundle, sender))
+        holders = {h.element for h in self.view.hosts[message.bundle] if h.role is not Role.JOINING}
+        if {(message.bundle, element) for element in holders} <= clone.gone and clone.failing is None:
+            clone.stale = True
+            clone.failing = f"exchange {message.exchange} of bundle {message.bundle} is kept by nobody"
+            self._report()
+
+    # ---------------------------------------------------------------------- digests (N11)
+
+    def _vote(self, bundle: int, said: Submitted | Announce, element: int) -> None:
+        if self._votes.hear(bundle, said.exchange, said.superstep, element, said.digest):
+            self._report()
+
+    def _differ(self, bundle: int, said: Submitted, votes: dict[int, bytes]) -> None:
+        if self._votes.differ(bundle, said.exchange, said.superstep, votes):
+            self._report()
+
+    def _is_agreed(self, clone: Clone, donor: int, there: Snapshot) -> bool:
+        """N11, of three: whether someone else has come to that state, and has said all that would be left out."""
+        if self._needed(clone.bundle) < 2:
+            return True
+        others = {element for element in self.view.live(clone.bundle) if element not in (donor, self.element)}
+        states = clone.siblings.get(there.head, {})
+        if all(states.get(other) != there.digest for other in others):
+            return False
+        return self._votes.are_alike(clone.bundle, clone.announced, there.exchange, donor, others)
+
+    def _compare_states(self, message: Announce, sender: int) -> None:
+        """Siblings that come to one head come in one state."""
+        clone = self.clones.get(message.bundle)
+        if clone is None or not message.state or self._is_joining(message.bundle, sender):
+            return
+        clone.siblings.setdefault(message.head, {})[sender] = message.state
+        if len(clone.siblings) > KEPT_STATES:
+            del clone.siblings[min(clone.siblings)]
+        mine = clone.states.get(message.head)
+        if mine and mine != message.state:
+            votes = {self.element: mine, sender: message.state}
+            if self._votes.hear_states(message.bundle, message.head, message.superstep, votes):
+                self._report()
+
+    # ------------------------------------------------------------------------ heads (N6, N10, N13)
+
+    def _will_ask(self, clone: Clone) -> bool:
+        """Whether a worker is to wait at its next head: to be held, paused, or given a later state."""
+        if clone.role is Role.PASSIVE or (self._orders is not None and self._orders.hold is not None):
+            return True
+        return bool(self._ahead(clone, clone.head))
+
+    def _ahead(self, clone: Clone, head: int) -> list[int]:
+        """The siblings that are more than a round ahead, the furthest first, if it is time to ask them."""
+        if self._now < clone.rests_until:
+            return []
+        known = [
+            (-self._heads.get((clone.bundle, host.element), -1), host.element)
+            for host in self.view.hosts[clone.bundle]
+            if host.element != self.element and host.role is Role.LIVE
+        ]
+        return [element for theirs, element in sorted(known) if -theirs >= head + 2]
+
+    def _head(self, event: Head) -> None:
+        clone = self.clones.get(event.bundle)
+        if clone is None or clone.life != event.life:
+            return
+        passed = event.snapshot
+        clone.position, clone.stands = passed.exchange, passed.head
+        clone.head = max(clone.head, passed.head)
+        clone.superstep = passed.superstep
+        clone.task = passed.superstep if passed.exchange >= clone.announced else None
+        clone.passed(passed)
+        if passed.data is not None:
+            clone.states[passed.head] = passed.digest
+            if len(clone.states) > KEPT_STATES:
+                del clone.states[min(clone.states)]
+            every = self.limits.every
+            new = passed.head > max(clone.pins, default=-1)
+            if every and passed.round and passed.round % every == 0 and not passed.final and new:
+                released = self._orders.released if self._orders is not None else -1
+                if passed.head > released and clone.snapshot is passed:
+                    clone.pins[passed.head] = clone.handover(clone.since, packets=False)
+                    self._report()
+            if clone.role is Role.LIVE and self.view.live(clone.bundle)[0] == self.element:
+                for host in self.view.hosts[clone.bundle]:
+                    if host.role is Role.PASSIVE:
+                        self._do(Send(host.element, Passed(clone.handover(host.since, deliveries=False))))
+        if event.asks:
+            clone.asking, clone.computing_since, clone.late = event, None, False
+            self._answer(clone)
+
+    def _answer(self, clone: Clone) -> None:
+        """What a worker that waits at a head is to do; nothing yet, if it is to stay."""
+        event = clone.asking
+        assert event is not None
+        here = event.snapshot
+        paused = clone.role is Role.PASSIVE and not clone.pulled
+        newer = clone.stored(here.loop, here.head)
+        if newer is not None and (event.entry or not paused) and not here.final:
+            self._load(clone, newer)
+            return
+        if here.final:
+            self._proceed(clone)
+            return
+        if not paused and clone.snapshot is not None and clone.snapshot.loop > here.loop:
+            self._start(clone)  # a sibling's state is of a later loop: the way there is a replay
+            return
+        if clone.role is Role.PASSIVE and self.view.live(clone.bundle) and here.head > clone.pulled_at:
+            clone.pulled, paused = False, True
+        if paused:
+            return
+        hold = self._orders.hold if self._orders is not None else None
+        # not where there is no state to be kept: where a loop begins, or a state has just been loaded
+        if hold is not None and here.data is not None and (hold.target is None or here.head >= hold.target):
+            news = clone.held != here.head
+            clone.held = here.head
+            fresh = self._orders is not None and here.head > max(self._orders.released, *clone.pins, -1)
+            if hold.target is not None and fresh and self._has_state_of(clone, here.head):
+                clone.pins[here.head] = clone.handover(clone.since, packets=False)
+                news = True
+            if news:
+                self._settle_joined(clone)
+                self._report()
+            return
+        if clone.jumping:
+            return
+        donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
+        if donors:
+            clone.jumping = True
+            self._want_state(clone, donors[clone.refused % len(donors)], here.head, 4 * self.limits.patience)
+            return
+        self._proceed(clone)
+
+    def _has_state_of(self, clone: Clone, head: int) -> bool:
+        return clone.snapshot is not None and clone.snapshot.head == head
+
+    def _proceed(self, clone: Clone) -> None:
+        clone.asking, clone.held = None, None
+        clone.computing_since = self._now
+        self._do(Answer(clone.bundle, None))
+
+    def _load(self, clone: Clone, snapshot: Snapshot) -> None:
+        clone.asking, clone.held = None, None
+        clone.head, clone.position = max(clone.head, snapshot.head), snapshot.exchange
+        clone.stands = snapshot.head
+        clone.computing_since = self._now
+        self._do(Answer(clone.bundle, snapshot))
+
+    # --------------------------------------------------------------- one join mechanism (N4, N6)
+
+    def _donors(self, bundle: int) -> list[int]:
+        return [host.element for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
+
+    def _ask_state(self, clone: Clone) -> None:
+        """From the siblings in turn."""
+        donors = self._donors(clone.bundle)
+        if donors:
+            self._want_state(clone, donors[clone.pulls % len(donors)], -1, 5 * self.limits.patience)
+            clone.pulls += 1
+            clone.in_vain += 1
+
+    def _want_state(self, clone: Clone, donor: int, head: int, patience: float) -> None:
+        """It may take twice what the last one took, and each time in vain twice as long again: large states do."""
+        clone.donor, clone.wanted_at = donor, self._now
+        clone.pull_at = self._now + max(patience, 2 * clone.travel) * 2 ** min(clone.in_vain, 8)
+        self._sooner(clone.pull_at)
+        self._do(Send(donor, Want(clone.bundle, clone.since, head)))
+
+    def _ask_another(self, clone: Clone) -> None:
+        """The one that was asked may be no more."""
+        if clone.donor in self._donors(clone.bundle) or clone.offered is not None:
+            return
+        if clone.role is Role.JOINING and not clone.has_state:
+            self._ask_state(clone)
+        elif clone.jumping and clone.asking is not None:
+            clone.jumping, clone.pull_at = False, None
+            self._answer(clone)
+
+    def _want(self, message: Want, sender: int) -> None:
+        clone = self.clones.get(message.bundle)
+        if clone is None or not clone.has_state or clone.role is Role.JOINING:
+            return
+        if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
+            self._do(Send(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))  # nothing newer
+            return
+        if message.head < 0 and self._host(message.bundle, sender, message.since) is None:
+            if message.since > self.view.number:  # of a view that is not ours yet: until then our marks may move
+                self._early[message.bundle, sender] = message
+            return
+        self._do(Send(sender, clone.handover(message.since)))
+
+    def _host(self, bundle: int, element: int, since: int) -> Any:
+        for host in self.view.hosts[bundle]:
+            if host.element == element and host.since == since:
+                return host
+        return None
+
+    def _handover(self, state: Handover, sender: int = -1) -> None:
+        clone = self.clones.get(state.bundle)
+        if clone is None or clone.since != state.since:
+            return
+        if sender >= 0:
+            clone.in_vain, clone.travel = 0, self._now - clone.wanted_at
+        if not clone.has_state:
+            clone.pull_at, clone.pulls = None, 0
+            clone.receive(state, sender)
+            clone.given, clone.given_head = state.size, state.place.head if state.place is not None else 0
+            self._report()
+            self._start(clone)
+        elif clone.jumping and clone.asking is not None:
+            clone.offered = state, sender
+            self._jump(clone)
+
+    def _jump(self, clone: Clone) -> None:
+        """To the state that a sibling has offered, if it is later, as soon as nothing on the way is in doubt."""
+        assert clone.asking is not None
+        assert clone.offered is not None
+        (state, donor), here = clone.offered, clone.asking.snapshot
+        there = state.snapshot
+        if there is None or there.head <= here.head:
+            self._stay(clone)
+            return
+        if not self._is_agreed(clone, donor, there):
+            return  # a sibling has yet to say the same; if it does not, this clone must be the judge: see _check
+        clone.refused = 0
+        self._rest(clone)
+        clone.jump(state, donor)
+        self._note(
+            "jumped", bundle=clone.bundle, element=self.element, superstep=there.superstep,
+            rounds=there.head - here.head, bytes=state.size,
+        )  # fmt: skip
+        if there.loop == here.loop:
+            self._load(clone, there)
+        else:  # only a state of the loop the worker stands in can be loaded there
+            self._start(clone)
+
+    def _stay(self, clone: Clone) -> None:
+        """Go on from its own state after all."""
+        clone.refused += 1  # the next time another one is asked
+        self._rest(clone)
+        if clone.asking is not None:
+            self._proceed(clone)
+
+    def _rest(self, clone: Clone) -> None:
+        """Where states travel for long, whoever is given one lags again by as much: it is not to ask all the time."""
+        clone.jumping, clone.pull_at, clone.offered = False, None, None
+        clone.rests_until = self._now + _REST * (self._now - clone.wanted_at)
+
+    def _settle_joined(self, clone: Clone) -> None:
+        if not clone.joined:
+            clone.joined = True
+            clone.again = max(clone.head - clone.given_head + 1, 0)
+            self._report()
+
+    def _passed(self, message: Passed, sender: int) -> None:
+        clone = self.clones.get(message.state.bundle)
+        if clone is not None and clone.role is Role.PASSIVE and clone.since == message.state.since:
+            clone.follow(message.state, sender)
+            if clone.asking is not None and clone.asking.entry:
+                self._answer(clone)
+
+    # ---------------------------------------------------------------------------- tails (N2)
+
+    def _is_late(self, clone: Clone) -> None:
+        clone.late = True
+        clone.tails += 1
+        assert clone.computing_since is not None
+        seconds = round(self._now - clone.computing_since, 6)
+        self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep, seconds=seconds)
+        for host in self.view.hosts[clone.bundle]:
+            if host.element != self.element:
+                self._do(Send(host.element, Tail(clone.bundle, clone.superstep)))
+        self._count_late(clone, clone.superstep, self.element)
+
+    def _tail(self, message: Tail, sender: int) -> None:
+        clone = self.clones.get(message.bundle)
+        if clone is not None and clone.role is Role.PASSIVE:
+            self._activate(clone, "a tail")
+        elif clone is not None:
+            self._count_late(clone, message.superstep, sender)
+
+    def _count_late(self, clone: Clone, superstep: int, element: int) -> None:
+        """N5: when all are late, it is the work that takes so long: nobody is, and somebody should know."""
+        known, late = clone.late_siblings
+        if superstep != known:
+            if superstep < known:
+                return
+            late = set()
+        late.add(element)
+        clone.late_siblings = superstep, late
+        live = self.view.live(clone.bundle)
+        if late >= set(live) and live[0] == self.element:
+            what = f"all clones of bundle {clone.bundle} are late in superstep {superstep}: the limit is lifted for it"
+            self._note("note", bundle=clone.bundle, text=what, warning=True)
+
+    def _activate(self, clone: Clone, why: str) -> None:
+        """A pull: the passive clone computes until its next head, or on, if it is the only one."""
+        if clone.pulled:
+            return
+        clone.pulled = True
+        here = clone.asking.snapshot.head if clone.asking is not None else clone.head
+        clone.pulled_at = max(here, clone.snapshot.head if clone.snapshot is not None else -1)
+        self._note("pulled", bundle=clone.bundle, element=self.element, superstep=clone.superstep, reason=why)
+        if clone.asking is not None:
+            self._answer(clone)
+
+    # ------------------------------------------------------------------------ workers (N12)
+
+    def _ended(self, event: Ended) -> None:
+        clone = self.clones.get(event.bundle)
+        if clone is not None and clone.life == event.life:
+            clone.ended, clone.computing_since = event.digest, None
+            self._settle_joined(clone)
+            self._settle_caught_up(clone, clone.announced)
+            self._report()
+
+    def _died(self, event: Died) -> None:
+        clone = self.clones.get(event.bundle)
+        if clone is not None and clone.life == event.life and clone.ended is None:
+            self._relaunch(clone, event.how)
+
+    def _printed(self, event: Printed) -> None:
+        """Text goes to bsprun from every clone, and stays here until bsprun has it (N9)."""
+        clone = self.clones.get(event.bundle)
+        if clone is None or clone.life != event.life:
+            return
+        clone.said = max(clone.said, event.offset + len(event.data))
+        printed = self._orders.printed if self._orders is not None else 0
+        if event.offset + len(event.data) > printed:
+            clone.text.append((event.offset, event.data))
+            self._do(Say(event.offset, event.data, clone.since))
+
+    def _asks(self, event: Asks) -> None:
+        clone = self.clones.get(event.bundle)
+        if clone is not None and clone.life == event.life:
+            clone.once = event.token, event.life, event.value
+            self._report()
+
+    def reply(self, now: float, once: Once) -> list[Any]:
+        """bsprun's answer to a worker in proc.once."""
+        self._now = now
+        clone = self.clones.get(once.bundle)
+        if clone is not None and clone.once is not None and clone.once[0] == once.token and not self._over:
+            token, life, value = clone.once
+            if once.value is not None:
+                clone.once = None
+                self._do(once)
+            elif value is None and clone.granted != (token, life):
+                clone.granted = token, life
+                self._do(once)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _stuck(self, event: Stuck) -> None:
+        """A stopped worker hangs; one that is merely idle does if a sibling has long gone on (N5)."""
+        clone = self.clones.get(event.bundle)
+        if clone is None or clone.life != event.life or clone.ended is not None or clone.computing_since is None:
+            return
+        passed = self._pace.announced(clone.bundle) >= clone.announced
+        if event.stopped or passed:
+            self._relaunch(clone, "stopped" if event.stopped else "idle while its sibling has gone on")
+
+    def _settle_raised(self, clone: Clone) -> None:
+        assert clone.raised is not None and clone.waiting is not None
+        exchange, digest = clone.raised
+        theirs = {e: d for e, d in self._votes.of(clone.bundle, exchange).items() if e != self.element}
+        granted = self._orders is not None and (clone.bundle, exchange) in self._orders.raised
+        if granted or digest in theirs.values():
+            clone.raised = None
+            self._go(clone, clone.waiting)
+        elif theirs:
+            self._relaunch(clone, "raised an exception that its sibling did not")
+        else:
+            self._report()
+
+    def _relaunch(self, clone: Clone, how: str) -> None:
+        superstep = clone.superstep
+        count = clone.relaunched[superstep] = clone.relaunched.get(superstep, 0) + 1
+        if count > self.limits.relaunches:
+            if clone.failing is None:
+                clone.failing = f"its worker {how}, {self.limits.relaunches + 1} times in superstep {superstep}"
+                self._do(StopWorker(clone.bundle))
+                self._report()
+            return
+        self._note(
+            "relaunched", bundle=clone.bundle, element=self.element, superstep=superstep, reason=how, attempt=count
+        )
+        if clone.catching is None:
+            given = clone.handover(clone.since, packets=False)
+            stands = clone.asking is not None and clone.asking.snapshot.head == clone.head
+            rounds = clone.head - (given.place.head if given.place is not None else 0) + (not stands)
+            clone.catching = CatchingUp(clone.announced - 1, max(rounds, 0), given.size)
+        self._start(clone)
+
+    def _settle_caught_up(self, clone: Clone, exchange: int) -> None:
+        """Its new worker has submitted what the one before it had announced, or the first thing after it."""
+        if clone.catching is not None and exchange >= clone.catching.exchange:
+            rounds, given = clone.catching.rounds, clone.catching.given
+            clone.catching = None
+            self._note(
+                "caught_up", bundle=clone.bundle, element=self.element, superstep=clone.superstep, rounds=rounds,
+                bytes=given,
+            )  # fmt: skip
+
+    def _wrote(self, event: Wrote) -> None:
+        if (event.bundle, event.head) in self._parts:
+            self._parts[event.bundle, event.head] = event.part
+            self._report()
+
+    # ------------------------------------------------------------------------ to bsprun (N14)
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        self._do(Note(kind, fields))
+
+    def _report(self) -> None:
+        self._do(Tell(self.report()))
+
+    def report(self) -> Report:
+        """This element's state."""
+        self._reports += 1
+        return Report(
+            self.element,
+            self.view.number,
+            tuple(self._progress(clone) for clone in self.clones.values()),
+            self._votes.differences,
+            self._overdue(),
+            self._reports,
+            paused=self._pauses.longest(self._now),
+        )
+
+    def _next_head(self, clone: Clone) -> int | None:
+        """N13; who waits in an exchange may wait for one that is held: he names the head he would come to."""
+        hold = self._orders.hold if self._orders is not None else None
+        if clone.held is None and clone.waiting is not None and hold is not None:
+            return clone.head + 1
+        return clone.held
+
+    def _progress(self, clone: Clone) -> Progress:
+        parts: Sequence[tuple[int, Any]] = [
+            (head, part) for (bundle, head), part in self._parts.items() if bundle == clone.bundle and part is not None
+        ]
+        return Progress(
+            clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
+            self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
+            clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
+        )  # fmt: skip

@@ -1,0 +1,91 @@
+"""What happens in a simulated run: the job, the machine's ways and the faults, all drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from bsp.faults.protocol.messages import Limits
+from bsp.faults.simulate.program import Script
+
+
+@dataclass
+class Schedule:
+    """What happens in one run, drawn from a seed."""
+
+    seed: int
+    script: Script
+    elements: int
+    standbys: int
+    vertical: int
+    limits: Limits
+    step: float = 0.01  # seconds of a superstep's computing
+    tail: float = 0.0  # Pareto's D of computing times; 0: none
+    delay: float = 0.0005
+    lossy: float = 0.0  # share of messages dropped, duplicated or late
+    faults: list[tuple[float, str, int, float]] = field(default_factory=list)  # (when, what, element, how much)
+    harmless: bool = False  # the faults are such that the job must end with its answer
+
+
+def drawn(seed: int) -> Schedule:
+    """A schedule of mixed faults: what a seed stands for."""
+    rng = random.Random(f"schedule {seed}")
+    bundles = rng.choice((1, 2, 3, 4, 4, 4))
+    clones = rng.choice((1.0, 1.5, 2.0, 2.0, 2.0, 3.0))
+    elements = max(bundles, round(bundles * clones))
+    standbys = rng.choice((0, 1, 2, 2, 3))
+    vertical = rng.choice((1, 1, 1, min(2, bundles)))
+    loops: list[tuple[int, int]] = []
+    left = rng.randrange(6, 56)
+    while left > 0 and len(loops) < 3:
+        each = rng.choice((1, 1, 2, 3))
+        rounds = rng.randrange(1, max(2, left // each + 1))
+        loops.append((rounds, each))
+        left -= rounds * each
+    if rng.random() < 0.1:
+        loops = []
+    script = Script(bundles, rng.randrange(0, 5) if loops else rng.randrange(5, 40), tuple(loops), rng.randrange(0, 2),
+                    rng.choice((0, 0, 3)), once=rng.choice((0, 0, 5)))  # fmt: skip
+    limits = Limits(hang_limit=rng.choice((1.0, 2.0)), every=rng.choice((0, 0, 4)), linger=0.2)
+    schedule = Schedule(seed, script, elements, standbys, vertical, limits)
+    schedule.tail = rng.choice((0.0, 0.0, 2.0, 4.0))
+    schedule.lossy = rng.choice((0.0, 0.0, 0.01, 0.05))
+    span = max(0.3, script.exchanges() * schedule.step * 1.3)
+    count = rng.choice((0, 1, 2, 3, 4, 6))
+    kinds = ("crash", "crash", "crash", "stop", "stop", "pause", "slow", "worker dies", "worker dies", "worker stops",
+             "flip", "flip state", "cut")  # fmt: skip
+    for _ in range(count):
+        what, when, much = rng.choice(kinds), rng.random() * span, 0.0
+        element = rng.randrange(elements + standbys)
+        if what == "crash":
+            much = rng.randrange(0, 12)
+        elif what == "pause":
+            what, much = "stop", rng.random() * limits.hang_limit * 1.5
+        elif what == "slow":
+            much = rng.choice((2.0, 5.0, 20.0))
+        elif what == "cut":
+            much = rng.random() * 2
+        schedule.faults.append((when, what, element, much))
+    return schedule
+
+
+def survivable(seed: int) -> Schedule:
+    """p = 4, HC = 2, S = 2: element faults no closer than recovery takes, any number of the others."""
+    rng = random.Random(f"survivable {seed}")
+    loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
+    script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
+    limits = Limits(hang_limit=0.5, linger=0.2)
+    schedule = Schedule(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
+    schedule.lossy = rng.choice((0.0, 0.01))
+    hit = rng.sample(range(10), 2)
+    when = rng.random() * 0.3
+    for element in hit:
+        what = rng.choice(("crash", "stop"))
+        schedule.faults.append((when, what, element, float(rng.randrange(0, 12)) if what == "crash" else 0.0))
+        when += 1.5 + rng.random()
+    for _ in range(rng.randrange(0, 5)):
+        what = rng.choice(("worker dies", "worker stops", "slow", "pause"))
+        much = {"slow": 5.0, "pause": rng.random() * 0.3}.get(what, 0.0)
+        what = "stop" if what == "pause" else what
+        schedule.faults.append((rng.random() * 3.0, what, rng.randrange(10), much))
+    return schedule

@@ -1,0 +1,478 @@
+"""Whole jobs in virtual time: the protocol's own objects, a simulated program, seeded faults.
+
+Everything a schedule does follows from its seed: computing times, delays, losses, and the faults,
+which strike at any effect of any element (in the middle of its sends, too).  What is delivered is
+compared with the sequential evaluation of the same program (`Script.reference`), so a run that ends
+with an answer has been checked packet by packet.
+
+`python -m bsp.faults.simulate --seed 17 --verbose` replays one schedule.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.member import Member
+from bsp.faults.protocol.messages import (
+    Answer,
+    Commit,
+    Corrupt,
+    Deliver,
+    Die,
+    Died,
+    Fence,
+    Finished,
+    Head,
+    Leave,
+    Lost,
+    Note,
+    Once,
+    Order,
+    Print,
+    Printed,
+    Reply,
+    Say,
+    Send,
+    StartWorker,
+    StopWorker,
+    Stuck,
+    Submitted,
+    Tell,
+    Write,
+    Wrote,
+)
+from bsp.faults.protocol.placement import place
+from bsp.faults.simulate.program import Worker
+from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+
+
+class _Node:
+    """An element in the simulation."""
+
+    def __init__(self, member: Member) -> None:
+        self.member = member
+        self.alive = True
+        self.stopped = False
+        self.backlog: list[tuple[Any, int]] = []
+        self.workers: dict[int, Worker] = {}
+        self.factor = 1.0
+        self.fuse = -1  # effects until it dies
+        self.tick_at = float("inf")
+
+
+class Simulation:
+    """One run of one schedule."""
+
+    def __init__(self, schedule: Schedule, say: Callable[[str], None] | None = None) -> None:
+        self.schedule = schedule
+        self.now = 0.0
+        self.say = say
+        self.rng = random.Random(schedule.seed)
+        script = schedule.script
+        rows = place(script.bundles, schedule.elements, schedule.vertical)
+        self.arbiter = Arbiter(rows, schedule.standbys, schedule.limits)
+        count = schedule.elements + schedule.standbys
+        self.nodes = [_Node(Member(e, script.bundles, schedule.limits)) for e in range(count)]
+        self.history, self.text = script.reference()
+        self.printed = b""
+        self.notes: list[tuple[float, str, dict[str, Any]]] = []
+        self.outcome: Any = None  # Finished, Lost or Corrupt
+        self.wrong: list[str] = []  # what must never be
+        self.flipped = False
+        self.unprotected = False  # a flip that no sibling can see
+        self.cut: tuple[set[int], float] | None = None
+        self.messages = 0
+        self.called: dict[Any, int] = {}
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._count = 0
+
+    # ------------------------------------------------------------------------------- time
+
+    def at(self, when: float, what: Callable[..., None], *arguments: Any) -> None:
+        """Later, in virtual time."""
+        self._count += 1
+        heapq.heappush(self._queue, (when, self._count, what, arguments))
+
+    def run(self, until: float = 120.0) -> Any:
+        """Until the job has ended and everybody has left, or for `until` virtual seconds."""
+        for element in range(len(self.nodes)):
+            self.at(0.0, self._connect, element)
+        self.at(0.0, self._tick_arbiter)
+        for when, fault, element, much in self.schedule.faults:
+            self.at(when, self._strike, fault, element, much)
+        queue = self._queue
+        while queue:
+            self.now, _, what, arguments = heapq.heappop(queue)
+            if self.now > until:
+                self.wrong.append(f"not ended after {until:g} s")
+                break
+            what(*arguments)
+            if self.outcome is not None and not any(node.alive for node in self.nodes):
+                break
+        self._judge()
+        return self.outcome
+
+    def _judge(self) -> None:
+        if self.unprotected:
+            return
+        if isinstance(self.outcome, Finished):
+            expected = tuple(b"%d" % state for state in self.history[-1])
+            if self.outcome.digests != expected:
+                self.wrong.append(f"wrong answer: {self.outcome.digests} instead of {expected}")
+            if self.printed != self.text:
+                self.wrong.append(f"wrong text: {self.printed!r:.200} instead of {self.text!r:.200}")
+        elif not self.flipped and not self.text.startswith(self.printed):
+            self.wrong.append("wrong text before the loss")
+        if self.schedule.harmless and not isinstance(self.outcome, Finished):
+            self.wrong.append(f"should have survived, but: {self.outcome}")
+
+    # ----------------------------------------------------------------------------- network
+
+    def _latency(self) -> float:
+        return self.schedule.delay * (0.5 + self.rng.random())
+
+    def _send(self, source: int, dest: int, message: Any) -> None:
+        self.messages += 1
+        lossy = self.schedule.lossy
+        if self.cut is not None and self.now < self.cut[1] and (source in self.cut[0]) != (dest in self.cut[0]):
+            return  # a partition
+        delay = self._latency()
+        if lossy:
+            draw = self.rng.random()
+            if draw < lossy:
+                return
+            if draw < 2 * lossy:
+                self.at(self.now + delay + self._latency(), self._arrive, source, dest, message)
+            elif draw < 3 * lossy:
+                delay += 20 * self._latency()
+        self.at(self.now + delay, self._arrive, source, dest, message)
+
+    def _arrive(self, source: int, dest: int, message: Any) -> None:
+        if dest == -1:
+            self._at_arbiter(source, message)
+            return
+        node = self.nodes[dest]
+        if not node.alive:
+            return
+        if node.stopped:
+            node.backlog.append((message, source))
+            return
+        self._give(dest, message, source)
+
+    def _give(self, element: int, message: Any, source: int) -> None:
+        member = self.nodes[element].member
+        if source != -1:
+            effects = member.receive(self.now, message, source)
+        elif isinstance(message, Order):
+            effects = member.command(self.now, message.orders)
+        else:
+            effects = member.reply(self.now, message.once)
+        self._perform(element, effects)
+
+    # ---------------------------------------------------------------------------- elements
+
+    def _perform(self, element: int, effects: Sequence[Any]) -> None:
+        node = self.nodes[element]
+        for effect in effects:
+            if not node.alive:
+                return
+            if node.fuse >= 0:
+                node.fuse -= 1
+                if node.fuse < 0:
+                    self._kill(element, "crashed")
+                    return
+            kind = type(effect)
+            if kind is Send:
+                self._send(element, effect.element, effect.message)
+            elif kind is Deliver or kind is Answer or kind is Once:
+                self._to_worker(node, element, effect)
+            elif kind is Tell or kind is Say:
+                self._send(element, -1, effect)
+            elif kind is StartWorker:
+                node.workers[effect.bundle] = Worker(self.schedule.script, effect.bundle, effect.life)
+                self.at(self.now + 0.02, self._resume, element, effect.bundle, effect.life, None)
+            elif kind is StopWorker:
+                node.workers.pop(effect.bundle, None)
+            elif kind is Note:
+                self._note(effect.kind, effect.fields)
+            elif kind is Leave or kind is Die:
+                node.alive = False
+                if kind is Die:
+                    self._note("died by itself", {"element": element, "why": effect.why})
+                    self.at(self.now + 0.01, self._dead, element, f"ended itself: {effect.why}")
+            elif kind is Write:
+                part = (effect.bundle, effect.head, effect.handover)
+                self.at(self.now + 0.01, self._wrote, element, effect.bundle, effect.head, part)
+        if node.alive:
+            self._plan_tick(element)
+
+    def _wrote(self, element: int, bundle: int, head: int, part: Any) -> None:
+        if self.nodes[element].alive:
+            self._perform(element, self.nodes[element].member.receive(self.now, Wrote(bundle, head, part)))
+
+    def _plan_tick(self, element: int) -> None:
+        node = self.nodes[element]
+        due = node.member.deadline()
+        if due < node.tick_at:
+            node.tick_at = max(due, self.now)
+            self.at(node.tick_at, self._tick, element, node.tick_at)
+
+    def _tick(self, element: int, planned: float) -> None:
+        node = self.nodes[element]
+        if node.tick_at != planned or not node.alive or node.stopped:
+            return
+        node.tick_at = float("inf")
+        self._perform(element, node.member.tick(self.now))
+
+    def _connect(self, element: int) -> None:
+        self.arbiter.appeared(self.now, element)
+        self._plan_tick(element)
+
+    def _kill(self, element: int, how: str) -> None:
+        node = self.nodes[element]
+        if node.alive:
+            node.alive = False
+            self._note("crash", {"element": element, "how": how})
+            self.at(self.now + 0.001 + 0.03 * self.rng.random(), self._dead, element, how)
+
+    def _dead(self, element: int, how: str) -> None:
+        self._obey(self.arbiter.died(self.now, element, how))
+
+    # ----------------------------------------------------------------------------- workers
+
+    def _to_worker(self, node: _Node, element: int, effect: Any) -> None:
+        worker = node.workers.get(effect.bundle)
+        if worker is None:
+            return
+        if type(effect) is Deliver:
+            self._check_delivery(element, effect)
+        value = effect
+        if type(effect) is Answer:
+            value = effect.snapshot
+        elif type(effect) is Once:
+            value = effect.value
+            if value is None:
+                self.called[effect.token] = self.called.get(effect.token, 0) + 1
+        self.at(self.now + 0.0001, self._resume, element, effect.bundle, worker.life, value)
+
+    def _resume(self, element: int, bundle: int, life: int, value: Any) -> None:
+        """The worker goes on until it asks something of its agent."""
+        node = self.nodes[element]
+        worker = node.workers.get(bundle)
+        if worker is None or worker.life != life or not node.alive:
+            return
+        if worker.stopped:
+            return  # for ever; its agent will see
+        if node.stopped:
+            self.at(self.now + 0.05, self._resume, element, bundle, life, value)
+            return
+        try:
+            asked = worker.steps.send(value)
+        except StopIteration:
+            return
+        while True:
+            waits = True
+            if type(asked) is Submitted:
+                seconds = self._computing(node, element, worker)
+                asked = asked._replace(compute=seconds)
+                self.at(self.now + seconds, self._ask, element, bundle, life, asked)
+            else:
+                waits = type(asked) is not Printed and not (type(asked) is Head and not asked.asks)
+                self._ask(element, bundle, life, asked)
+            if waits:
+                return
+            try:
+                asked = worker.steps.send(None)
+            except StopIteration:
+                return
+
+    def _computing(self, node: _Node, element: int, worker: Worker) -> float:
+        schedule = self.schedule
+        seconds = schedule.step * node.factor * (0.8 + 0.4 * self.rng.random())
+        if schedule.tail:
+            seconds *= self.rng.paretovariate(schedule.tail)
+        return seconds
+
+    def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
+        node = self.nodes[element]
+        worker = node.workers.get(bundle)
+        if worker is None or worker.life != life or not node.alive or worker.stopped:
+            return
+        if node.stopped:
+            self.at(self.now + 0.05, self._ask, element, bundle, life, asked)
+            return
+        self._perform(element, node.member.receive(self.now, asked))
+
+    def _check_delivery(self, element: int, effect: Deliver) -> None:
+        """I6: each packet as the sequential program has it."""
+        if self.flipped:
+            return  # judged by the answer
+        script, states = self.schedule.script, self.history[effect.exchange]
+        expected = {b: script.packet(states[b], effect.exchange, effect.bundle) for b in range(script.bundles)}
+        del expected[effect.bundle]
+        if effect.packets != expected:
+            self.wrong.append(f"element {element} was given wrong packets in exchange {effect.exchange}")
+
+    # ------------------------------------------------------------------------------ bsprun
+
+    def _at_arbiter(self, source: int, message: Any) -> None:
+        if not self.nodes[source].alive and source in self.arbiter.dead:
+            return
+        if type(message) is Tell:
+            self._obey(self.arbiter.report(self.now, message.report))
+        else:
+            self._obey(self.arbiter.text(self.now, source, *message))
+
+    def _tick_arbiter(self) -> None:
+        self._obey(self.arbiter.tick(self.now))
+        if self.outcome is None or any(node.alive for node in self.nodes):
+            self.at(self.now + 0.02, self._tick_arbiter)
+
+    def _obey(self, effects: Sequence[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Order):
+                for element, node in enumerate(self.nodes):
+                    if node.alive:
+                        self._send(-1, element, effect)
+            elif isinstance(effect, Reply):
+                self._send(-1, effect.element, effect)
+            elif isinstance(effect, Fence):
+                self._note("fence", {"element": effect.element, "why": effect.why})
+                if self.nodes[effect.element].alive:
+                    self._kill(effect.element, "fenced")
+                else:
+                    self._dead(effect.element, "fenced")
+            elif isinstance(effect, Note):
+                self._note(effect.kind, effect.fields)
+            elif isinstance(effect, Print):
+                self.printed += effect.data
+            elif isinstance(effect, Commit):
+                self._obey(self.arbiter.committed(self.now, effect.head))
+            elif isinstance(effect, (Finished, Lost, Corrupt)) and self.outcome is None:
+                self.outcome = effect
+                self._note("outcome", {"outcome": effect})
+                if isinstance(effect, Finished):
+                    self._obey(self.arbiter.end(self.now))
+                    self.at(self.now + 2.0, self._fence_rest)
+                else:
+                    for node in self.nodes:
+                        node.alive = False
+
+    def _fence_rest(self) -> None:
+        for node in self.nodes:
+            node.alive = False
+
+    def _note(self, kind: str, fields: dict[str, Any]) -> None:
+        self.notes.append((self.now, kind, fields))
+        if self.say is not None:
+            self.say(f"{self.now:9.4f} {kind:12} {' '.join(f'{k}={v}' for k, v in fields.items())}")
+
+    # ------------------------------------------------------------------------------- faults
+
+    def _strike(self, what: str, element: int, much: float) -> None:
+        node = self.nodes[element]
+        if not node.alive or self.outcome is not None:
+            return
+        self._note("fault", {"what": what, "element": element, "much": much})
+        if what == "crash":
+            node.fuse = int(much)  # in the middle of whatever it does next
+        elif what == "stop":
+            node.stopped = True
+            if much:
+                self.at(self.now + much, self._continue, element)
+        elif what == "slow":
+            node.factor = much
+        elif what == "fast":
+            node.factor = 1.0
+        elif what == "worker dies":
+            for bundle, worker in list(node.workers.items()):
+                del node.workers[bundle]
+                died = Died(bundle, worker.life, "was killed")
+                self.at(self.now + 0.005, self._worker_event, element, died)
+        elif what == "worker stops":
+            for bundle, worker in node.workers.items():
+                worker.stopped = True
+                self._watch(element, bundle, worker)
+        elif what in ("flip", "flip state"):
+            for bundle, worker in node.workers.items():
+                self.flipped = True
+                live = self.arbiter.view.live(bundle)
+                steady = not self.schedule.tail and not self.schedule.lossy
+                if len(live) < 3 and not steady:
+                    self.unprotected = True  # a clone that jumps over what its only sibling has said cannot compare it
+                if element not in live or len(live) < 2 or len(self._strikes()) > 1:
+                    self.unprotected = True  # nor can one that joins
+                if what == "flip":
+                    worker.flip = True
+                else:
+                    worker.state ^= 1
+        elif what == "cut":
+            self.cut = {e for e in range(len(self.nodes)) if e % 3 == 0}, self.now + much
+
+    def _strikes(self) -> list[str]:
+        """The faults that take something away."""
+        return [what for _, what, _, _ in self.schedule.faults if what not in ("slow", "fast")]
+
+    def _worker_event(self, element: int, event: Any) -> None:
+        node = self.nodes[element]
+        if not node.alive:
+            return
+        if node.stopped:
+            self.at(self.now + 0.05, self._worker_event, element, event)
+            return
+        self._perform(element, node.member.receive(self.now, event))
+
+    def _watch(self, element: int, bundle: int, worker: Worker) -> None:
+        """An agent looks again and again at a worker that stands still."""
+
+        def seen() -> None:
+            node = self.nodes[element]
+            if node.workers.get(bundle) is worker and node.alive and self.outcome is None:
+                self._worker_event(element, Stuck(bundle, worker.life, True))
+                self._watch(element, bundle, worker)
+
+        self.at(self.now + self.schedule.limits.hang_limit, seen)
+
+    def _continue(self, element: int) -> None:
+        """SIGCONT: what has arrived meanwhile is read first, then the clock is looked at (N3)."""
+        node = self.nodes[element]
+        if not node.alive:
+            return
+        node.stopped = False
+        backlog, node.backlog = node.backlog, []
+        for message, source in backlog:
+            if node.alive:
+                self._give(element, message, source)
+        if node.alive:
+            node.tick_at = float("inf")
+            self._perform(element, node.member.tick(self.now))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run schedules; a failing one prints the command that replays it."""
+    parser = argparse.ArgumentParser(prog="python -m bsp.faults.simulate", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--seed", type=int, default=0, help="the first schedule")
+    parser.add_argument("--schedules", type=int, default=1, help="how many")
+    parser.add_argument("--kind", choices=("mixed", "survivable"), default="mixed")
+    parser.add_argument("--verbose", action="store_true", help="print the history")
+    options = parser.parse_args(arguments)
+    draw = drawn if options.kind == "mixed" else survivable
+    failed = 0
+    outcomes: dict[str, int] = {}
+    for seed in range(options.seed, options.seed + options.schedules):
+        run = Simulation(draw(seed), print if options.verbose else None)
+        outcome = type(run.run()).__name__
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+        if run.wrong:
+            failed += 1
+            print(f"seed {seed}: {'; '.join(run.wrong[:3])}")
+            print(f"  replay: python -m bsp.faults.simulate --kind {options.kind} --seed {seed} --verbose")
+    print(
+        f"{options.schedules} schedules: {', '.join(f'{n} {o}' for o, n in sorted(outcomes.items()))}; {failed} failed"
+    )
+    return 1 if failed else 0
