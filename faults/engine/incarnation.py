@@ -142,11 +142,12 @@ class Incarnation:
         os.set_blocking(self._child.stderr.fileno(), False)
         self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
         start = Start(self._child.pid)
+        turned = time.monotonic()
         while not self.over:
-            before = time.monotonic()
             ready = self._selector.select(0.05)
-            if time.monotonic() - before > 1.0:
-                self._stood, self._stood_at = time.monotonic() - before, time.monotonic()
+            before, turned = turned, time.monotonic()
+            if turned - before > 1.0:  # a whole turn: a stop may come anywhere in it
+                self._stood, self._stood_at = turned - before, turned
             for key, _ in ready:
                 key.data() if key.fileobj in (self._listener, self._wake) else key.data(key.fileobj)
             if self.over:
