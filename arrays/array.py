@@ -19,8 +19,9 @@ from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.iteration import Ahead, iterate
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.planning.plan import Cost, Plan
+from bsp.arrays.planning.plan import Plan
 from bsp.arrays.views import Link, link_of, settled, store
+from bsp.cost.model import Cost
 
 GATHER_LIMIT = 1 << 30  # bytes that __array__ and tolist bring to every process without being asked twice
 

@@ -25,6 +25,7 @@ bsp/engine
 bsp/coarray  bsp/collectives  bsp/rounds  bsp/expecting  bsp/cost/report
 bsp/processes
 bsp/checking  bsp/world
+bsp/declared
 bsp/cost/prediction
 bsp/command
 bsp/runner
@@ -56,7 +57,7 @@ arrays/namespace
 arrays/methods
 arrays/__init__
 
-algorithms/__init__  algorithms/costs
+algorithms/__init__
 algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
 """
 
@@ -84,7 +85,6 @@ arrays/indexing -> arrays/array, arrays/selection
 arrays/methods -> arrays/__init__
 """
 BY_NAME = """
-bsp/abstract -> algorithms/__init__
 bsp/checking -> faults/checkpoints
 bsp/command -> faults/advise, faults/options
 """

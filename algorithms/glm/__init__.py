@@ -7,7 +7,6 @@
 Without a program: bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
 """
 
-from bsp.algorithms.costs import Cost
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 from bsp.algorithms.glm.estimators import (
@@ -18,6 +17,7 @@ from bsp.algorithms.glm.estimators import (
     PoissonRegression,
 )
 from bsp.algorithms.glm.inference.summary import Summary
+from bsp.cost.model import Cost
 
 __all__ = [
     "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",

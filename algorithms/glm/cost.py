@@ -1,50 +1,156 @@
-"""What a fit costs: words and supersteps exactly, operations to leading order, memory as a bound.
+"""The declared cost of a fit: its supersteps and words exactly, operations to leading order, memory as a bound.
 
-The same sums as in `solve`, in the order in which it makes them; each is one allreduce.
+The same sums as in `fitting`, in the order in which it makes them; each is one allreduce.
 """
 
 from __future__ import annotations
 
-from bsp.algorithms.costs import Cost, added, allreduced
+from typing import Any
+
+import numpy as np
+
 from bsp.algorithms.glm.families import FAMILIES
-from bsp.algorithms.glm.fitting import chosen_solver
 from bsp.algorithms.glm.inference.covariance import matrices_wanted
 from bsp.algorithms.glm.inference.likelihood import TERMS
-from bsp.algorithms.glm.problem import Model
+from bsp.algorithms.glm.problem import Model, Rows, Solution, chosen_solver
+from bsp.algorithms.glm.solvers.lbfgs import PAIRS
+from bsp.algorithms.glm.solvers.newton import USUAL
 from bsp.algorithms.glm.solvers.passes import chunk_length
-from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.model import DEFAULT, Cost, Machine
+from bsp.declared import Costs, Totals
 
 VECTORS = 10  # a chunk's predictor, loss, score, curvature and what they are made from
 MATRICES = 7  # (d, d): a point's Hessian and the next one's, whole, packed, summed and factored
+PATH_LENGTH = 50  # penalties of a path that names none
+A_ROW = 30.0  # operations on a row's predictor: mean, loss, score and curvature, an exponential among them
 
 
-def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
-    """Of `solve` for n dense rows of k columns on p processes, n/p each; d = k + 1 with an intercept, else k.
+def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = USUAL) -> Cost:
+    """Return the cost of `solve` for n dense rows of k columns on p processes, n/p each.
 
+    d = k + 1 with an intercept, else k.  Without an offset.
     iterations : Newton's, or L-BFGS's.  Steps that are halved, and line searches that look twice, take points more.
     machine : decides how sums are made (`allreduce`); None: the default one.
     Newton and proximal Newton, i iterations: sums of 7 + 2k, 3, i + 1 times 1 + d + d(d + 1)/2, and 5 numbers, each a
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
     W = (i + 1)·4(n/p)d.  Each matrix that covariances are made from and the solver has not: d(d + 1)/2 numbers more
     in the last sum, (n/p)d² flops.
-    M = 3n/p + 2kl + 10l + 7d² + 20d, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows shifted
-    and scaled, and its vectors; Hessians.  Of matrices that are missing kl more for each but the first, 4d² for each.
+    M = 3n/p + 2kl + 10l + 7d² + 20d words, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows
+    shifted and scaled, and its vectors; Hessians.  Of matrices that are missing kl more for each but the first, 4d²
+    for each.
     """
-    machine = machine or DEFAULT
-    d, local = k + model.fit_intercept, -(-n // p)
-    half = d * (d + 1) // 2
-    newton = chosen_solver(model, d) != "lbfgs"
-    first, others = (1 + d + half, 1 + d + half) if newton else (1 + 2 * d, 1 + d)
-    known = {"hessian"} if newton else set()
-    missing = len(matrices_wanted(model, FAMILIES[model.family], d) - known)
-    sums = [7 + 2 * k, 3, first, *[others] * iterations, 2 + TERMS + missing * half]
-    steps = [allreduced(count, p, machine) for count in sums]
-    a_pass = 4.0 * local * d
-    squared = float(local) * d * d
-    work = (iterations + 2) * a_pass + missing * squared
-    if newton:
-        work += (iterations + 1) * (squared + d**3 / 3)
-    rooms = 1 + max(1, missing)  # chunks of X: shifted, and scaled for each matrix
-    squares = MATRICES + 4 * missing if newton or missing else 0
-    memory = 3 * local + (rooms * k + VECTORS) * min(local, chunk_length(k)) + squares * d * d + 20 * d
-    return added(steps, work, memory)
+    totals = Totals(p, machine or DEFAULT)
+    of = _Fit(totals, model, (-(-n // p), k))
+    with totals.holding(of.memory):
+        of.survey()
+        of.solver(iterations)
+        of.inference()
+    return totals.cost
+
+
+def of_solve(costs: Costs, rows: Rows, model: Model, start: Any = None, progress: Any = None) -> Solution:
+    """Declare the cost of `fitting.solve`, as many iterations as are usual."""
+    of = _Fit(costs, model, rows.X.shape, rows.names)
+    with costs.holding(of.memory):
+        of.survey(_iterates(rows, model))
+        of.solver(of.usual)
+        of.inference()
+    return of.solution()
+
+
+def of_path(costs: Costs, rows: Rows, model: Model, alphas: Any = None) -> list[Solution]:
+    """Declare the cost of `path.path`, as many iterations for each penalty as are usual for one."""
+    of = _Fit(costs, model, rows.X.shape, rows.names)
+    with costs.holding(of.memory):
+        of.survey(_iterates(rows, model))
+        if alphas is None:
+            of.point("diagonal")
+        solutions = []
+        for _ in range(PATH_LENGTH if alphas is None else len(np.asarray(alphas))):
+            of.solver(of.usual)
+            of.inference()
+            solutions.append(of.solution())
+    return solutions
+
+
+def _iterates(rows: Rows, model: Model) -> bool:
+    """Whether the model with an intercept only has no closed form, because of an offset."""
+    nothing = np.zeros(0)
+    return rows.offset is not None and FAMILIES[model.family].offset_sum(nothing, nothing, nothing) is None
+
+
+class _Fit:
+    """What one process does in a fit of its own rows: `shape` is (rows, columns)."""
+
+    def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], names: tuple[str, ...] = ()) -> None:
+        self.costs, self.model = costs, model
+        self.n, self.k = n, k = shape
+        self.names = names or tuple(f"x{j}" for j in range(k))
+        if not k + model.fit_intercept:
+            raise ValueError("there are no columns and there is no intercept: nothing to fit")
+        self.d = k + model.fit_intercept
+        self.half = self.d * (self.d + 1) // 2
+        self.method = chosen_solver(model, self.d)
+        self.newton = self.method != "lbfgs"
+        self.wanted = matrices_wanted(model, FAMILIES[model.family], self.d)
+        self.missing = len(self.wanted - ({"hessian"} if self.newton else set()))
+        self.usual = min(USUAL if self.newton else 3 * USUAL, model.max_iter)
+        rooms = 1 + max(1, self.missing)  # chunks of X: shifted, and scaled for each matrix
+        squares = MATRICES + 4 * self.missing if self.newton or self.missing else 0
+        chunk = (rooms * k + VECTORS) * min(n, chunk_length(k))
+        self.memory = 3 * n + chunk + squares * self.d**2 + 20 * self.d
+
+    def survey(self, iterates: bool = False) -> None:
+        """Look at all responses and at some rows; the model with an intercept only, one iteration of it if need be."""
+        self.costs.work(elementwise=A_ROW * self.n)
+        self.costs.allreduce(7 + 2 * self.k)
+        if iterates:
+            self.costs.allreduce(2)
+        self.costs.allreduce(3)
+
+    def point(self, curvature: str) -> None:
+        """One pass over the rows, and the sum of objective, gradient and curvature."""
+        n, d = self.n, self.d
+        full, diagonal = curvature == "full", curvature == "diagonal"
+        self.costs.work(
+            blas2=4.0 * n * d + 2.0 * n * d * diagonal, blas3=float(n) * d * d * full, elementwise=A_ROW * n,
+            nbytes=8.0 * n * self.k,
+        )  # fmt: skip
+        self.costs.allreduce(1 + d + (self.half if full else d * diagonal))
+
+    def solver(self, iterations: int) -> None:
+        """A point for each iteration and one at the start, and the step between them, which every process makes."""
+        self.point("full" if self.newton else "diagonal")
+        for _ in range(iterations):
+            if self.newton:
+                self.costs.work(blas3=self.d**3 / 3)
+            else:
+                self.costs.work(blas1=4.0 * PAIRS * self.d)
+            self.point("full" if self.newton else "none")
+
+    def inference(self) -> None:
+        """One more pass, and the sum of deviance, likelihood, and the matrices that the solver has not."""
+        n, d = self.n, self.d
+        self.costs.work(
+            blas2=4.0 * n * d, blas3=self.missing * float(n) * d * d + d**3 / 3 * bool(self.wanted),
+            elementwise=A_ROW * n, nbytes=8.0 * n * self.k,
+        )  # fmt: skip
+        self.costs.allreduce(2 + TERMS + self.missing * self.half)
+
+    def solution(self) -> Solution:
+        """What the fit returns, without values."""
+
+        def number() -> Any:
+            return self.costs.array(())
+
+        square = (self.d, self.d)
+        return Solution(
+            coef=self.costs.array((self.k,)), intercept=number() if self.model.fit_intercept else 0.0,
+            n_iter=self.usual, converged=True, objective=number(), gradient_norm=number(), deviance=number(),
+            null_deviance=number(), dispersion=number(), pearson_chi2=number(), log_likelihood=number(),
+            covariance=self.costs.array(square) if self.wanted else None,
+            robust_covariance=self.costs.array(square) if self.wanted and self.model.robust else None,
+            n_rows=self.costs.array((), int), sum_weights=number(), df_resid=number(), solver=self.method,
+            alpha=self.model.alpha, names=self.names,
+            history=tuple((number(), number()) for _ in range(self.usual + 1)),
+        )  # fmt: skip

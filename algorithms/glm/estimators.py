@@ -17,22 +17,45 @@ from typing import Any, Self
 
 import numpy as np
 
-import bsp
-from bsp.algorithms.costs import Cost
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.conventions import Conventions
-from bsp.algorithms.glm.cost import cost
+from bsp.algorithms.glm.cost import A_ROW, cost
 from bsp.algorithms.glm.data.inputs import is_frame
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
-from bsp.algorithms.glm.errors import DataError
+from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import FAMILIES, Family
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
-from bsp.cost.model import Machine
-from bsp.values.payload import is_abstract
+from bsp.cost.model import Cost, Machine
+from bsp.declared import Costs, declares
+
+
+def _of_summary(costs: Costs, model: Regression, level: float = 0.95) -> str:
+    """Declare that a summary costs nothing; without values there is none to print."""
+    return f"{type(model).__name__}: a run without values has no coefficients"
+
+
+def _of_score(
+    costs: Costs, model: Regression, X: Any, y: Any, sample_weight: Any = None, offset: Any = None,
+    sums: tuple[int, ...] = (3, 1),
+) -> Any:  # fmt: skip
+    """Declare the cost of `score`: for each sum over dealt rows, a superstep of agreement and one of the sum."""
+    X, _, _, offset = parted(X, y, sample_weight, offset)
+    found = model._linear(X, offset)
+    for count in sums:
+        costs.work(elementwise=A_ROW * len(found.eta))
+        if found.dealt:
+            agreed(lambda: None)
+            costs.allreduce(count)
+    return costs.array(())
+
+
+def _of_accuracy(costs: Costs, model: Regression, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
+    """Declare the cost of a classifier's `score`: one sum over all rows."""
+    return _of_score(costs, model, X, y, sample_weight, offset, sums=(2,))
 
 
 class Regression(Conventions):
@@ -148,6 +171,7 @@ class Regression(Conventions):
         self.covariance_ = solution.robust_covariance if model.robust else solution.covariance
         self.standard_errors_ = None if self.covariance_ is None else np.sqrt(np.diag(self.covariance_))
 
+    @declares(_of_summary)
     def summary(self, level: float = 0.95) -> Summary:
         """Coefficients with standard errors, tests and intervals, and how well the model fits; prints as a table.
 
@@ -189,6 +213,7 @@ class Regression(Conventions):
     def _family(self) -> Family:
         return FAMILIES[self.family]
 
+    @declares(_of_score)
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """D², the share of the deviance that the model explains: 1 less deviance over that of the mean of y.
 
@@ -207,7 +232,7 @@ class Regression(Conventions):
 
         def check(y: Any) -> None:
             wrong, must_be = family.wrong(y)
-            if not is_abstract(wrong) and wrong.any():
+            if wrong.any():
                 raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {family.name} model must be {must_be}")
 
         total, summed, unexplained = found.summed(parts, y, sample_weight, check=check)
@@ -215,9 +240,9 @@ class Regression(Conventions):
         with np.errstate(divide="ignore", invalid="ignore"):
             level = family.predictor(summed / total)
         (null,) = found.summed(lambda eta, y, w: [deviance(np.zeros_like(eta) + level, y, w)], y, sample_weight)
-        if not bsp.expect(null > 0, times=1 << 30):
+        if not null > 0:
             return float(unexplained == 0)  # all y are alike
-        return _number(1 - unexplained / null)
+        return float(1 - unexplained / null)
 
     @property
     def _positive(self) -> bool:
@@ -277,13 +302,13 @@ class LogisticRegression(Regression):
 
     def _label(self, eta: Any) -> Any:
         """By linear predictor the more probable label."""
-        second = eta > 0
-        return second.astype(int) if is_abstract(eta) else self.classes_[second.astype(int)]
+        return np.where(eta > 0, self.classes_[1], self.classes_[0])
 
     def decision_function(self, X: Any, offset: Any = None) -> Any:
         """The linear predictor, (n,): above 0 the second label is the more probable one."""
         return self._linear(X, offset).mapped(lambda eta: eta)
 
+    @declares(_of_accuracy)
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
         """The share of labels that are right, by weight."""
 
@@ -293,14 +318,9 @@ class LogisticRegression(Regression):
         X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
         total, right = self._linear(X, offset).summed(parts, y, sample_weight, labels=True)
         _check_weights(total)
-        return _number(right / total)
+        return float(right / total)
 
 
 def _check_weights(total: Any) -> None:
-    if not bsp.expect(total > 0, times=1 << 30):
+    if not total > 0:
         raise DataError("no row has a weight above 0: there is nothing to score")
-
-
-def _number(value: Any) -> float:
-    """A float, but in a run without values."""
-    return value if is_abstract(value) else float(value)

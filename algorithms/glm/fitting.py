@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from bsp.algorithms.glm.inference.covariance import LARGEST, concluded
-from bsp.algorithms.glm.problem import Model, Rows, Solution
+from bsp.algorithms.glm.cost import of_solve
+from bsp.algorithms.glm.inference.covariance import concluded
+from bsp.algorithms.glm.problem import Model, Rows, Solution, chosen_solver
 from bsp.algorithms.glm.solvers.coordinate import proximal_step
 from bsp.algorithms.glm.solvers.lbfgs import lbfgs
 from bsp.algorithms.glm.solvers.newton import Progress, descend, newton_step
 from bsp.algorithms.glm.solvers.objective import Objective
 from bsp.algorithms.glm.solvers.separation import separation
 from bsp.algorithms.glm.solvers.survey import Survey, survey
+from bsp.declared import declares
 
 ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is well
 
 
+@declares(of_solve)
 def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
     """Fit `model` to the rows of all processes; a collective.
 
@@ -57,15 +60,6 @@ def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | Non
         state.converged, state.separated = False, True
         state.notes += (separated,)
     return concluded(objective, state, solver)
-
-
-def chosen_solver(model: Model, d: int) -> str:
-    """As asked for, or by the penalty and the number of coefficients, whose square is summed by Newton."""
-    if model.solver != "auto":
-        return model.solver
-    if model.alpha * model.l1_ratio:
-        return "coordinate"
-    return "newton" if d <= LARGEST else "lbfgs"
 
 
 def start_of(of: Survey, start: np.ndarray | None = None) -> np.ndarray:

@@ -7,17 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
+from bsp.algorithms.glm.cost import PATH_LENGTH, of_path
 from bsp.algorithms.glm.fitting import fitted, start_of
 from bsp.algorithms.glm.problem import Model, Rows, Solution
 from bsp.algorithms.glm.solvers.objective import Objective
 from bsp.algorithms.glm.solvers.survey import Survey, survey
-from bsp.values.payload import is_abstract
+from bsp.declared import declares
 
-LENGTH = 50
 RANGE = 1e-3  # of the smallest alpha in the largest
 LEAST_LASSO = 1e-3  # the share that ridge regression, which makes no coefficient 0, borrows to find the largest
 
 
+@declares(of_path)
 def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> list[Solution]:
     """Solutions for each alpha, the largest first; a collective.
 
@@ -27,7 +28,7 @@ def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> lis
     """
     of = survey(rows, model)
     if alphas is None:
-        wanted = largest_alpha(of) * np.logspace(0, np.log10(RANGE), LENGTH)
+        wanted = largest_alpha(of) * np.logspace(0, np.log10(RANGE), PATH_LENGTH)
     else:
         wanted = np.sort(np.asarray(alphas, float))[::-1]
     solutions: list[Solution] = []
@@ -46,7 +47,5 @@ def largest_alpha(of: Survey) -> float:
     free = Objective(replace(of, model=replace(of.model, alpha=0.0)))
     point = free.at(start_of(of), "diagonal")
     free.units(point)  # which are found only where all is finite
-    if is_abstract(point.value):
-        return 1.0
     steepest = np.abs(point.gradient[of.model.fit_intercept :]).max(initial=0.0)
     return float(steepest) / max(of.model.l1_ratio, LEAST_LASSO)

@@ -10,6 +10,7 @@ import numpy as np
 from bsp.algorithms.glm.families import FAMILIES
 
 SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
+LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,15 @@ class Model:
                 raise ValueError(text)
         if alpha * l1_ratio and self.solver in ("newton", "lbfgs"):
             raise ValueError(f"solver={self.solver!r} has no L1 penalty: 'coordinate' or 'auto', or l1_ratio=0")
+
+
+def chosen_solver(model: Model, d: int) -> str:
+    """As asked for, or by the penalty and the number of coefficients, whose square is summed by Newton."""
+    if model.solver != "auto":
+        return model.solver
+    if model.alpha * model.l1_ratio:
+        return "coordinate"
+    return "newton" if d <= LARGEST else "lbfgs"
 
 
 def is_number(value: Any) -> bool:

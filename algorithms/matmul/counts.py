@@ -19,8 +19,6 @@ from bsp.arrays.expressions.layout import Layout
 from bsp.arrays.planning.moves import pieces, stays
 from bsp.cost.model import WORD, Machine
 
-__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
-
 
 class Exchange(NamedTuple):
     """What travels at the end of a superstep: words and messages of the busiest processes."""

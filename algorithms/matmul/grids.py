@@ -16,8 +16,6 @@ import numpy as np
 from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, Schedule
 from bsp.cost.model import Machine
 
-__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
-
 CLOSEST = 6  # grids, best by estimate, whose words are counted
 SPARE = 4  # numbers of layers looked at for each face of the grid: fewer may divide a brick more evenly
 ROUNDS = 128  # looked at; more if a side of a square grid has more than half as many processes

@@ -23,8 +23,6 @@ from bsp.arrays.errors import PlanTooLarge
 from bsp.cost.model import WORD, Machine
 from bsp.cost.units import in_bytes
 
-__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
-
 FITTINGS = 6  # times that rounds are added to where an estimate was too low
 
 Shape = tuple[int, int, int]  # m, k, n

@@ -28,8 +28,6 @@ import numpy as np
 
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, dealt, replicated, table_layout
 
-__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
-
 SHIFTED, SPREAD, AT_ONCE, TWO_PHASE = "shifted", "spread", "broadcast", "two-phase broadcast"
 SIDES = {"A": "mk", "B": "kn", "C": "mn"}  # that each matrix has
 

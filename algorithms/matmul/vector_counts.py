@@ -11,8 +11,6 @@ from bsp.algorithms.matmul.schedules import Schedule, cuts
 from bsp.arrays.expressions.layout import Shape
 from bsp.cost.model import DEFAULT, WORD, Machine
 
-__concrete__ = True  # it counts: its arrays are numbers of words, in a run without values too
-
 
 def matvec_cost(
     m: int, n: int, p: int, machine: Machine | None = None, *, grid: Shape | None = None, itemsize: int = WORD

@@ -10,11 +10,11 @@ refined once (indirect TSQR), and Cholesky of AᵀA, twice (CholeskyQR2); what i
 `pricing` has the cost of each.  `python -m bsp.algorithms.qr --study` shows how orthogonal each leaves Q.
 """
 
-from bsp.algorithms.costs import Cost
 from bsp.algorithms.qr.components import PCA, pca
 from bsp.algorithms.qr.factoring import QR, qr
 from bsp.algorithms.qr.least_squares import lstsq
 from bsp.algorithms.qr.pricing import cost
 from bsp.algorithms.qr.singular import SVD, svd
+from bsp.cost.model import Cost
 
 __all__ = ["PCA", "QR", "SVD", "Cost", "cost", "lstsq", "pca", "qr", "svd"]

@@ -14,7 +14,6 @@ from bsp.arrays.array import Array
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.tall import Rows
 from bsp.arrays.procedures.forecast import procedure
-from bsp.values.payload import is_abstract
 
 mean_of: Any = reductions.mean
 
@@ -54,7 +53,7 @@ def pca(A: Any, k: int) -> PCA:
     _, s, vt = signed_svd(r)
     variance = s**2 / (m - 1)
     total = np.sum(variance)
-    ratio = variance / (total if is_abstract(total) or total else 1)
+    ratio = variance / np.where(total > 0, total, 1)
     components = vt[:k].copy()
     scores = tall.to_array(tall.times(rows, components.T), a.dtype)
     small = [on_all(each.copy()) for each in (components, variance[:k], ratio[:k], mean)]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import methods
-from bsp.algorithms.qr.pricing import METHODS, gram_first
+from bsp.algorithms.qr.pricing import METHODS, gram_first, of_factored, of_nothing
 from bsp.arrays import build, linalg
 from bsp.arrays.api.contraction import matmul
 from bsp.arrays.api.creation import asarray
@@ -22,6 +22,7 @@ from bsp.arrays.expressions.layout import replicated
 from bsp.arrays.linalg import panels, tall
 from bsp.arrays.linalg.tall import Factors, Rows
 from bsp.arrays.procedures.forecast import procedure
+from bsp.declared import declares
 from bsp.errors import ShapeError
 
 __all__ = ["QR", "qr"]
@@ -84,6 +85,7 @@ def qr(A: Any, method: str = "auto") -> QR:
     return QR(tall.to_array(found.q, a.dtype), on_all(found.r), taken, reason, kappa)
 
 
+@declares(of_factored)
 def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
     """Q and R, the method that was taken, why, and the condition."""
     if method == "auto":
@@ -106,7 +108,7 @@ def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors,
 
 
 def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float]:
-    """The cheapest that is exact; without values the longest way there is."""
+    """The cheapest that is exact."""
     here = world()
     m, n = rows.layout.shape
     p = 1 if rows.layout.replicated else here.nprocs
@@ -115,14 +117,12 @@ def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float
         check(found.r, rows, name)
         reason = f"direct: {m} x {n} on {p} processes is so small that reflections are cheapest, whatever the condition"
         return found, "direct", reason, methods.condition(found.r)
-    if here.abstract:
-        here.at_most()
     r = methods.gram_factor(rows, dtype)
     limit = methods.cholesky_limit(n, dtype)
     kappa = np.inf if r is None else methods.condition(r, scaled=True)
     if not kappa > limit:
         made = methods.cholesky2(rows, r, dtype)
-        if made is not None and not here.abstract:
+        if made is not None:
             reason = (
                 f"cholesky2: with its columns scaled to length 1 A has condition {kappa:.1e}, at most {limit:.1e}, "
                 "so AᴴA tells all of it"
@@ -136,7 +136,7 @@ def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float
     said = f"with its columns scaled to length 1 A has condition {kappa:.1e}"
     if not kappa > sharp:
         made = methods.indirect(rows, r, dtype)
-        if made is not None and not here.abstract:
+        if made is not None:
             beyond = f"too much for AᴴA (limit {limit:.1e})" if kappa > limit else "but AᴴA leaves the range of numbers"
             reason = f"indirect: {said}, {beyond}, at most {sharp:.1e}, so A·R⁻¹ is near to orthogonal and refined once"
             return made, "indirect", reason, methods.condition(made.r)
@@ -211,10 +211,11 @@ def on_all(values: Any) -> Array:
     return wrap(leaf(values.shape, values.dtype, layout, dict.fromkeys(layout.mine(0), values)))
 
 
+@declares(of_nothing)
 def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
     """LinAlgError on every process if R shows that A has NaN or infinity, and where; then one superstep more."""
     here = world()
-    if here.abstract or np.isfinite(r).all():
+    if np.isfinite(r).all():
         return
     first = ""
     for at in sorted(rows.blocks):
@@ -230,9 +231,8 @@ def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
     raise LinAlgError(f"{name}: the norms of the columns overflow: divide {what} by its largest element")
 
 
+@declares(of_nothing)
 def _check_array(r: Array, a: Array, name: str) -> None:
     """As `check`, for R in an array: it is NaN where A is not finite."""
-    if world().abstract:
-        return
     if not bool(UFUNCS["isfinite"](r).all().compute()):
         raise LinAlgError(f"{name}: A has NaN or infinity, or its norms overflow: all elements must be finite")

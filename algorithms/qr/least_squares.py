@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from bsp.abstract import table
 from bsp.algorithms.qr.factoring import check, is_tall, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
 from bsp.arrays import build, linalg
@@ -16,7 +17,7 @@ from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.tall import Rows
 from bsp.arrays.procedures.forecast import procedure
-from bsp.values.payload import is_abstract
+from bsp.declared import Costs, declares
 
 
 @procedure
@@ -50,17 +51,34 @@ def lstsq(A: Any, b: Any, rcond: float | None = None) -> tuple[Array, Array, Any
     both = Rows(layout, {at: np.concatenate([rows.blocks[at], beside.blocks[at]], axis=1) for at in rows.blocks})
     whole = r_only(both, dtype)
     check(whole, both, "lstsq", "[A b]")
+    x, rest, rank, s = _solved(whole, m, n, rcond)
+    return on_all((x[:, 0] if flat else x).copy()), on_all(rest), rank, on_all(s)
+
+
+def _of_solved(costs: Costs, whole: Any, m: int, n: int, rcond: float | None) -> tuple[Any, Any, Any, Any]:
+    """Declare the cost of `_solved`, of full rank."""
+    k, dtype = whole.shape[1] - n, whole.dtype
+    costs.factoring(22.0 * n**3 * table.complexity(dtype), n)
+    costs.work(blas3=2.0 * n * n * k * table.complexity(dtype))
+    real = dtype.type(0).real.dtype
+    rest = costs.array((k if m > n else 0,), real)
+    return costs.array((n, k), dtype), rest, costs.array((), int), costs.array((n,), real)
+
+
+@declares(_of_solved)
+def _solved(whole: Any, m: int, n: int, rcond: float | None) -> tuple[Any, Any, int, Any]:
+    """Return x, squared residuals, rank and singular values from the R of [A b], A of shape (m, n)."""
+    dtype = whole.dtype
     r, c, under = whole[:n, :n], whole[:n, n:], whole[n:, n:]
     u, s, vt = np.linalg.svd(r)
     cut = max(m, n) * np.finfo(dtype).eps if rcond is None else rcond if rcond >= 0 else np.finfo(dtype).eps
     keep = s > cut * s[0]
-    rank = np.count_nonzero(keep)
-    full = is_abstract(rank) or bool(rank == n and np.diagonal(r).all())
+    rank = int(np.count_nonzero(keep))
+    full = bool(rank == n and np.diagonal(r).all())
     if full:
         x = np.linalg.solve(r, c)  # triangular, so that elimination exchanges nothing and is substitution
     else:
         inverse = np.where(keep, 1 / np.where(keep, s, 1), 0)
         x = np.conj(vt).T @ (inverse[:, None] * (np.conj(u).T @ c))
     rest = np.sum(np.abs(under) ** 2, axis=0) if full and m > n else np.zeros(0, s.dtype)
-    x = (x[:, 0] if flat else x).copy()
-    return on_all(x), on_all(rest), rank if is_abstract(rank) else int(rank), on_all(s)
+    return x, rest, rank, s

@@ -13,7 +13,7 @@ them, so the condition that decides is that of the columns brought to length 1 (
 
 from __future__ import annotations
 
-from math import inf, nan, sqrt
+from math import inf, sqrt
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.tall import Factors, Rows
-from bsp.values.payload import is_abstract
 
 NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
 
@@ -40,10 +39,7 @@ def indirect_limit(columns: int, dtype: DType) -> float:
 
 
 def condition(r: Any, scaled: bool = False) -> float:
-    """σ₁/σₙ of an upper triangular R, and so of A; `scaled`: with columns of length 1.  nan if there are no values."""
-    if is_abstract(r):
-        np.linalg.svdvals(r)
-        return nan
+    """σ₁/σₙ of an upper triangular R, and so of A; `scaled`: with columns of length 1."""
     if not r.size:
         return 1.0
     largest = np.abs(r).max(axis=0)
@@ -79,12 +75,12 @@ def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
 
     Cost: with `r_only` W = 6(m/p)n² + two trees', H and S those of two trees, M = (m/p)n words: Q.
     """
-    if not is_abstract(r) and not np.diagonal(r).all():
+    if not np.diagonal(r).all():
         return None
     with np.errstate(all="ignore"):
         q = passes.divided(rows, r, dtype)
         second = r_only(q, dtype)
-    if not is_abstract(r) and not (np.isfinite(second).all() and condition(second) <= NEAR):
+    if not (np.isfinite(second).all() and condition(second) <= NEAR):
         return None
     return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
 
@@ -109,7 +105,7 @@ def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
     with np.errstate(all="ignore"):
         q, squared = passes.divided_and_gram(rows, r, dtype)
     second = _cholesky(_summed(rows, squared))
-    if second is None or (not is_abstract(r) and condition(second) > NEAR):
+    if second is None or condition(second) > NEAR:
         return None
     return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
 
@@ -118,8 +114,7 @@ def _summed(rows: Rows, squared: Any) -> Any:
     """A Hermitian matrix summed over processes: its upper triangle travels.  What has overflowed is no number: two
     processes' infinities, of which BLAS decides the signs, need not have a sum.
     """
-    if not is_abstract(squared):
-        squared[~np.isfinite(squared)] = np.nan
+    squared[~np.isfinite(squared)] = np.nan
     here = world()
     if here.nprocs == 1 or rows.layout.replicated:
         return squared
@@ -132,7 +127,7 @@ def _summed(rows: Rows, squared: Any) -> Any:
 
 def _cholesky(upper: Any) -> Any:
     """R of RᴴR, of which only the upper triangle is read; None if there is none, or no numbers."""
-    if not is_abstract(upper) and not np.isfinite(upper).all():
+    if not np.isfinite(upper).all():
         return None
     try:
         return np.linalg.cholesky(upper, upper=True)

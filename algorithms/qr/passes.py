@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract import counter, table
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.linalg.tall import BLOCK, Rows
-from bsp.values.payload import is_abstract
 
 
 def _pieces(block: Any) -> Iterator[slice]:
-    """About BLOCK rows at a time; without values all at once."""
+    """About BLOCK rows at a time."""
     rows = block.shape[0]
-    parts = 1 if is_abstract(block) else max(1, rows // BLOCK)
+    parts = max(1, rows // BLOCK)
     return (slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
 
 
@@ -31,8 +29,6 @@ def gram(rows: Rows, dtype: DType) -> Any:
     columns = rows.layout.shape[1]
     found = np.zeros_like(world().empty((columns, columns), dtype))
     for at in sorted(rows.blocks):
-        if is_abstract(rows.blocks[at]):
-            counter.moved(rows.blocks[at].nbytes)  # from memory into the cache, which the rates of products presume
         for piece in _pieces(rows.blocks[at]):
             found += _squared(rows.blocks[at][piece])
     return found
@@ -55,7 +51,7 @@ def divided_and_gram(rows: Rows, r: Any, dtype: DType) -> tuple[Rows, Any]:
 
 
 def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows:
-    triangle = r if is_abstract(r) else np.asfortranarray(r)
+    triangle = np.asfortranarray(r)
     made: Blocks = {}
     for at in sorted(rows.blocks):
         block = rows.blocks[at]
@@ -72,11 +68,7 @@ def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows
 
 def _divide(x: Any, r: Any) -> None:
     """x becomes x @ r⁻¹; both in LAPACK's order of storage when x is transposed."""
-    rows, columns = x.shape
-    if is_abstract(x):
-        flops = rows * columns * columns * table.complexity(x.dtype)
-        counter.factoring(flops, table.substituted(columns))
-    elif x.size:
+    if x.size:
         from scipy.linalg.blas import get_blas_funcs
 
         (trsm,) = get_blas_funcs(("trsm",), (r, x))

@@ -1,16 +1,24 @@
-"""What each way to factor costs: words and supersteps exactly, operations to leading order, memory as a bound."""
+"""The declared costs of factoring: words and supersteps exactly, operations to leading order, memory as a bound."""
 
 from __future__ import annotations
 
-from bsp.algorithms.costs import Cost, added, allreduced
+from typing import Any
+
+import numpy as np
+
+from bsp.abstract import table
+from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType
 from bsp.arrays.linalg import tall
-from bsp.cost.model import Machine
+from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.cost.model import Cost, Machine
+from bsp.declared import Costs, Totals
 
 METHODS = ("direct", "indirect", "cholesky2")
 
 
 def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 8) -> Cost:
-    """Of qr(A, method) for A of shape (m, n), m >= n, by rows on p processes, elements of `itemsize` bytes.
+    """Return the cost of qr(A, method), A of shape (m, n), m >= n, by rows on p processes.
 
     direct: W = 6(m/p)n² + T, H and S those of one tree, M = 2(m/p)n + P: reflections and Q.
     indirect: W = 6(m/p)n² + 2T, H and S those of two trees, M = (m/p)n + P.
@@ -21,45 +29,99 @@ def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 
     P, of what is factored at once: pieces of b = max(1024, 8n) rows, and their R's: 2bn + 2(m/p)n²/b + 8n² words.
     H is exact where every process has n rows, else an upper bound.  Raises ValueError for another method.
     """
-    rows, share = -(-m // p), float(-(-m // p)) * n * n
-    one, two = _tree(n, p, machine, itemsize, False), _tree(n, p, machine, itemsize, True)
-    half = allreduced(n * (n + 1) // 2, p, machine, itemsize) if p > 1 else Cost(0, 0, 0)
-    block = rows * n * itemsize // 8
-    length = max(tall.BLOCK, 8 * n)
-    square = 8 * n * n * itemsize // 8
-    piece = (2 * min(rows, length) * n + 2 * rows * n * n // length) * itemsize // 8 + square
-    if method == "direct":
-        return added([two], 6 * share, 2 * block + piece)
-    if method == "indirect":
-        return added([one, one], 6 * share, block + piece)
-    if method == "cholesky2":
-        return added([half, half], 4 * share, block + square)
-    if method == "auto":
-        if not gram_first(m, n, p, machine, itemsize):
-            return cost(m, n, p, "direct", machine, itemsize)
-        return added([half, half, one, one, two], 16 * share, 2 * block + piece)
-    raise ValueError(f"cost: method={method!r} is none of {', '.join((*METHODS, 'auto'))}")
+    if method not in (*METHODS, "auto"):
+        raise ValueError(f"cost: method={method!r} is none of {', '.join((*METHODS, 'auto'))}")
+    totals = Totals(p, machine)
+    counts = np.array([m * (k + 1) // p - m * k // p for k in range(p)])[::-1]  # the fullest first
+    _Way(totals, np.maximum(counts, n) if p > 1 else counts, n, np.dtype(f"f{itemsize}"), 0).take(method)
+    return totals.cost
+
+
+def of_factored(costs: Costs, rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
+    """Declare the cost of `factoring.factored`; of "auto" the longest way there is."""
+    here = world()
+    m, n = rows.layout.shape
+    way = _Way(costs, tall.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
+    way.take(method)
+    k = min(m, n)
+    q = Rows(rows.layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
+    taken = "direct" if method == "auto" else method
+    return Factors(q, costs.array((k, n), dtype)), taken, f"{taken}: a run without values takes the longest way", np.nan
 
 
 def gram_first(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> bool:
-    """Whether Cholesky, if it is exact enough, is cheaper than reflections, which always are."""
+    """Return whether Cholesky, if it is exact enough, is cheaper than reflections, which always are."""
     found = [cost(m, n, p, method, machine, itemsize).price(machine) for method in ("cholesky2", "direct")]
     return found[0] < found[1]
 
 
-def _tree(n: int, p: int, machine: Machine, itemsize: int, with_q: bool) -> Cost:
-    """Of one R: `tall.tsqr`."""
-    if p == 1:
-        return Cost(0, 0, 0)
-    pattern = tall.cheapest(machine, p, n, itemsize)
-    arity = {"direct": p, "tree": 2}.get(str(pattern)) or int(pattern)
-    members, levels = tall.tree_of(p, arity)
-    square = -(-n * n * itemsize // 8)
-    joins = members < p
-    words = levels * (arity - 1) * square + joins * (square + (-(-2 * n * n * itemsize // 8) if with_q else square))
-    return Cost(
-        (levels * (4 * arity + 2) + 10 * joins) * float(n) ** 3,
-        words,
-        levels + 2 * joins,
-        messages=levels * (arity - 1) + 2 * joins,
-    )
+class _Way:
+    """What one process does in the methods of `methods`; `counts` are the rows of each process."""
+
+    def __init__(self, costs: Costs, counts: np.ndarray, n: int, dtype: DType, pid: int) -> None:
+        self.costs, self.counts, self.n, self.dtype, self.pid = costs, counts, n, dtype, pid
+        self.m = int(counts.sum())
+        self.own = int(counts[pid]) if len(counts) > 1 else int(counts[0])
+        self.pass_flops = float(self.own) * n * n * table.complexity(dtype)
+        self.block = self.own * n * dtype.itemsize // 8
+        self.square = 8 * n * n * dtype.itemsize // 8
+        length = max(tall.BLOCK, 8 * n)
+        self.piece = (
+            2 * min(self.own, length) * n + 2 * self.own * n * n // length
+        ) * dtype.itemsize // 8 + self.square
+
+    def take(self, method: str) -> None:
+        """The supersteps of a method."""
+        if method == "auto" and not gram_first(
+            self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize
+        ):
+            method = "direct"
+        if method == "direct":
+            with self.costs.holding(2 * self.block + self.piece):
+                self.tree(True)
+        elif method == "indirect":
+            with self.costs.holding(self.block + self.piece):
+                self.tree(False)
+                self.refine()
+        elif method == "cholesky2":
+            with self.costs.holding(self.block + self.square):
+                self.gram()
+                self.again()
+        else:
+            self.costs.at_most()
+            with self.costs.holding(2 * self.block + self.piece):
+                self.gram()
+                self.again()
+                self.tree(False)
+                self.refine()
+                self.tree(True)
+
+    def tree(self, want_q: bool) -> None:
+        """Reflections, and R's in a tree."""
+        tall.declared_tree(self.costs, self.counts, self.n, self.dtype, want_q, pid=self.pid)
+
+    def gram(self) -> None:
+        """AᴴA, summed, and its Cholesky factor."""
+        self.costs.work(blas3=self.pass_flops, nbytes=8 * self.block)
+        if len(self.counts) > 1:
+            self.costs.allreduce(self.n * (self.n + 1) // 2, self.dtype)
+
+    def divide(self) -> None:
+        """Rows divided by a triangle."""
+        self.costs.factoring(self.pass_flops, self.n)
+
+    def again(self) -> None:
+        """Cholesky's second time."""
+        self.divide()
+        self.gram()
+        self.divide()
+
+    def refine(self) -> None:
+        """A·R⁻¹, refined by the R of it."""
+        self.divide()
+        self.tree(False)
+        self.divide()
+
+
+def of_nothing(costs: Costs, *args: Any, **kwargs: Any) -> None:
+    """Declare that a check of values costs nothing."""

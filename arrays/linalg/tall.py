@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.abstract import counter, table
+from bsp.abstract import table
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, dealt, layout_of
 from bsp.cost.model import Machine
-from bsp.values.payload import is_abstract
+from bsp.declared import Costs, declares
 
 BLOCK = 1024  # rows of a block, which of few columns then is in the cache while it is factored
 _PANEL = 32  # columns that LAPACK reflects at once
@@ -124,16 +124,16 @@ class Blocked:
 
 
 def _cut(block: Any) -> list[Any]:
-    """A block in pieces of about BLOCK rows, at least 8n; without values it is one."""
+    """A block in pieces of about BLOCK rows, at least 8n."""
     rows, columns = block.shape
-    parts = 1 if is_abstract(block) else max(1, rows // max(BLOCK, 8 * columns))
+    parts = max(1, rows // max(BLOCK, 8 * columns))
     return [block[rows * k // parts : rows * (k + 1) // parts] for k in range(parts)]
 
 
 def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
     """LAPACK's QR of one piece: what Q is made from, and R."""
     raw = np.copy(piece, order="F")
-    if is_abstract(piece) or not piece.size:
+    if not piece.size:
         return ((raw, None) if want_q else None), np.linalg.qr(raw, mode="r")
     from scipy.linalg.lapack import get_lapack_funcs
 
@@ -146,9 +146,6 @@ def _unreflected(reflections: tuple[Any, Any]) -> Any:
     """Q of a piece, with as many columns as its R has rows."""
     raw, tau = reflections
     if tau is None:
-        rows, columns = raw.shape
-        flops = table.qr(rows, columns, "reduced") - table.qr(rows, columns, "r")
-        counter.factoring(flops * table.complexity(raw.dtype), table.factored(min(raw.shape)))
         return raw[:, : min(raw.shape)]
     from scipy.linalg.lapack import get_lapack_funcs
 
@@ -156,6 +153,77 @@ def _unreflected(reflections: tuple[Any, Any]) -> Any:
     return orgqr(raw[:, : tau.shape[0]], tau, lwork=_PANEL * tau.shape[0], overwrite_a=1)[0]
 
 
+def declared_tree(
+    costs: Costs, counts: np.ndarray, columns: int, dtype: DType, want_q: bool, pattern: str | int | None = None,
+    pid: int = 0,
+) -> None:  # fmt: skip
+    """Declare the cost of `tsqr` as process `pid` takes part in it.
+
+    counts : (p,) rows of each process; (1,) where every process has all rows.
+    """
+    own, many = int(counts[pid]) if len(counts) > 1 else int(counts[0]), table.complexity(dtype)
+    costs.factoring((6.0 if want_q else 2.0) * many * own * columns**2, columns)
+    nprocs = len(counts)
+    if nprocs == 1:
+        return
+    if pattern is None:
+        pattern = cheapest(costs.machine, nprocs, columns, dtype.itemsize)
+    arity = nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+    have, cube = np.minimum(counts, columns), many * float(columns) ** 3
+
+    def words(rows: Any) -> int:
+        return -(-int(rows) * columns * dtype.itemsize // 8)
+
+    low, levels = tree_of(nprocs, arity)
+    joining = np.arange(low, nprocs)
+    if low < nprocs:
+        sends = {pid - low: words(have[pid])} if pid >= low and have[pid] else {}
+        costs.exchange("tsqr join", sends, max(map(words, have[low:])), 1)
+        before = have.copy()
+        have[joining - low] = np.minimum(columns, have[joining - low] + have[joining])
+        costs.factoring(10 * cube, columns)
+    for level in range(levels):
+        distance = arity**level
+        first = np.arange(low) - np.arange(low) // distance % arity * distance
+        groups = first[:, None] + distance * np.arange(arity)
+        sends = {int(dest): words(have[pid]) for dest in groups[pid] if dest != pid} if pid < low and have[pid] else {}
+        sent = (arity - 1) * np.array([words(rows) for rows in have[:low]])
+        received = np.array([sum(words(have[k]) for k in group) - words(have[i]) for i, group in enumerate(groups)])
+        costs.exchange("tsqr", sends, int(max(sent.max(), received.max())), arity - 1)
+        have[:low] = np.minimum(columns, have[groups].sum(axis=1))
+        costs.factoring((4 * arity + 2) * cube, columns)
+    if low < nprocs:
+
+        def back(joined: int) -> int:
+            return words(have[0]) + words(before[joined] if want_q else 0)
+
+        sends = {pid + low: back(pid + low)} if pid + low < nprocs else {}
+        costs.exchange("tsqr back", sends, max(back(int(each)) for each in joining), 1)
+
+
+def _of_tsqr(costs: Costs, rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
+    """Declare the cost of `tsqr`."""
+    here = world()
+    layout, columns = rows.layout, rows.layout.shape[1]
+    counts = rows_held(layout, here.nprocs)
+    declared_tree(costs, counts, columns, dtype, want_q, pattern, here.pid)
+    k = min(layout.shape)
+    r = costs.array((k, columns), dtype)
+    if not want_q:
+        return Factors(None, r)
+    made = layout_of((layout.axes[0], Axis(k)), layout.replicated)
+    return Factors(Rows(made, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()}), r)
+
+
+def rows_held(layout: Layout, nprocs: int) -> np.ndarray:
+    """Return the rows of each process, (p,); of a layout of which every process has all, or of one process, (1,)."""
+    if layout.replicated or nprocs == 1:
+        return np.array([layout.shape[0]])
+    found: np.ndarray = layout.held(nprocs) // max(1, layout.shape[1])
+    return found
+
+
+@declares(_of_tsqr)
 def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
     """Thin QR of m rows of n, k = min(m, n): Q of shape (m, k) dealt like the rows, R (k, n) everywhere, diagonal >= 0.
 

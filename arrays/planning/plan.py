@@ -15,8 +15,7 @@ from bsp.arrays.expressions.graph import Graph
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import Orders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
-from bsp.cost.model import WORD, Machine
-from bsp.cost.units import in_bytes, in_seconds
+from bsp.cost.model import WORD, Cost, Machine
 from bsp.transport.header import digest
 
 
@@ -182,7 +181,8 @@ class Plan:
 
     def cost(self) -> Cost:
         """The price in figures."""
-        return Cost(self.flops, self.words, self.boundaries, self.peak_bytes, self.seconds, self.machine)
+        messages = sum(step.messages for step in self.supersteps)
+        return Cost(self.flops, self.words, self.boundaries, -(-self.peak_bytes // WORD), messages, self.machine)
 
 
 def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:
@@ -199,20 +199,3 @@ def flops_of(stage: Stage) -> float:
     """Operations of the fullest process in a stage."""
     nprocs = 1 + int(stage.tasks.owner.max(initial=0))
     return float(stage_flops(stage, nprocs).max(initial=0))
-
-
-class Cost(NamedTuple):
-    """W + g·H + L·S of a plan: operations of the busiest process, words, supersteps, and what they take."""
-
-    W: float
-    H: int
-    S: int
-    peak_bytes: int
-    seconds: float
-    machine: Machine
-
-    def __str__(self) -> str:
-        return (
-            f"W = {self.W:.3g} flops, H = {self.H} words, S = {self.S}; at most {in_bytes(self.peak_bytes)} a process; "
-            f"{in_seconds(self.seconds)} on {self.machine.name}"
-        )

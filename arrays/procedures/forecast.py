@@ -27,7 +27,7 @@ from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
-from bsp.arrays.planning.plan import Cost
+from bsp.cost.model import WORD, Cost
 from bsp.cost.prediction.predict import predicted
 from bsp.cost.units import in_bytes, in_seconds
 from bsp.runner import raise_failure
@@ -213,7 +213,10 @@ def _rehearsed(origin: Origin, here: World) -> Forecast:
     ]
     total = record["seconds"]
     work = sum(step.seconds for step in steps) + record["end"]["w"]
-    price = Cost(work * machine.r, sum(step.h for step in steps), len(steps), peak, total, machine)
+    price = Cost(
+        work * machine.r, sum(step.h for step in steps), len(steps), -(-peak // WORD),
+        sum(step.messages for step in steps), machine,
+    )  # fmt: skip
     return Forecast(name, steps, peak, total, element.abstract.bounded, price)
 
 

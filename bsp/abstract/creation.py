@@ -4,8 +4,7 @@ Rule 1: zeros, ones, empty, full and their _like, random numbers, and what is re
         always abstract.  Arrays of Python objects stay real.
 Rule 2: arange, linspace, eye, array and their kin make what programs compute *indices* with: real up to
         INDEX_BYTES, abstract beyond.  A list that holds an abstract number makes an abstract array.
-Rule 3: only the program's own calls are replaced.  NumPy, SciPy and the runtime call the real functions, and so do
-        modules of `bsp.algorithms` that have the name __concrete__: what they look at are files.
+Rule 3: only the program's own calls are replaced.  NumPy, SciPy and this package call the real functions.
 Rule 4: on exit, by exception too, every name is what it was; a replacement that somebody has kept is then
         the real function again.
 """
@@ -80,9 +79,7 @@ def _bounded(array: Any) -> Any:
 @functools.lru_cache(maxsize=1 << 10)
 def _is_library(module: str) -> bool:
     """Whether a module's calls of NumPy are none of the program's."""
-    root = module.partition(".")[0]
-    program = module.startswith("bsp.algorithms") and not hasattr(sys.modules.get(module), "__concrete__")
-    return root in ("numpy", "scipy") or (root == "bsp" and not program)
+    return module.partition(".")[0] in ("numpy", "scipy", "bsp")
 
 
 def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:

@@ -23,6 +23,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bsp.cost.units import in_bytes, in_seconds
+
 WORD = 8  # bytes
 
 
@@ -174,6 +176,49 @@ def _share(parts: int, of: int) -> float:
 
 
 DEFAULT = Machine()
+
+
+class Cost(NamedTuple):
+    """W + g·H + L·S of a plan, a procedure or an algorithm, and the memory M it takes.
+
+    W : flops of the busiest process.   H : words, the h-relations of all supersteps added.   S : supersteps.
+    M : words of the fullest process; whether operands are among them, the one says who counts.
+    messages : of the busiest process.   machine : what it was counted for; choices of algorithms depend on it.
+    """
+
+    W: float
+    H: int
+    S: int
+    M: int = 0
+    messages: int = 0
+    machine: Machine = DEFAULT
+
+    def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
+        """Return the cost of one after the other, neither's memory held during the other."""
+        return self._replace(
+            W=self.W + other.W, H=self.H + other.H, S=self.S + other.S, M=max(self.M, other.M),
+            messages=self.messages + other.messages,
+        )  # fmt: skip
+
+    def price(self, machine: Machine | None = None) -> float:
+        """Return the flop-times on a machine; None: the one it was counted for."""
+        return (machine or self.machine).price(self.H, self.S, self.messages, self.W)
+
+    @property
+    def seconds(self) -> float:
+        """The time on the machine it was counted for."""
+        return self.price() / self.machine.r
+
+    @property
+    def peak_bytes(self) -> int:
+        """M in bytes."""
+        return WORD * self.M
+
+    def __str__(self) -> str:
+        return (
+            f"W = {self.W:.3g} flops, H = {self.H} words, S = {self.S}; at most {in_bytes(self.peak_bytes)} a process; "
+            f"{in_seconds(self.seconds)} on {self.machine.name}"
+        )
 
 
 class Classical(NamedTuple):

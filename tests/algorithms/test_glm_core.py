@@ -363,3 +363,19 @@ def test_the_bytes_do_not_depend_on_the_number_of_elements() -> None:
     one, two = (bsp.run(main, nprocs=3, elements=elements) for elements in (1, 2))
     assert one == two
     assert len(set(one)) == 1
+
+
+def test_a_fit_neither_delivers_nor_clears_what_its_caller_has_issued() -> None:
+    """B2: its supersteps are its own."""
+
+    def main(proc: Any) -> list[float]:
+        x = proc.coarray(1)
+        proc.sync()
+        x.put((proc.pid + 1) % proc.nprocs, [5.0])
+        rng = np.random.default_rng(proc.pid)
+        solve(Rows(rng.normal(size=(40, 3)), rng.integers(0, 2, 40).astype(float)), Model("poisson"))
+        seen = [float(x.local[0])]
+        proc.sync()
+        return [*seen, float(x.local[0])]
+
+    assert bsp.run(main, nprocs=3) == [[0.0, 5.0]] * 3

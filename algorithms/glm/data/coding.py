@@ -16,8 +16,6 @@ from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.arrays.execution.world import world
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 
 class Coded(NamedTuple):
     """A column, and what it becomes."""

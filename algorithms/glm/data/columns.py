@@ -24,8 +24,6 @@ from bsp.arrays.files.fields import (
     is_number,
 )
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 
 class Lines(Protocol):
     """Some lines of a file."""

@@ -25,8 +25,6 @@ from bsp.arrays.files.formats import load
 from bsp.arrays.procedures.operands import bounds_of, computed, known, layout_at, line_layout
 from bsp.values.payload import cuts_of, is_abstract
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 
 class Matrix(NamedTuple):
     """This process's rows of X, not yet looked at: of any dtype, or sparse."""

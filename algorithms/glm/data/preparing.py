@@ -20,8 +20,6 @@ from bsp.algorithms.glm.problem import Rows
 from bsp.arrays.execution.world import world
 from bsp.values.payload import is_abstract
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 
 class Given(NamedTuple):
     """The vectors that go with X: arrays, or names of columns if X is a table."""

@@ -8,8 +8,6 @@ import numpy as np
 
 from bsp.algorithms.glm.errors import DataError
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 _FEW = 10  # labels that are told
 
 

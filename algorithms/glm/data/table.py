@@ -25,8 +25,6 @@ from bsp.arrays.files.fields import BadLine, Fields, is_number
 from bsp.arrays.files.parquet import files_of
 from bsp.values.payload import cuts_of
 
-__concrete__ = True  # it looks at values, in a run without them too
-
 MOST_LEVELS = 1000  # different texts in a column that is coded
 _STEP = 1 << 12  # rows of a data frame whose columns make a chunk
 TABLES = (".csv", ".txt", ".tsv", ".parquet")

@@ -14,14 +14,11 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
-from bsp.algorithms.glm.problem import Model, Solution
+from bsp.algorithms.glm.problem import LARGEST, Model, Solution
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunks, predictor
 from bsp.algorithms.glm.solvers.semidefinite import explained, factor
 from bsp.algorithms.glm.solvers.survey import Survey
-from bsp.values.payload import is_abstract
-
-LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
 
 class Fit(NamedTuple):
@@ -88,10 +85,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if of.d > LARGEST and not model.alpha:
         notes += (f"{of.d} coefficients: beyond {LARGEST} there are no standard errors",)
     covariance = robust = None
-    if needed and is_abstract(point.value):
-        covariance = np.linalg.inv(known[bread_name])
-        robust = covariance @ known["meat"] @ covariance if model.robust else None
-    elif needed:
+    if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
             dependent = explained(known[bread_name], bread, of.names, model.fit_intercept, kept)
@@ -104,27 +98,22 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     df_resid = of.n_rows - len(kept)
     dispersion: Any = 1.0
     if of.family.free_dispersion:
-        enough = bsp.expect(df_resid > 0, times=1)
+        enough = df_resid > 0
         dispersion = fit.chi2 / df_resid if enough else np.nan
         if not enough:
             notes += (f"{of.n_rows:g} rows for {len(kept)} coefficients: nothing is left to estimate a dispersion by",)
     likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
     intercept, coef = of.outside(point.beta)
     return Solution(
-        coef=coef, intercept=number(intercept), n_iter=state.steps, converged=state.converged,
-        objective=number(point.value), gradient_norm=number(state.norm), deviance=number(fit.deviance),
-        null_deviance=number(of.null_deviance), dispersion=number(dispersion), pearson_chi2=number(fit.chi2),
-        log_likelihood=number(likelihood),
+        coef=coef, intercept=float(intercept), n_iter=state.steps, converged=state.converged,
+        objective=float(point.value), gradient_norm=float(state.norm), deviance=float(fit.deviance),
+        null_deviance=float(of.null_deviance), dispersion=float(dispersion), pearson_chi2=float(fit.chi2),
+        log_likelihood=float(likelihood),
         covariance=None if covariance is None else _given(of, covariance * dispersion, kept),
-        robust_covariance=robust, n_rows=number(of.n_rows, int), sum_weights=number(of.sum_weights),
-        df_resid=number(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
-        history=tuple((number(value), number(norm)) for value, norm in state.history),
+        robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
+        df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
+        history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip
-
-
-def number(value: Any, kind: type = float) -> Any:
-    """As Python's own, where there is a value."""
-    return value if is_abstract(value) else kind(value)
 
 
 def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -136,8 +125,6 @@ def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
     left_out = np.ones(of.d, bool)
     left_out[kept] = False
     covariance = (covariance + covariance.T) / 2
-    if is_abstract(covariance):
-        return covariance
     covariance[left_out] = np.nan
     covariance[:, left_out] = np.nan
     return covariance

@@ -12,7 +12,6 @@ import numpy as np
 
 from bsp.algorithms.glm.families import Fitted
 from bsp.algorithms.glm.solvers.survey import Survey
-from bsp.values.payload import is_abstract
 
 TERMS = 3
 
@@ -20,8 +19,6 @@ TERMS = 3
 def terms(of: Survey) -> np.ndarray:
     """(TERMS,) This process's sums that do not depend on the coefficients."""
     y, trials = of.rows.y, of.rows.trials
-    if is_abstract(y):
-        return np.zeros(TERMS)
     w = np.ones_like(y) if of.weights is None else of.weights
     counts = w > 0
     trials = None if trials is None else trials[counts]
@@ -32,10 +29,8 @@ def terms(of: Survey) -> np.ndarray:
 def log_likelihood(of: Survey, sums: np.ndarray, loss: float, deviance: float, dispersion: float) -> Any:
     """From the sums over all processes of `terms`, the weighted losses and the deviance.
 
-    A collective for gamma models with weights: one superstep of 1 word (predictions without values leave it out).
+    A collective for gamma models with weights: one superstep of 1 word.
     """
-    if is_abstract(deviance):
-        return deviance
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = None if of.weights is None else of.weights[of.weights > 0]
         dispersed = of.family.dispersed(weights, dispersion)

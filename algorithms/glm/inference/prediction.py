@@ -29,7 +29,6 @@ from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.procedures.operands import made_of
-from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.algorithms.glm.estimators import Regression
@@ -74,7 +73,7 @@ class Applied(NamedTuple):
         given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
 
         def look() -> None:
-            if not is_abstract(given) and not (np.isfinite(given) & (given >= 0)).all():
+            if not (np.isfinite(given) & (given >= 0)).all():
                 raise DataError("sample_weight must be finite and 0 or more")
             if check is not None:
                 check(mine)

@@ -12,7 +12,6 @@ import numpy as np
 
 from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
-from bsp.values.payload import is_abstract
 
 
 class Coefficient(NamedTuple):
@@ -159,8 +158,6 @@ class Summary:
         return [heads, *([each.name, *_cells(each)] for each in self.coefficients)]
 
     def __str__(self) -> str:
-        if is_abstract(self.solution.coef):
-            return f"{self.title}: a run without values has no coefficients"
         table = self.table
         if self.solution.covariance is None:
             table = [row[:2] for row in table]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from bsp.algorithms.glm.solvers.objective import Objective, Point
-from bsp.values.payload import is_abstract
 
 SWEEPS = 10_000
 EPS = float(np.finfo(float).eps)
@@ -24,8 +23,6 @@ def proximal_step(objective: Objective, point: Point, kept: np.ndarray) -> np.nd
     Cost: W = d² flops a sweep, d³/3 for each linear system; no supersteps.
     """
     assert point.curvature is not None
-    if is_abstract(point.curvature):
-        return np.linalg.solve(point.curvature, -point.gradient)
     return minimised(point.curvature, point.gradient, point.beta, objective.lasso * objective.penalised)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import bsp
 from bsp.algorithms.glm.solvers.objective import Objective, Point
 from bsp.algorithms.glm.solvers.semidefinite import explained, factor
-from bsp.values.payload import is_abstract
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises
 ROUNDING = 1e-10  # a relative change of the objective that rounding may have made
@@ -31,8 +30,6 @@ Progress = Callable[[int, float, float], None]
 def newton_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
     """-H^-1 g in the kept columns."""
     assert point.curvature is not None
-    if is_abstract(point.curvature):
-        return np.linalg.solve(point.curvature, -point.gradient)
     return factor(point.curvature, kept).solve(-point.gradient)
 
 
@@ -53,7 +50,7 @@ def descend(objective: Objective, start: np.ndarray, direction: Direction, progr
         if state.point is None:
             _begin(objective, found, state)
         norm = objective.norm(found, state.units, state.kept)
-        if not bsp.expect(_good(found, norm, state), times=1 << 30):
+        if not _good(found, norm, state):
             state.share /= 2
             if state.share < SMALLEST or _unseen(state):
                 state.stopped = True
@@ -66,18 +63,18 @@ def descend(objective: Objective, start: np.ndarray, direction: Direction, progr
             state.moved = state.share * state.step
         state.point, state.norm = found, norm
         state.history = [*state.history, (found.value, norm)]
-        if progress is not None and not is_abstract(norm):
+        if progress is not None:
             progress(state.steps, float(found.value), float(norm))
-        if not bsp.expect(norm > model.tol, times=USUAL):
+        if not norm > model.tol:
             state.converged = True
             break
-        if bsp.expect(idle, times=0):
+        if idle:
             state.stopped = True
             break
         state.step = direction(objective, found, state.kept)
         change = objective.penalised @ (np.abs(found.beta + state.step) - np.abs(found.beta))
         state.promise = found.gradient @ state.step + objective.lasso * change
-        if not bsp.expect(state.promise < 0, times=1 << 30):
+        if not state.promise < 0:
             state.stopped = True
             break
         state.share = 1.0
@@ -90,7 +87,7 @@ def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
     assert first.curvature is not None
     state.units = objective.units(first)
     state.kept = np.arange(len(first.beta))
-    if not is_abstract(first.curvature) and not objective.lasso:
+    if not objective.lasso:
         found = factor(first.curvature)
         state.kept = found.kept
         dependent = explained(first.curvature, found, objective.of.names, objective.of.model.fit_intercept)

@@ -17,7 +17,6 @@ import numpy as np
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.solvers.passes import add_up
 from bsp.algorithms.glm.solvers.survey import Survey, look_for_nonfinite
-from bsp.values.payload import is_abstract
 
 EPS = float(np.finfo(float).eps)
 
@@ -39,7 +38,7 @@ def half(d: int) -> tuple[np.ndarray, np.ndarray]:
 
 def unpacked(upper: np.ndarray, d: int) -> np.ndarray:
     """The symmetric matrix of which this is the upper half."""
-    whole = np.zeros((d, d)) if not is_abstract(upper) else upper[:1] * np.zeros((d, d))
+    whole = np.zeros((d, d))
     whole[half(d)] = upper
     return whole + np.triu(whole, 1).T
 
@@ -79,7 +78,7 @@ class Objective:
         """
         assert first.curvature is not None
         sound = np.isfinite(first.value) & np.isfinite(first.gradient).all() & np.isfinite(first.curvature).all()
-        if not is_abstract(sound) and not sound:
+        if not sound:
             look_for_nonfinite(self.of)
             raise DataError(
                 "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.abstract import counter
 from bsp.algorithms.glm.solvers.survey import Survey
-from bsp.values.payload import is_abstract
 
 CHUNK = 1 << 16  # words of X
 
@@ -42,7 +40,7 @@ class Gram:
             scaled = X.copy()
             scaled.data = scaled.data * np.repeat(weights, np.diff(X.indptr))
             inner = (X.T @ scaled).toarray()
-        elif not is_abstract(weights) and len(weights) and (weights == weights[0]).all():  # as where a solver begins
+        elif len(weights) and (weights == weights[0]).all():  # as where a solver begins
             inner = X.T @ X
             inner *= weights[0]
         else:
@@ -85,15 +83,13 @@ def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
     for first in range(0, n, length):
         rows = slice(first, min(first + length, n))
         part = X[rows]
-        if is_abstract(X):
-            counter.moved(part.nbytes)  # from memory into the cache, which the rates of products presume
         yield rows, part if room is None or shift is None else np.subtract(part, shift, out=room[: len(part)])
 
 
 def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:
     """(n,) eta of these rows, X being theirs."""
     slopes = beta[of.model.fit_intercept :]
-    eta: np.ndarray = X @ slopes if is_abstract(beta) or slopes.any() else np.zeros(X.shape[0])
+    eta: np.ndarray = X @ slopes if slopes.any() else np.zeros(X.shape[0])
     if of.model.fit_intercept:
         eta = eta + beta[0]
     return eta if of.rows.offset is None else eta + of.rows.offset[rows]

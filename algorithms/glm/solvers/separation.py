@@ -15,7 +15,6 @@ import bsp
 from bsp.algorithms.glm.solvers.objective import Objective
 from bsp.algorithms.glm.solvers.passes import chunks
 from bsp.algorithms.glm.solvers.survey import Survey
-from bsp.values.payload import is_abstract
 
 SLIGHT = 1e-6  # of the largest: what rounding and unfinished columns leave of 0
 STILL = 1e-3  # of the coefficients: a last step that is longer shows that they are on their way
@@ -28,7 +27,7 @@ def separation(objective: Objective, state: bsp.State) -> str | None:
     """
     of = objective.of
     can_be = of.family.lowest is not None or of.family.highest is not None
-    if not can_be or of.model.alpha or is_abstract(state.norm):
+    if not can_be or of.model.alpha:
         return None
     moved, beta = np.abs(state.moved * state.units), np.abs(state.point.beta * state.units)
     if state.converged and moved.max() <= STILL * beta.max():

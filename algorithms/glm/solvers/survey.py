@@ -19,7 +19,7 @@ import bsp
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import FAMILIES, Family
 from bsp.algorithms.glm.problem import Model, Rows
-from bsp.values.payload import is_abstract
+from bsp.arrays.execution.world import world
 
 SAMPLE = 256  # rows of each process
 LENGTH = 1 << 13  # rows in a chunk of y
@@ -84,7 +84,7 @@ def survey(rows: Rows, model: Model) -> Survey:
     """
     if not rows.X.shape[1] + model.fit_intercept:
         raise ValueError("there are no columns and there is no intercept: nothing to fit")
-    proc = bsp.process()
+    proc = world().private
     family = FAMILIES[model.family]
     wrong = _wrong(rows, family)
     y = rows.y
@@ -103,10 +103,9 @@ def survey(rows: Rows, model: Model) -> Survey:
     else:
         sums[5] = 1.0
     n_rows, total, successes, failures, closed, bad, some, *_ = sums = proc.allreduce(sums)
-    if not is_abstract(sums):
-        if bad:
-            _say_wrong(proc, len(y), wrong)
-        _possible(family, n_rows, total, successes, failures)
+    if bad:
+        _say_wrong(proc, len(y), wrong)
+    _possible(family, n_rows, total, successes, failures)
     shift = _shift(sums[7:], some) if model.fit_intercept and isinstance(rows.X, np.ndarray) else None
     constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
     least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
@@ -118,8 +117,6 @@ def survey(rows: Rows, model: Model) -> Survey:
 
 def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
     """The first row of this process's that cannot be, and why."""
-    if is_abstract(rows.y):
-        return None
     checks = [(~np.isfinite(rows.y), "y = {}", rows.y, "must be a finite number")]
     impossible, must_be = family.wrong(rows.y)
     checks.append((impossible, "y = {}", rows.y, f"of a {family.name} model must be {must_be}"))
@@ -224,8 +221,6 @@ def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, cons
     for _ in range(100):
         _, score, curvature = family.expansion(constant + rows.offset, rows.y)
         slope, bend = proc.allreduce(np.stack([w @ score, w @ curvature]))
-        if is_abstract(slope):
-            break
         low, high = (constant, high) if slope < 0 else (low, constant)
         step = np.clip(-slope / bend if bend > 0 else -np.sign(slope), -4.0, 4.0)
         if abs(step) <= 4 * np.finfo(float).eps * max(1.0, abs(constant)):

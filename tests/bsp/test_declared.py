@@ -1,0 +1,118 @@
+"""Declared costs: one formula is a procedure's price before there are processes, and its run without values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+from bsp.cost.model import Cost, Machine
+from bsp.declared import Costs, Totals, declares
+
+MACHINES = {
+    "words are dear": Machine(g=1e3, L=1.0, o=0.0),
+    "supersteps are dear": Machine(g=0.1, L=1e6, o=1.0),
+    "default": Machine(),
+}
+
+
+def smoothed_cost(costs: Costs, values: Any, rounds: int, pid: int = 0) -> Any:
+    """A ring exchange and a sum in each round."""
+    n = len(values)
+    with costs.holding(2 * n):
+        for _ in range(rounds):
+            costs.work(elementwise=3.0 * n)
+            costs.exchange("ring", {(pid + 1) % costs.p: n} if costs.p > 1 else {}, n * (costs.p > 1), costs.p > 1)
+            costs.allreduce(5)
+    return costs.array((n,))
+
+
+def test_totals_add_work_words_supersteps_messages_and_the_most_memory() -> None:
+    totals = Totals(4, Machine(g=1e3, L=1.0, o=0.0))
+    totals.work(blas2=10, blas3=5)
+    with totals.holding(100):
+        totals.exchange("ring", {1: 7}, 7, 1)
+        with totals.holding(50):
+            totals.work(elementwise=1, nbytes=800)
+    with totals.holding(120):
+        totals.exchange("ring", {1: 7}, 7, 1)
+    assert totals.cost == Cost(16, 14, 2, 150, 2)
+
+
+def test_costs_one_after_the_other_hold_the_memory_of_the_larger() -> None:
+    assert Cost(1, 2, 3, 40, 5) + Cost(10, 20, 30, 4, 50) == Cost(11, 22, 33, 40, 55)
+    machine = Machine(r=10.0, g=2.0, L=3.0, o=5.0)
+    cost = Cost(100, 10, 2, 4, 1, machine)
+    assert cost.price() == cost.price(machine) == 100 + 2 * 10 + 3 * 2 + 5
+    assert cost.seconds == cost.price() / 10
+    assert cost.peak_bytes == 32
+
+
+@pytest.mark.parametrize("machine", list(MACHINES))
+@pytest.mark.parametrize("p", [1, 2, 3, 8])
+def test_a_run_without_values_reports_what_totals_add_up(p: int, machine: str) -> None:
+    where = MACHINES[machine]
+
+    @declares(lambda costs, values, rounds: smoothed_cost(costs, values, rounds, bsp.process().pid))
+    def smoothed(values: Any, rounds: int) -> Any:
+        raise AssertionError("the body is not entered")
+
+    def main(proc: bsp.Process) -> None:
+        found = smoothed(np.zeros(11), 3)
+        assert found.shape == (11,)
+
+    rows = bsp.predict(main, nprocs=p, machine=where, abstract=True).per_superstep
+    totals = Totals(p, where)
+    smoothed_cost(totals, np.zeros(11), 3)
+    assert sum(max(row["h_sent"], row["h_received"]) for row in rows) == totals.cost.H
+    assert len(rows) == totals.cost.S
+    assert [row["label"] for row in rows].count("ring") == 3
+
+
+def test_with_values_the_body_runs_and_the_cost_is_not_looked_at() -> None:
+    def refused(costs: Costs, x: Any) -> Any:
+        raise AssertionError("there are values")
+
+    @declares(refused)
+    def doubled(x: Any) -> Any:
+        """Double."""
+        return 2 * x
+
+    assert bsp.run(lambda proc: doubled(proc.pid), nprocs=3) == [0, 2, 4]
+    assert doubled.__doc__ == "Double."
+
+
+def test_declared_supersteps_leave_their_callers_puts_and_messages_alone() -> None:
+    """B2."""
+    seen: list[int] = []
+
+    @declares(lambda costs: costs.exchange("step", {}, 0, 0))
+    def step() -> None:
+        raise AssertionError("the body is not entered")
+
+    def main(proc: bsp.Process) -> None:
+        proc.send((proc.pid + 1) % proc.nprocs, "hello")
+        step()
+        seen.append(len(proc.inbox))
+        proc.sync()
+        seen.append(len(proc.inbox))
+
+    bsp.predict(main, nprocs=2, machine=Machine(), abstract=True)
+    assert sorted(seen) == [0, 0, 1, 1]
+
+
+def test_memory_that_is_held_counts_in_the_peak() -> None:
+    def large(costs: Costs) -> None:
+        with costs.holding(1 << 20):
+            costs.allreduce(1)
+
+    @declares(large)
+    def step() -> None:
+        raise AssertionError("the body is not entered")
+
+    def peak(body: Any) -> int:
+        return int(bsp.predict(body, nprocs=2, machine=Machine(), abstract=True).peak_bytes)
+
+    assert peak(lambda proc: step()) >= peak(lambda proc: proc.allreduce(1.0)) + 8 * (1 << 20)
