@@ -65,10 +65,7 @@ class _Way:
         self.pass_flops = float(self.own) * n * n * table.complexity(dtype)
         self.block = self.own * n * dtype.itemsize // 8
         self.square = 8 * n * n * dtype.itemsize // 8
-        length = max(tall.BLOCK, 8 * n)
-        self.piece = (
-            2 * min(self.own, length) * n + 2 * self.own * n * n // length
-        ) * dtype.itemsize // 8 + self.square
+        self.piece = tall.pieces_words(self.own, n, dtype.itemsize)
 
     def take(self, method: str) -> None:
         """The supersteps of a method."""

@@ -74,7 +74,7 @@ class Run:
         """The stages of a superstep; none after one that has failed, for they have nothing to work on."""
         if self.abstract:
             for stage, tasks in self.orders.tasks[level]:
-                self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
+                self.values[stage.out.number] = stage.kernel.declared(self, self._tasks(tasks))
             return
         notes = self._notes
         with notes:

@@ -3,6 +3,9 @@
 A kernel gets a process's tasks, each with its coordinates, the index range of every label, and one region for
 each reference (its axes in label order), and gives the blocks of the stage's value.  Blocks are never changed
 afterwards, so a block may be a region itself.
+
+Each kernel also declares what it makes and what that costs, for runs without values: `declared` gives blocks of the
+same shapes and counts the same operations, and never enters `compute`.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class Task(NamedTuple):
 
 
 def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
-    """In an abstract run: the work of a kernel, and that arrays no cache holds come from memory or go there."""
+    """Count the work of a kernel, and that arrays no cache holds come from memory or go there."""
     counter.flops(kernel, flops)
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
 
@@ -62,12 +65,11 @@ class Slots(Protocol):
 class Room(Protocol):
     """Where kernels get memory and parameters from."""
 
-    abstract: bool
     pid: int
     params: Sequence[Any]
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
-        """A new array, abstract where the run is."""
+        """Return a new array; in a run without values one without."""
 
 
 class Kernel(Protocol):
@@ -83,7 +85,10 @@ class Kernel(Protocol):
         """Bytes besides regions and results, at most."""
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """The blocks that a process's tasks make."""
+        """Return the blocks that a process's tasks make."""
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """Return the same blocks without values, and count the work."""
 
 
 class Map:
@@ -108,16 +113,23 @@ class Map:
         params = [room.params[k] for k in self.program.params]
         return {task.at: self._block(room, task, params) for task in tasks}
 
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        found: Blocks = {}
+        for task in tasks:
+            if self.program.plain:
+                found[task.at] = self._block(room, task, [room.params[k] for k in self.program.params])
+            else:
+                out = found[task.at] = room.empty(task.shape, self.dtype)
+                charge("elementwise", out.size * len(self.program.code), [*task.regions, out])
+        return found
+
     def _block(self, room: Room, task: Task, params: Sequence[Any]) -> Any:
         program, shape = self.program, task.shape
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         if program.plain:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
-        if room.abstract:
-            out = room.empty(shape, self.dtype)
-            charge("elementwise", out.size * len(program.code), [*task.regions, out])
-            return out
         out = room.empty(shape, self.dtype)
         current.task, current.piece = task, None
         if out.size <= PIECE:
@@ -179,42 +191,52 @@ class Fold:
             shape = task.shape
             count = prod(shape[label] for label in self.over)
             if where not in totals:
-                totals[where] = self._folded(room, task, params, shape), count
+                totals[where] = self._folded(task, params, shape), count
             elif count:
                 total, before = totals[where]
-                new = self._folded(room, task, params, shape)
-                if room.abstract:
-                    continue
+                new = self._folded(task, params, shape)
                 if before:
                     self.how.into(total, new, before, count)
                 else:
                     total = new
                 totals[where] = total, before + count
-        found = {where: self._finished(room, total) for where, (total, _) in totals.items()}
-        return unfilled(
-            room, self.slots, found, lambda shape: self.how.start(shape, self.dtype), self.how.partial(self.dtype)
-        )
+        found = {where: self._finished(total) for where, (total, _) in totals.items()}
+        return unfilled(room.pid, self.slots, found, lambda shape: self.how.start(shape, self.dtype))
 
-    def _finished(self, room: Room, total: Any) -> Any:
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        found: Blocks = {}
+        partial = self.how.partial(self.dtype)
+        for task in tasks:
+            where, shape = self.slots.place(task.at), task.shape
+            kept_shape = tuple(shape[label] for label in self.kept)
+            if where in found and not prod(shape[label] for label in self.over):
+                continue
+            total = room.empty(kept_shape, partial)
+            if prod(shape):
+                kernel = "elementwise" if self.program.code else "blas1"
+                charge(kernel, prod(shape) * (len(self.program.code) + 1), task.regions)
+            if self.final is not None:
+                total = room.empty(kept_shape, self.final)
+            elif self.slots.labels:
+                total = total[..., None]
+            found.setdefault(where, total)
+        return unfilled(room.pid, self.slots, found, lambda shape: room.empty(shape, partial))
+
+    def _finished(self, total: Any) -> Any:
         if self.final is not None:
-            if room.abstract:
-                return room.empty(total.shape, self.final)
             return self.how.finish(total, self.count).astype(self.final, copy=False)
         return total[..., None] if self.slots.labels else total
 
-    def _folded(self, room: Room, task: Task, params: Sequence[Any], shape: Shape) -> Any:
+    def _folded(self, task: Task, params: Sequence[Any], shape: Shape) -> Any:
         """The aggregate of one task, an array over the labels that stay."""
         program, over = self.program, self.over
         kept_shape = tuple(shape[label] for label in self.kept)
         partial = self.how.partial(self.dtype)
         if not prod(shape[label] for label in over) or not prod(kept_shape):
-            return self.how.start(kept_shape, self.dtype) if not room.abstract else room.empty(kept_shape, partial)
+            return self.how.start(kept_shape, self.dtype)
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
-        if room.abstract:
-            kernel = "elementwise" if program.code else "blas1"
-            charge(kernel, prod(shape) * (len(program.code) + 1), task.regions)
-            return room.empty(kept_shape, partial)
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             if self.how.plain or prod(shape) <= self.how.piece:
@@ -265,13 +287,12 @@ class Fold:
         return np.asarray(reduce(parts, dtype=typed(partial)))
 
 
-def unfilled(room: Room, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any], dtype: DType) -> Blocks:
-    """With a block for every slot of this process: where tasks are placed one by one some slots get nothing."""
+def unfilled(pid: int, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any]) -> Blocks:
+    """Return the blocks, with one more for each slot of a process that got none: tasks may be placed one by one."""
     if slots.labels and slots.layout.table is not None:
-        for at in slots.mine(room.pid):
+        for at in slots.mine(pid):
             if at not in blocks:
-                shape = slots.layout.block_shape(at)
-                blocks[at] = room.empty(shape, dtype) if room.abstract else empty(shape)
+                blocks[at] = empty(slots.layout.block_shape(at))
     return blocks
 
 
@@ -304,21 +325,28 @@ class Merge:
             (parts,) = task.regions
             shape = parts.shape[:-1]
             where = task.at[:-1] if self.final is not None else task.at
-            if room.abstract:
-                charge("blas1", parts.size, [parts])
-                total = room.empty(shape, self.final or self.partial)
-            else:
-                counts = (self.counts if self.counts.ndim == 1 else self.counts[task.at[:-1]])[slice(*task.box[-1])]
-                if not counts.all():
-                    parts, counts = parts[..., counts > 0], counts[counts > 0]
-                axis = len(shape)
-                total = (
-                    self.how.merge(parts, (axis,), counts) if counts.size else self.how.start_of(shape, self.partial)
-                )
-                if self.final is not None:
-                    total = self.how.finish(total, self.count).astype(self.final, copy=False)
-                total = np.asarray(total).reshape(shape)
+            counts = (self.counts if self.counts.ndim == 1 else self.counts[task.at[:-1]])[slice(*task.box[-1])]
+            if not counts.all():
+                parts, counts = parts[..., counts > 0], counts[counts > 0]
+            axis = len(shape)
+            total = self.how.merge(parts, (axis,), counts) if counts.size else self.how.start_of(shape, self.partial)
+            if self.final is not None:
+                total = self.how.finish(total, self.count).astype(self.final, copy=False)
+            total = np.asarray(total).reshape(shape)
             found[where] = total if self.final is not None else total[..., None]
+        return found
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        found: Blocks = {}
+        for task in tasks:
+            (parts,) = task.regions
+            charge("blas1", parts.size, [parts])
+            total = room.empty(parts.shape[:-1], self.final or self.partial)
+            if self.final is not None:
+                found[task.at[:-1]] = total
+            else:
+                found[task.at] = total[..., None]
         return found
 
 
@@ -344,11 +372,12 @@ class Finish:
         found: Blocks = {}
         for task in tasks:
             (partial,) = task.regions
-            if room.abstract:
-                found[task.at] = room.empty(task.shape, self.dtype)
-            else:
-                found[task.at] = np.asarray(finished(self.how, partial, self.count)).astype(self.dtype, copy=False)
+            found[task.at] = np.asarray(finished(self.how, partial, self.count)).astype(self.dtype, copy=False)
         return found
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        return {task.at: room.empty(task.shape, self.dtype) for task in tasks}
 
 
 class Crossing(Merge):
@@ -362,13 +391,20 @@ class Crossing(Merge):
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """One block: of the result at the end, else with an axis for each digit that is done, and one of slots."""
+        return self._crossed(super().compute, room, tasks)
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        return self._crossed(super().declared, room, tasks)
+
+    def _crossed(self, merge: Callable[[Room, Iterable[Task]], Blocks], room: Room, tasks: Iterable[Task]) -> Blocks:
         found: Blocks = {}
         for task in tasks:
             *outer, group, new = task.at
             (region,) = task.regions
             parts = region.reshape(*region.shape[: self.kept], region.shape[-1])
             inner = Task((*outer[: self.kept], 0), (*task.box[: self.kept], task.box[-2]), [parts])
-            (merged,) = super().compute(room, [inner]).values()
+            (merged,) = merge(room, [inner]).values()
             shape = parts.shape[:-1]
             if self.final is not None:
                 found[tuple(outer[: self.kept])] = merged.reshape(shape)
@@ -449,27 +485,40 @@ class Product:
             if self.adds:
                 *regions, totals[where] = task.regions
                 task = task._replace(regions=regions)
-            new = self._product(room, task, params)
-            if where not in totals:
-                totals[where] = new
-            elif self.dtype.kind == "b":
-                totals[where] |= new
-            else:
-                totals[where] += new
+            self._add(totals, where, self._product(task, params))
+        return self._slotted(room, totals, lambda shape: np.zeros(shape, self.dtype))
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`; what a factor's program makes stays in the cache."""
+        totals: Blocks = {}
+        for task in tasks:
+            where = self.slots.place(task.at)
+            if self.adds:
+                *regions, totals[where] = task.regions
+                task = task._replace(regions=regions)
+            self._add(totals, where, self._declared(room, task))
+        return self._slotted(room, totals, lambda shape: room.empty(shape, self.dtype))
+
+    def _add(self, totals: Blocks, where: Shape, new: Any) -> None:
+        if where not in totals:
+            totals[where] = new
+        elif self.dtype.kind == "b":
+            totals[where] |= new
+        else:
+            totals[where] += new
+
+    def _slotted(self, room: Room, totals: Blocks, empty: Callable[[Shape], Any]) -> Blocks:
         if not self.slots.labels:
             return totals
-        found = {where: total[..., None] for where, total in totals.items()}
-        return unfilled(room, self.slots, found, lambda shape: np.zeros(shape, self.dtype), self.dtype)
+        return unfilled(room.pid, self.slots, {where: total[..., None] for where, total in totals.items()}, empty)
 
-    def _product(self, room: Room, task: Task, params: list[list[Any]]) -> Any:
+    def _product(self, task: Task, params: list[list[Any]]) -> Any:
         shape = task.shape
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         sides = []
         for program in self.programs:
             sides.append(regions[: program.arrays])
             regions = regions[program.arrays :]
-        if room.abstract:
-            return self._abstract(room, task)
         along = self._along(shape)
         if along is None:
             return self._multiplied([
@@ -494,8 +543,8 @@ class Product:
         ]
         return max(options, key=lambda label: shape[label], default=None)
 
-    def _abstract(self, room: Room, task: Task) -> Any:
-        """The shape of a product, its work charged; what a factor's program makes stays in the cache."""
+    def _declared(self, room: Room, task: Task) -> Any:
+        """The shape of a product, its work counted."""
         shape = task.shape
         for program, labels in zip(self.programs, self.factors, strict=True):
             if program.code:

@@ -206,13 +206,22 @@ def _of_tsqr(costs: Costs, rows: Rows, dtype: DType, want_q: bool = True, patter
     here = world()
     layout, columns = rows.layout, rows.layout.shape[1]
     counts = rows_held(layout, here.nprocs)
-    declared_tree(costs, counts, columns, dtype, want_q, pattern, here.pid)
-    k = min(layout.shape)
-    r = costs.array((k, columns), dtype)
-    if not want_q:
-        return Factors(None, r)
-    made = layout_of((layout.axes[0], Axis(k)), layout.replicated)
-    return Factors(Rows(made, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()}), r)
+    k, own = min(layout.shape), sum(block.shape[0] for block in rows.blocks.values())
+    reflections = own * columns * dtype.itemsize // 8 if want_q else 0
+    with costs.holding(reflections + pieces_words(own, columns, dtype.itemsize)):
+        declared_tree(costs, counts, columns, dtype, want_q, pattern, here.pid)
+        r = costs.array((k, columns), dtype)
+        if not want_q:
+            return Factors(None, r)
+        made = layout_of((layout.axes[0], Axis(k)), layout.replicated)
+        q = {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()}
+    return Factors(Rows(made, q), r)
+
+
+def pieces_words(rows: int, columns: int, itemsize: int) -> int:
+    """Return the words of what is factored at once: a piece of the rows and its copy, and the pieces' R's."""
+    length = max(BLOCK, 8 * columns)
+    return (2 * min(rows, length) * columns + 2 * rows * columns**2 // length + 8 * columns**2) * itemsize // 8
 
 
 def rows_held(layout: Layout, nprocs: int) -> np.ndarray:

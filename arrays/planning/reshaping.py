@@ -112,6 +112,8 @@ class Overlay:
             found[task.at] = room.empty(task.shape, self.dtype) if block is None else block
         return found
 
+    declared = compute  # it asks no value
+
 
 def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
     """An argument's cuts that follow from the result's."""
@@ -194,6 +196,8 @@ class Relabel:
             region = filling(task.regions[0][self.expand], task.shape)
             found[at] = region.reshape(self.layout.block_shape(at))
         return found
+
+    declared = compute  # it asks no value
 
 
 def contiguous(shape: Shape, nprocs: int) -> Layout:
@@ -300,13 +304,9 @@ class Lines:
         """One block for each task."""
         found: Blocks = {}
         for task in tasks:
-            outer = task.shape[: self.free]
-            shape = outer + self.out_core
-            where = task.at[: self.free] + (0,) * len(self.out_core)
-            if room.abstract or (not prod(shape) and not prod(outer)):
+            where, shape = self._out(task)
+            if not prod(shape) and not prod(task.shape[: self.free]):
                 found[where] = room.empty(shape, self.dtype)
-                for region in task.regions:  # NumPy's functions of lines work on a copy, in the dtype of the result
-                    room.empty(region.shape, self.dtype)
                 continue
             regions = [
                 filling(region[index], tuple(task.shape[label] for label in labels))
@@ -316,6 +316,20 @@ class Lines:
             result = np.asarray(self.how.call(*regions))
             found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        found: Blocks = {}
+        for task in tasks:
+            where, shape = self._out(task)
+            found[where] = room.empty(shape, self.dtype)
+            for region in task.regions:  # NumPy's functions of lines work on a copy, in the dtype of the result
+                room.empty(region.shape, self.dtype)
+        return found
+
+    def _out(self, task: Task) -> tuple[Shape, Shape]:
+        """Return the coordinates and the shape of a task's block."""
+        return task.at[: self.free] + (0,) * len(self.out_core), task.shape[: self.free] + self.out_core
 
 
 def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
@@ -387,23 +401,28 @@ class Prefix:
         for task in tasks:
             values = task.regions[0][self.expand]
             values = filling(values, task.shape[: values.ndim])
-            if room.abstract:
-                out = room.empty(values.shape, self.dtype)
-                self.ufunc(out, out)
-            else:
-                out = self.ufunc.accumulate(values, axis=self.axis, dtype=typed(self.dtype))
-                others = tuple(k for axis, k in enumerate(task.at) if axis != self.axis)
-                if self.filled is not None:
-                    earlier = np.flatnonzero(self.filled[: task.at[self.axis]])
-                    if earlier.size:
-                        totals = np.take(task.regions[1], earlier, self.axis)
-                        total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=typed(self.dtype))
-                        self.ufunc(total, out, out=out)
-                elif others in before:
-                    self.ufunc(before[others], out, out=out)
-                if self.filled is None and out.shape[self.axis]:
-                    before[others] = np.take(out, [-1], self.axis)
+            out = self.ufunc.accumulate(values, axis=self.axis, dtype=typed(self.dtype))
+            others = tuple(k for axis, k in enumerate(task.at) if axis != self.axis)
+            if self.filled is not None:
+                earlier = np.flatnonzero(self.filled[: task.at[self.axis]])
+                if earlier.size:
+                    totals = np.take(task.regions[1], earlier, self.axis)
+                    total = self.ufunc.reduce(totals, axis=self.axis, keepdims=True, dtype=typed(self.dtype))
+                    self.ufunc(total, out, out=out)
+            elif others in before:
+                self.ufunc(before[others], out, out=out)
+            if self.filled is None and out.shape[self.axis]:
+                before[others] = np.take(out, [-1], self.axis)
             found[task.at[: values.ndim]] = out
+        return found
+
+    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+        """See `Kernel.declared`."""
+        found: Blocks = {}
+        for task in tasks:
+            values = task.regions[0][self.expand]
+            out = found[task.at[: values.ndim]] = room.empty(task.shape[: values.ndim], self.dtype)
+            self.ufunc(out, out)
         return found
 
 
@@ -446,7 +465,6 @@ class _PrefixOfParts(Prefix):
 
         def moved() -> Iterable[Task]:
             for task in tasks:
-                totals = task.regions[1] if room.abstract else np.moveaxis(task.regions[1], -1, self.axis)
-                yield Task(task.at, task.box, [task.regions[0], totals])
+                yield Task(task.at, task.box, [task.regions[0], np.moveaxis(task.regions[1], -1, self.axis)])
 
         return super().compute(room, moved())
