@@ -130,7 +130,7 @@ class Snapshot(NamedTuple):
 class Announce(NamedTuple):
     """The announcement that a clone has computed an exchange (N1).
 
-    It goes to every element and carries the small packets for the receiver's bundles.
+    It goes to every element that hosts a clone, and carries the small packets for the receiver's bundles.
     """
 
     bundle: int
