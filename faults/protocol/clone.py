@@ -290,7 +290,8 @@ class Clone:
     def follow(self, state: Handover, donor: int) -> None:
         """Let a passive clone take over a live sibling's newer state.
 
-        It does so only if it has all packets up to the start of the loop, and, while it computes, those up to the state itself.
+        It does so only if it has all packets up to the start of the loop, and, while it computes, those up to the
+        state itself.
         """
         snapshot = state.snapshot
         last = snapshot if snapshot is not None else state.finals[-1]

@@ -95,7 +95,7 @@ class _Layer:
 
     @property
     def even(self) -> bool:
-        """Whether the numbers of instances of any two bundles differ by at most one."""
+        """True if the numbers of instances of any two bundles differ by at most one."""
         return max(self._held) - min(self._held) <= 1
 
     def lay(self) -> None:
