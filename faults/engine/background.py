@@ -15,7 +15,6 @@ class Aside:
     """A background thread that makes calls in the order in which they were queued."""
 
     def __init__(self) -> None:
-        """Start the thread."""
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._given = self._done = 0  # numbers of calls queued and made
         self._changed = threading.Condition()

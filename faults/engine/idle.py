@@ -12,7 +12,6 @@ class Watch:
     """The observations of one process."""
 
     def __init__(self) -> None:
-        """Start without observations."""
         self._cpu = -1  # clock ticks of processor time, user and system
         self._same = 0  # looks in a row without progress
 

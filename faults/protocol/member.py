@@ -949,7 +949,7 @@ class Member:
             self._note("note", bundle=clone.bundle, text=what, warning=True)
 
     def _activate(self, clone: Clone, why: str) -> None:
-        """Let a passive clone compute up to its next head, or without end if it is the only clone left."""
+        """Let a passive clone compute up to its next head, or without pausing if no live clone is left."""
         if clone.pulled:
             return
         clone.pulled = True

@@ -13,7 +13,6 @@ class Pauses:
     """The recent pauses of one loop.  Only the longest matters: the loop may be as late again."""
 
     def __init__(self) -> None:
-        """Create an empty record."""
         self._seen: deque[tuple[float, float]] = deque()  # (time, seconds), times ascending, lengths descending
 
     def note(self, now: float, seconds: float) -> None:

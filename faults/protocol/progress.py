@@ -11,7 +11,6 @@ class Reach:
     """The latest report of every clone, including clones that have died since."""
 
     def __init__(self) -> None:
-        """Create an empty record."""
         self._begun: dict[int, dict[int, int]] = {}  # by bundle and element: rounds begun
         self._sent: dict[int, int] = {}  # bytes, by element
 

@@ -14,7 +14,6 @@ class Retention:
     """The marks of all clones in the view, as reported to one element."""
 
     def __init__(self) -> None:
-        """Create an empty record."""
         self._marks: dict[Key, int | None] = {}
         self._since: dict[Key, int] = {}
         self._view = View(0, (), ())
@@ -37,8 +36,8 @@ class Retention:
         """Record a mark that another element sent under view number `view`; return whether it is larger than before."""
         key = bundle, element
         if mark is None or key not in self._marks or not self._since[key] <= view <= self._view.number:
-            # An older view: the mark may be that of an earlier clone in this place.  A view later than ours: it may
-            # rely on clones that have left the job, or miss newcomers that we do not know of yet.
+            # Before `since`: the mark is that of an earlier clone in this place.  Under a later view than ours: our
+            # view may lack a newcomer that still needs packets below the mark.
             return False
         known = self._marks[key]
         if known is not None and mark <= known:

@@ -12,7 +12,6 @@ class Pace:
     """The progress of all bundles and MinTime of each superstep, as announcements have reported them to one element."""
 
     def __init__(self, bundles: int, limits: Limits) -> None:
-        """Create the record for `bundles` bundles."""
         self._limits = limits
         self._min_time: dict[int, float] = {}  # by superstep
         # the furthest exchange announced by any bundle, and the time when this element first heard of it

@@ -15,7 +15,6 @@ class Spoken:
     """The standard output that the clones of bundle 0 have sent beyond what is printed."""
 
     def __init__(self) -> None:
-        """Create an empty record."""
         self._beyond: dict[int, bytes] = {}  # by element
 
     def add(self, element: int, offset: int, data: bytes, printed: int) -> None:
@@ -61,7 +60,6 @@ class Shown:
     """The bytes of one bundle's standard error that have been shown, whichever clone they came from."""
 
     def __init__(self) -> None:
-        """Create an empty record."""
         self._ranges: list[tuple[int, int]] = []  # [start, stop) of bytes shown; ascending, with gaps between
 
     def add(self, offset: int, data: bytes) -> bytes:

@@ -20,7 +20,6 @@ class Votes:
     """The digests of all clones' exchanges that one element has received, and the differences among them."""
 
     def __init__(self, bundles: int) -> None:
-        """Create an empty record for `bundles` bundles."""
         self._said: list[dict[int, dict[int, bytes]]] = [{} for _ in range(bundles)]  # [bundle][exchange][element]
         self._differences: dict[tuple[int, int], Divergence] = {}
 
@@ -66,7 +65,7 @@ class Votes:
         Each must be known, and equal to the digest of at least one element of `others`.
         """
         said = self._said[bundle]
-        # older digests are no longer kept; a clone that jumps is never that far behind in what is in doubt
+        # older digests are no longer kept: no donor is that many exchanges ahead of one that is in doubt
         if len(said) >= _KEPT_VOTES:
             start = max(start, min(said))
         for exchange in range(start, end):
@@ -88,7 +87,6 @@ class Jury:
 
     def __init__(self) -> None:
         # by (bundle, exchange) and element
-        """Create an empty record."""
         self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
         self._settled: set[tuple[int, int]] = set()
         # by (bundle, element): the last report of a clone that was made anew
