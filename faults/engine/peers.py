@@ -28,7 +28,7 @@ class Peers:
     """The connections to all other agents."""
 
     def __init__(self, faults: Sequence[Fault], now: float) -> None:
-        """Join MPI and open the bell; `faults` are the injected faults, of which those of messages happen here."""
+        """Join MPI and open the bell; injected faults of messages are carried out here."""
         self._comm = MPI.COMM_WORLD
         self._comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank: int = self._comm.rank
@@ -181,7 +181,7 @@ class _Receiving:
         return self._buffers is not None
 
     def over(self, found: list[tuple[int, Any]], waits: bool) -> bool:
-        """Continue; return whether the message is complete, and then in `found`, or will never be.
+        """Continue the receive; return whether the message is complete (it is then in `found`) or never will be.
 
         waits : whether an earlier message must post its receives first.
         """

@@ -302,7 +302,7 @@ class WorkerRecovery:
     """The worker's part of recovery: states at heads, calls of proc.once and output, all through the agent."""
 
     def __init__(self, transport: AgentTransport, every: int) -> None:
-        """Create it; `every` is the number of rounds between checkpoints, 0 for none."""
+        """Create the recovery of a worker; `every` is the number of rounds between checkpoints, 0 for none."""
         self._transport = transport
         self._every = every
         self._start = 0  # the first exchange of the current loop

@@ -5,7 +5,8 @@ in any case (as is the MPI launcher) and lies outside the data path.  There is t
 bsprun numbers the views, and sends its whole state repeatedly (rule N14).  All rules are in member.py; here are
 the parts that bsprun has in them.
 
-N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
+N2, N5  An element is fenced for silence, or because a clone cannot continue on it, but never for being late, and never
+        if it is the last holder of a bundle's state.
 N3      Time in which bsprun itself stood still counts neither as silence of an element nor against any other limit:
         see `tick`.  All limits grow with the pauses that bsprun and the elements have measured in themselves: see
         `_allow`.

@@ -15,10 +15,11 @@ continues, and the other bundles compute nothing twice.  Safety does not depend 
 carries the bytes that its name identifies.
 
 N1  The first copy to arrive is used.  An announcement carries the small packets.  A large packet is sent by one live
-    clone, designated by the receiver's column.  The receiver asks any clone that has announced it after `grace`,
+    clone, designated by the receiver's column.  The receiver asks those that have announced it after `grace`,
     and every clone that should have it after `patience`.
 N2  A clone is judged by its own clock.  A tail is a computation that, as the clone itself reports, takes longer than
-    T * max(MinTime, floor).  A tail activates passive siblings and has no other effect.  Only silence is fenced.
+    T * max(MinTime, floor).  A tail activates passive siblings and has no other effect.  An element is fenced for
+    silence, or because a clone cannot continue on it, but never for being late (bsprun's part).
 N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines before it judges anything.
     It reports its longest recent pause; limits of silence grow with the longest of these pauses (bsprun's part).
 N4  A packet is dropped when every clone of its destination in the view has a mark beyond it.  A mark sent under a
