@@ -1,1 +1,1 @@
-"""A nonstop job as real processes: agents, workers, the connections between them, and bsprun's part."""
+"""A nonstop job as real processes: agents, workers, the connections between them, and bsprun."""

@@ -1,9 +1,9 @@
-"""An element's agent: the MPI rank that keeps what its workers' lives depend on.
+"""An element's agent: the MPI rank that runs the protocol for its workers.
 
-`python -m bsp.faults.engine.agent SETTINGS PROGRAM...` is started by bsprun through mpiexec.  The agent
-drives the protocol (`Member`): it never runs user code, so it answers while user code computes,
-crashes or hangs.  It has no orderly end of its own making: it leaves when bsprun says so, and
-whatever else ends it ends it by SIGKILL, which is what the other ranks are sure to notice.
+bsprun starts `python -m bsp.faults.engine.agent SETTINGS PROGRAM...` through mpiexec.  The agent drives the protocol
+(`Member`) and holds all state that must survive a worker.  It never runs user code, so it answers while user code
+computes, crashes or hangs.  It ends in order only when bsprun orders it.  In every other case it ends by SIGKILL,
+which the other ranks are certain to notice.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.host import die_with_parent
 
-_SLICE = 0.0002  # seconds between looks at MPI while a message is half way
-_WAITING = 0.02  # and while a worker waits: for a ring that was lost
-_SPIN = 0.0005  # to look at MPI before sleeping, where every element has a core
+_SLICE = 0.0002  # seconds between tests of MPI while a message is half sent or half received
+_WAITING = 0.02  # seconds between them while a worker waits, in case the datagram of a message was lost
+_SPIN = 0.0005  # seconds to test MPI before sleeping, where every element has a core
 
 
 class _Worker:
-    """One of this element's workers, seen from outside."""
+    """A worker of this element, as its agent sees it."""
 
     def __init__(self, bundle: int, life: int, wire: Wire) -> None:
         self.bundle = bundle
@@ -79,13 +79,18 @@ class _Worker:
 
 
 class Agent:
-    """The event loop."""
+    """The agent's event loop, its connections, and the execution of the protocol's effects."""
 
     def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
+        """Start the fork server and MPI, and connect to bsprun.
+
+        settings : as `Command.words` makes them.  program : the script and its arguments.
+        """
         self._settings = settings
         self._secret = os.environ.pop(SECRET)
         self._faults = list(parse(settings["inject"])) if settings.get("inject") else []
-        self._forks = forks.start(work(settings, program))  # before MPI_Init
+        # before MPI_Init: a process must not fork after that
+        self._forks = forks.start(work(settings, program))
         from bsp.faults.engine.peers import Peers
 
         self._peers = Peers(self._faults, time.monotonic())
@@ -96,14 +101,15 @@ class Agent:
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, _Worker] = {}
         self._began: set[int] = set()  # bundles that have had a worker here
-        self._own: list[Any] = []  # messages to itself
-        self._done: queue.SimpleQueue[Wrote | NotWritten | Handover] = queue.SimpleQueue()  # by other threads
-        self._look_at = 0.0
+        self._own: list[Any] = []  # messages of this element to itself
+        # results of the threads that read and write checkpoints
+        self._done: queue.SimpleQueue[Wrote | NotWritten | Handover] = queue.SimpleQueue()
+        self._look_at = 0.0  # time of the next look at the workers
         self._spins = settings["spins"]
         self._bsprun = self._connect()
 
     def _connect(self) -> Wire:
-        """To bsprun: who we are, where our bell is."""
+        """Connect to bsprun, send the secret, and introduce this element with the address of its bell."""
         host, port = self._settings["bsprun"]
         end = socket.create_connection((host, port), timeout=30)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -116,7 +122,8 @@ class Agent:
     # ---------------------------------------------------------------------------- the loop
 
     def run(self) -> None:
-        """Until bsprun, or the end of bsprun, says so."""
+        """Run until bsprun orders the end, or is gone."""
+        # faults of messages concern all elements and the whole run: one element logs them
         for fault in self._faults if self.element == 0 else ():
             if fault.kind in ("drop", "delay", "duplicate"):
                 self._post(Note("injected", {"fault": str(fault), "element": None, "superstep": 0}))
@@ -153,13 +160,14 @@ class Agent:
                 self._look_at_workers()
 
     def _spin(self) -> None:
-        """Its worker waits, so this core is free: look at MPI without the way through the system's sleep."""
+        """Test MPI for a short time without sleeping: while the worker waits, its core is free."""
         until = time.perf_counter() + _SPIN
         while time.perf_counter() < until:
             if self._from_peers() and not any(c.waiting is not None for c in self._member.clones.values()):
                 return
 
     def _read(self, what: Any) -> None:
+        """Handle a connection that has become readable."""
         if what is self._peers.bell:
             self._peers.hush()
         elif what is self._forks:
@@ -170,11 +178,12 @@ class Agent:
             self._from_worker(what)
 
     def _from_peers(self) -> bool:
-        """What other agents, and this one, have for it; whether there was something."""
+        """Handle messages of other agents, and of this one to itself; return whether others had sent any."""
         now = time.monotonic()
         came = self._peers.take(now)
         for rank, message in came:
-            if type(message) is not Data or _is_whole(message.packet):  # else it is asked for again (N1)
+            # a packet with damaged bytes is ignored, and asked for again (N1, N7)
+            if type(message) is not Data or _is_whole(message.packet):
                 self._perform(self._member.receive(now, message, rank))
         while self._own:
             messages, self._own = self._own, []
@@ -183,6 +192,7 @@ class Agent:
         return bool(came)
 
     def _from_bsprun(self) -> None:
+        """Handle messages of bsprun."""
         try:
             messages = self._bsprun.read()
         except Closed:
@@ -198,6 +208,7 @@ class Agent:
                 self._peers.learn(message)
 
     def _give_up(self, order: Order) -> None:
+        """Stop sending to elements that a new view does not contain."""
         view = order.orders.view
         if view.number > self._member.view.number:
             for rank in set(range(self._peers.size)) - view.elements():
@@ -206,13 +217,14 @@ class Agent:
     # ----------------------------------------------------------------------------- workers
 
     def _from_worker(self, worker: _Worker) -> None:
+        """Handle messages of a worker."""
         try:
             messages = worker.wire.read()
         except Closed:
-            self._forget(worker)  # the fork server will say how it ended
+            self._forget(worker)  # the fork server will report how it ended
             return
         for message in messages:
-            if worker.life not in self._workers:
+            if worker.life not in self._workers:  # a message before has ended this worker
                 return
             if isinstance(message, (Erred, Note)):
                 self._post(message)
@@ -222,12 +234,14 @@ class Agent:
             self._perform(self._member.receive(time.monotonic(), message))
 
     def _forget(self, worker: _Worker) -> None:
+        """Close the connection to a worker."""
         self._workers.pop(worker.life, None)
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(worker.wire)
         worker.wire.close()
 
     def _from_forks(self) -> None:
+        """Handle messages of the fork server."""
         try:
             messages = self._forks.read()
         except Closed:
@@ -240,12 +254,13 @@ class Agent:
             elif isinstance(message, Over):
                 worker = self._workers.get(message.life)
                 if worker is not None:
-                    self._from_worker(worker)  # what it said before it ended
+                    self._from_worker(worker)  # messages sent before it ended
                     self._forget(worker)
                 died = Died(message.bundle, message.life, _how(message.status))
                 self._perform(self._member.receive(time.monotonic(), died))
 
     def _start_worker(self, effect: StartWorker) -> None:
+        """Have the fork server start a worker, after ending the clone's previous one."""
         self._stop_worker(effect.bundle)
         mine, its = socket.socketpair()
         for end in (mine, its):
@@ -260,11 +275,13 @@ class Agent:
         self._began.add(effect.bundle)
 
     def _stop_worker(self, bundle: int) -> None:
+        """End the worker of a clone, if it has one."""
         for worker in [worker for worker in self._workers.values() if worker.bundle == bundle]:
             self._forget(worker)
             self._forks.send(Signal(worker.life, signal.SIGKILL))
 
     def _to_worker(self, bundle: int, message: Any) -> None:
+        """Send a message to the worker of a clone."""
         for worker in self._workers.values():
             if worker.bundle == bundle:
                 worker.watch.give()
@@ -275,7 +292,7 @@ class Agent:
                 return
 
     def _flush(self) -> bool:
-        """Go on writing what sockets did not take; whether something still waits."""
+        """Continue writing to bsprun and the workers; return whether something is still to be written."""
         waiting = not self._bsprun.flush()
         for worker in list(self._workers.values()):
             if worker.wire.pending:
@@ -286,7 +303,7 @@ class Agent:
         return waiting
 
     def _look_at_workers(self) -> None:
-        """Whether each one computes, waits for us, or does neither."""
+        """Detect workers that neither compute nor wait for this agent."""
         for worker in list(self._workers.values()):
             if worker.pid and (how := worker.watch.look(worker.pid)):
                 stuck = Stuck(worker.bundle, worker.life, how == "stopped")
@@ -295,6 +312,7 @@ class Agent:
     # ----------------------------------------------------------------------------- effects
 
     def _perform(self, effects: list[Any]) -> None:
+        """Perform effects of the protocol."""
         for effect in effects:
             kind = type(effect)
             if kind is Send:
@@ -322,16 +340,21 @@ class Agent:
                 _end_by_force(effect.why)
 
     def _post(self, message: Any) -> None:
+        """Send a message to bsprun."""
         try:
             self._bsprun.post(message)
         except Closed:
             _end_by_force("bsprun is gone")
 
     def _with_bytes(self, report: Report) -> Tell:
+        """Add the bytes sent to a report."""
         return Tell(replace(report, sent=self._peers.sent_bytes))
 
     def _leave(self) -> None:
-        """In order: what is said is said, and MPI_Finalize, which hangs after failures, is left out."""
+        """End this element in order, after sending a last report.
+
+        MPI_Finalize is left out, because it hangs after failures.
+        """
         with contextlib.suppress(Closed):
             self._bsprun.post(self._with_bytes(self._member.report()))
             until = time.monotonic() + 1.0
@@ -342,7 +365,7 @@ class Agent:
     # ------------------------------------------------------------------------- checkpoints
 
     def _write_part(self, effect: Write) -> None:
-        """In a thread of its own: the agent goes on answering."""
+        """Write a part of a checkpoint.  It runs in a thread, so that the agent continues to answer."""
         folder, snapshot = self._settings["checkpoint"], effect.handover.snapshot
         assert snapshot is not None
         try:
@@ -354,20 +377,24 @@ class Agent:
             blocks = archive.blocks(part_file.members(effect.handover, of))
             part = write_part(Path(folder), name, effect.bundle, blocks)
             self._done.put(Wrote(effect.bundle, effect.head, (part, snapshot.superstep, printed)))
-        except Exception as wrong:  # noqa: BLE001 - bsprun must hear of it, or all would wait for this part
+        except Exception as wrong:  # noqa: BLE001 - bsprun must be told, or it would wait for this part
             said = str(wrong) if isinstance(wrong, OSError) else f"{type(wrong).__name__}: {wrong}"
             self._done.put(NotWritten(effect.head, snapshot.superstep, said))
         self._peers.ring(self.element)
 
     def _read_part(self, effect: Read) -> None:
-        """In a thread, too.  Its digest comes from bsprun, which has seen the seal; nothing is unpickled before it."""
+        """Read this element's part of the checkpoint that the job resumes.  It runs in a thread, too.
+
+        bsprun has verified the checkpoint's seal and sends the part's digest; nothing is unpickled before the digest is
+        verified.
+        """
         inside, told = self._settings["resume"]
         part = next(Part(*fields) for fields in told if fields[0] == effect.bundle)
         try:
             with opened(Path(inside), part) as source:
                 found = archive.read(source)
             state = part_file.handover(found, self._part_of(Path(inside).name, effect.bundle))
-        except Exception as wrong:  # noqa: BLE001 - whatever it is, this element has no state to go on from
+        except Exception as wrong:  # noqa: BLE001 - whatever failed, this element has no state to continue from
             print(f"bsprun: element {self.element}: {inside}: {wrong}", file=sys.stderr, flush=True)
             _end_by_force("no state")
         else:
@@ -375,18 +402,20 @@ class Agent:
             self._peers.ring(self.element)
 
     def _part_of(self, name: str, bundle: int) -> dict[str, Any]:
+        """Return the names that a part must carry (N7)."""
         return {"job": self._settings["job"], "checkpoint": name, "bundle": bundle}
 
     # ------------------------------------------------------------------------------ faults
 
     def _strike(self, worker: _Worker, submitted: Submitted) -> None:
-        """What `--inject` has for this element when its worker has computed this superstep."""
-        if submitted.compute < 0:
+        """Carry out the injected faults of this element that are due when its worker has computed a superstep."""
+        if submitted.compute < 0:  # not the superstep's first exchange
             return
         for fault in list(self._faults):
             if fault.kind not in ("kill", "stop", "signal") or fault.host != self.element:
                 continue
-            if fault.superstep is None or submitted.superstep < fault.superstep:  # it may have jumped over that one
+            # a later superstep counts too: the worker may have jumped over the one named
+            if fault.superstep is None or submitted.superstep < fault.superstep:
                 continue
             self._faults.remove(fault)
             self._post(Note("injected", {"fault": str(fault), "element": self.element, "superstep": fault.superstep}))
@@ -395,11 +424,11 @@ class Agent:
 
 
 def _hit(fault: Fault, pid: int) -> None:
-    """A real signal to a real process."""
+    """Send the signal of an injected fault; after a stop of limited length a forked process sends SIGCONT."""
     number = signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP
     if fault.kind == "signal":
         number = signal.Signals[str(fault.name)]
-    if fault.seconds is not None and os.fork() == 0:  # somebody must be awake to go on
+    if fault.seconds is not None and os.fork() == 0:  # the stopped process cannot wake itself
         time.sleep(fault.seconds)
         os.kill(pid, signal.SIGCONT)
         os._exit(0)
@@ -407,25 +436,26 @@ def _hit(fault: Fault, pid: int) -> None:
 
 
 def _is_whole(packet: Packet) -> bool:
-    """N7: whether the bytes are those that were sent; what is said of a failure has no digest."""
+    """Return whether the bytes of a packet are those that were sent (N7); a failure's description has no digest."""
     return not any(packet.digest) or xxh3_128_digest(packet.data) == packet.digest
 
 
 def _how(status: int) -> str:
+    """Return how a worker ended, in words."""
     if status < 0:
         return f"was ended by {signal.Signals(-status).name}"
     return f"left with status {status}"
 
 
 def _end_by_force(why: str) -> Any:
-    """Ranks notice SIGKILL for certain; an exit with a status they may not."""
+    """End this process by SIGKILL: other ranks are certain to notice it, unlike an exit with a status."""
     if os.environ.get("BSP_FAULTS_DEBUG"):
         print(f"agent {os.getpid()}: {why}", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> None:
-    """The agent's life."""
+    """Run an agent with the arguments of the command line."""
     settings = json.loads(sys.argv[1])
     if SECRET not in os.environ:
         sys.exit(
@@ -435,7 +465,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         Agent(settings, sys.argv[2:]).run()
-    except BaseException:  # noqa: BLE001 - whatever it is, this element is dead
+    except BaseException:  # noqa: BLE001 - whatever failed, this element is lost
         traceback.print_exc()
         sys.stderr.flush()
         _end_by_force("an error")

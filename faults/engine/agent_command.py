@@ -1,4 +1,4 @@
-"""How the agents of an incarnation are started: the command line and its environment, to be run or to be shown."""
+"""The command line and environment that start the agents of an incarnation, to be run or to be shown."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from bsp.host import cores
 
 @dataclass(frozen=True)
 class Command:
-    """What an incarnation is started with."""
+    """Everything that the command line of an incarnation depends on."""
 
     launch: Launch
     asked: Resilience
     mpiexec: str
-    elements: int  # standbys too
-    folder: str  # for what is gone with the job
+    elements: int  # standbys included
+    folder: str  # for files that are deleted with the job
     checkpoints: str
-    job: str  # the digest of its identity
+    job: str  # digest of the job's identity
     incarnation: int = 0
     resume: Checkpoint | None = None
 
     def words(self, host: str, port: int) -> list[str]:
-        """Return mpiexec's command line; bsprun listens at that address."""
+        """Return mpiexec's command line, for a bsprun that listens at `host` and `port`."""
         launch, asked = self.launch, self.asked
         settings = {
             "bsprun": (host, port),
@@ -63,7 +63,7 @@ class Command:
         return [self.mpiexec, *flags, *launch.mpi_args, "-n", str(self.elements), *agent]
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """Return what the environment has beyond ours, but for the job's secret."""
+        """Return the variables to be added to our environment, without the job's secret."""
         extra = self.launch.environment()
         if self.launch.local:
             base = os.path.join(self.folder, f"mpi-{self.incarnation}")
@@ -71,6 +71,6 @@ class Command:
         return extra
 
     def line(self, host: str, port: int) -> str:
-        """Return both as a line for a shell."""
+        """Return environment and command line as one line for a shell."""
         settings = [f"{name}={shlex.quote(value)}" for name, value in sorted(self.environment(os.environ).items())]
         return " ".join([*settings, shlex.join(self.words(host, port))])

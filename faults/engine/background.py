@@ -1,7 +1,6 @@
-"""Calls in their order in a thread of their own: what may block for long must not stop the arbiter.
+"""A background thread for calls that may block: a slow disk, or standard output that nobody reads.
 
-A reader of standard output that stands still, a disk that takes its time: bsprun would fall silent, and elements that
-do not hear it end themselves.
+Were bsprun to make these calls itself it would fall silent, and elements that do not hear it end themselves.
 """
 
 from __future__ import annotations
@@ -13,26 +12,30 @@ from collections.abc import Callable
 
 
 class Aside:
-    """One such thread."""
+    """A background thread that makes calls in the order in which they were queued."""
 
     def __init__(self) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._given = self._done = 0  # calls
+        self._given = self._done = 0  # numbers of calls queued and made
         self._changed = threading.Condition()
         threading.Thread(target=self._run, daemon=True).start()
 
     def do(self, call: Callable[[], None]) -> None:
-        """After all others; it must not raise."""
+        """Queue `call` to run after all earlier calls.  It must not raise."""
         self._given += 1
         self._calls.put(call)
 
     @property
     def idle(self) -> bool:
-        """Whether all is done."""
+        """True if all queued calls have been made."""
         return self._done == self._given
 
     def finish(self, seconds: float | None = None) -> bool:
-        """Wait until all is done, so long at most; whether it is.  In slices: a signal's handler has its turn."""
+        """Wait until all queued calls have been made; return whether they have.
+
+        seconds : the longest time to wait; None: without limit.
+        The wait is divided into slices, so that signal handlers run meanwhile.
+        """
         until = None if seconds is None else time.monotonic() + seconds
         with self._changed:
             while not self.idle and (until is None or time.monotonic() < until):

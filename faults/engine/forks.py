@@ -1,8 +1,9 @@
-"""Workers in some milliseconds: a server that has imported everything forks them.
+"""The fork server: a process that has imported everything and forks workers within milliseconds.
 
-It is started before MPI_Init, which a process that forks must not have behind it, and dies with its
-agent; so do the workers with it.  It alone is their parent: it knows how they ended, and it is the
-one to end them, so that a number that the system has given to another process is never struck.
+The agent starts it before MPI_Init, because a process must not fork after that.  It dies with its agent, and the
+workers die with it.  It alone is the workers' parent: it reports how they ended, and it sends them their signals.
+It cannot hit another process whose number the system has reused, because a number is not reused before the parent has
+waited for the process.
 """
 
 from __future__ import annotations
@@ -21,38 +22,41 @@ from bsp.host import die_with_parent
 
 
 class Fork(NamedTuple):
-    """A worker, please; its end of the channel follows."""
+    """The request for a worker; the worker's end of its channel follows as a file descriptor."""
 
     bundle: int
     life: int
     element: int
-    first: bool  # of this bundle here
+    first: bool  # the first worker of this bundle on this element
 
 
 class Signal(NamedTuple):
-    """To a worker, if it still lives."""
+    """The request to send a signal to a worker, if it is still alive."""
 
     life: int
     number: int
 
 
 class Forked(NamedTuple):
-    """It lives."""
+    """The notice that a worker has started."""
 
     life: int
     pid: int
 
 
 class Over(NamedTuple):
-    """A worker has ended: an exit status, or minus the signal."""
+    """The notice that a worker has ended."""
 
     bundle: int
     life: int
-    status: int
+    status: int  # exit status, or minus the signal
 
 
 def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
-    """The server, as a child of this process; `work(channel, asked)` is what a worker does."""
+    """Start the server as a child process, and return the connection to it.
+
+    work : called as `work(channel, asked)` in each worker.
+    """
     mine, its = socket.socketpair()
     parent = os.getpid()
     if os.fork() == 0:
@@ -74,7 +78,10 @@ def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
 
 
 class _Server:
+    """The server's loop and its children."""
+
     def __init__(self, control: socket.socket, work: Callable[[socket.socket, Fork], None]) -> None:
+        """Serve the agent at the other end of `control`."""
         self._control = control
         self._wire = Wire(control)
         self._work = work
@@ -83,7 +90,7 @@ class _Server:
         self._selector.register(control, selectors.EVENT_READ, None)
 
     def serve(self) -> None:
-        """Until the agent is gone."""
+        """Handle requests and ended workers until the agent is gone."""
         while True:
             for key, _ in self._selector.select():
                 if key.data is not None:
@@ -96,6 +103,7 @@ class _Server:
                     os.kill(self._children[asked.life][0], asked.number)
 
     def _fork(self, asked: Fork) -> None:
+        """Fork a worker and report its process id."""
         _, fds, _, _ = socket.recv_fds(self._control, 1, 1)
         channel = socket.socket(fileno=fds[0])
         parent = os.getpid()
@@ -104,6 +112,7 @@ class _Server:
             status = 1
             try:
                 die_with_parent()
+                # if the server died before `die_with_parent` took effect, the worker ends here
                 if os.getppid() == parent:
                     self._selector.close()
                     for _, pidfd, _ in self._children.values():
@@ -124,6 +133,7 @@ class _Server:
         self._wire.send(Forked(asked.life, pid))
 
     def _reap(self, life: int) -> None:
+        """Wait for an ended worker and report its status."""
         pid, pidfd, bundle = self._children.pop(life)
         self._selector.unregister(pidfd)
         os.close(pidfd)

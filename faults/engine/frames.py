@@ -1,4 +1,8 @@
-"""Objects as bytes with their large buffers beside them, so that a packet of megabytes is never copied to travel."""
+"""Serialisation of objects with their large buffers separate, so that a packet of megabytes is sent without a copy.
+
+An object is encoded as a first part and its buffers.  The first part holds the length of the pickle, the number of
+buffers, the size of each, and the pickle.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ HEAD_BYTES = _HEAD.size
 
 
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
-    """What goes first, and the buffers that follow it."""
+    """Return the first part of an object, and the buffers that follow it."""
     found: list[pickle.PickleBuffer] = []
     data = pickle.dumps(value, 5, buffer_callback=found.append)
     if not found:
@@ -24,25 +28,25 @@ def encode(value: Any) -> tuple[bytes, list[memoryview]]:
 
 
 def extent(head: bytes | bytearray | memoryview, start: int = 0) -> int:
-    """Bytes of what goes first, from its first HEAD_BYTES."""
+    """Return the length of a first part in bytes; its first HEAD_BYTES, at `start`, are enough."""
     size, count = _HEAD.unpack_from(head, start)
     return HEAD_BYTES + int(count) * _SIZE.size + int(size)
 
 
 def has_buffers(first: bytes | bytearray | memoryview) -> bool:
-    """Whether any follow."""
+    """Return whether any buffers follow a first part."""
     return bool(_HEAD.unpack_from(first)[1])
 
 
 def buffers_of(first: bytes | bytearray | memoryview, start: int = 0) -> list[bytearray]:
-    """Room for the buffers that follow."""
+    """Return empty buffers of the right sizes for those that follow a first part."""
     _, count = _HEAD.unpack_from(first, start)
     at = start + HEAD_BYTES
     return [bytearray(_SIZE.unpack_from(first, at + k * _SIZE.size)[0]) for k in range(count)]
 
 
 def decode(first: bytes | bytearray | memoryview, buffers: Sequence[bytearray], start: int = 0) -> Any:
-    """The object."""
+    """Return the object, from its first part and its buffers."""
     size, count = _HEAD.unpack_from(first, start)
     at = start + HEAD_BYTES + count * _SIZE.size
     return pickle.loads(memoryview(first)[at : at + size], buffers=buffers)

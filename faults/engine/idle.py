@@ -1,26 +1,29 @@
-"""Whether a worker does anything, seen from outside.
+"""Detection of workers that do nothing, seen from outside.
 
-Looks are counted, not seconds: a machine that itself stands still for a while is looked at once behind it.
+Looks are counted, not seconds: when the whole machine has stood still for a while, only one look falls due after it.
 """
 
 from __future__ import annotations
 
-LOOKS = 4  # in the time after which one that does nothing hangs
+LOOKS = 4  # looks within the hang limit, after which a process that does nothing counts as hung
 
 
 class Watch:
-    """On one process."""
+    """The observations of one process."""
 
     def __init__(self) -> None:
-        self._cpu = -1  # clock ticks, of user and system
-        self._same = 0  # looks in a row that have shown nothing new
+        self._cpu = -1  # clock ticks of processor time, user and system
+        self._same = 0  # looks in a row without progress
 
     def give(self) -> None:
-        """It has something to do from now on."""
+        """Start counting again: the process has been given something to do."""
         self._same = 0
 
     def look(self, pid: int) -> str:
-        """What it has been for LOOKS looks: "idle", "stopped", or "" if neither; who waits for a core is not idle."""
+        """Look at a process; return "idle" or "stopped" if it has done nothing for LOOKS looks, else "".
+
+        A process that waits for a core is not idle: its state is R.
+        """
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()

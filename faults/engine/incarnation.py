@@ -1,6 +1,7 @@
-"""One MPI job of agents, as bsprun sees it: starts them, drives the `Arbiter`, prints, fences, commits, ends.
+"""bsprun's part of one incarnation: it starts an MPI job of agents and carries out what the `Arbiter` decides.
 
-Everything that an agent says comes over its own TCP connection; what the arbiter answers is carried out here.
+Each agent has a TCP connection of its own to bsprun.  Its messages are passed to the arbiter, and the arbiter's
+effects are performed here: orders, printing, fencing, checkpoints, the end.
 """
 
 from __future__ import annotations
@@ -51,17 +52,18 @@ from bsp.faults.protocol.messages import (
 from bsp.faults.protocol.text import Shown
 from bsp.host import die_with_parent
 
-_DISCARD = 9  # the port of whoever is not there
-_RETRY = 60.0  # seconds until a refresh is tried again whose checkpoint could not be written
+_DISCARD = 9  # port in the address of an element that is not there
+_RETRY = 60.0  # seconds until a refresh whose checkpoint could not be written is tried again
+# beginnings of Open MPI's messages about ranks whose end is handled here
 _NOISE = (b"[warn] Epoll ", b"pmix_ptl_base: ")
 
 
 class NotStarted(LaunchError):
-    """Elements died, or hung, before they appeared."""
+    """Elements died, or hung, before they appeared; the incarnation can be started again."""
 
 
 class _Peer:
-    """An agent's connection."""
+    """The connection to an agent, and the identity of its process."""
 
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
@@ -70,13 +72,17 @@ class _Peer:
         self.port = 0
         self.pid = 0
         self.pidfd = -1
-        self.local = False  # on this machine, where its end can be seen for certain
+        self.local = False  # on this machine, where its end can be observed with certainty
 
 
 class Incarnation:
-    """Until the program ends, a checkpoint is written to go on from, or a bundle is lost."""
+    """An MPI job of agents, from its start to the end of the program, a checkpoint to continue from, or a loss."""
 
     def __init__(self, job: Job, resume: Checkpoint | None, wake: socket.socket) -> None:
+        """Listen for agents.
+
+        resume : the checkpoint to continue from, if any.  wake : a socket that becomes readable when a signal arrives.
+        """
         self.job = job
         self.launch, self.asked = job.launch, job.asked
         self.resume = resume
@@ -94,27 +100,29 @@ class Incarnation:
         self._listener = socket.create_server(("127.0.0.1" if self.launch.local else "", 0), backlog=256)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(wake, selectors.EVENT_READ, self._woken)
-        self._strangers: dict[socket.socket, bytearray] = {}
+        self._strangers: dict[socket.socket, bytearray] = {}  # connections without a complete secret yet
         self._child: subprocess.Popen[bytes] | None = None
-        self._why: dict[int, str] = {}  # elements that are being fenced
-        self._purpose: str | None = None  # of a hold
+        self._why: dict[int, str] = {}  # reasons, of elements that are being fenced
+        self._purpose: str | None = None  # of a hold: "refresh" or "preempted"
         self._held_at = 0.0
-        self._end_at: float | None = None
+        self._end_at: float | None = None  # time at which bsprun stops waiting for agents to leave
         self._started = False
         self._half_line = b""
-        self._settled: queue.SimpleQueue[tuple[Commit, str]] = queue.SimpleQueue()  # checkpoints, what went wrong
+        # commits that have ended, with the error, if any
+        self._settled: queue.SimpleQueue[tuple[Commit, str]] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._bell, selectors.EVENT_READ, self._settle)
-        self._failed_head = -1  # of a checkpoint that could not be written
-        self._refresh_at = 0.0
+        self._failed_head = -1  # head of the last checkpoint that could not be written
+        self._refresh_at = 0.0  # no refresh is tried before this time
         self._hosts: dict[int, str] = {}  # of all elements that have appeared
-        self._stood, self._stood_at = 0.0, float("-inf")  # for how long bsprun itself stood still, and when
-        self._warned: set[int] = set()  # bundles whose lateness has been told
+        # for how many seconds bsprun last stood still, and when
+        self._stood, self._stood_at = 0.0, float("-inf")
+        self._warned: set[int] = set()  # bundles for which a warning has been printed
 
     # ------------------------------------------------------------------------------ start
 
     def command(self) -> Command:
-        """How its agents are started."""
+        """Return the command that starts the agents."""
         job = self.job
         return Command(
             job.launch, job.asked, job.mpiexec, self.count, job.folder, job.checkpoints, digest_of(job.identity),
@@ -122,12 +130,13 @@ class Incarnation:
         )  # fmt: skip
 
     def run(self) -> int | None:
-        """The status, or None if another incarnation is to go on from the last checkpoint."""
+        """Run the incarnation; return the exit status, or None to continue from the last checkpoint."""
         if self.job.preempted and self.resume is not None:
             return self._stand()
         command = self.command()
         environment = os.environ | command.environment(os.environ) | {SECRET: self._secret}
-        environment.pop(VARIABLE, None)  # the key is nobody else's business
+        # the agents do not need the user's key
+        environment.pop(VARIABLE, None)
         if self.launch.local:
             os.makedirs(environment["PRTE_MCA_prte_tmpdir_base"], exist_ok=True)
         host, port = self._listener.getsockname()[:2]
@@ -146,7 +155,7 @@ class Incarnation:
         while not self.over:
             ready = self._selector.select(0.05)
             before, turned = turned, time.monotonic()
-            if turned - before > 1.0:  # a whole turn: a stop may come anywhere in it
+            if turned - before > 1.0:  # measured over a whole turn: a stop may happen anywhere in it
                 self._stood, self._stood_at = turned - before, turned
             for key, _ in ready:
                 key.data() if key.fileobj in (self._listener, self._wake) else key.data(key.fileobj)
@@ -169,7 +178,7 @@ class Incarnation:
         return self.status
 
     def _launcher_says(self, pipe: Any) -> None:
-        """What mpiexec and the C level of elements write; not what Open MPI says of ranks whose end we deal with."""
+        """Pass on what mpiexec and C code in elements write, without Open MPI's messages about ranks that have died."""
         data = b""
         with contextlib.suppress(BlockingIOError, ValueError):
             data = os.read(pipe.fileno(), 1 << 16)
@@ -182,10 +191,11 @@ class Incarnation:
                 self.job.output.complain(line + b"\n")
 
     def _now(self) -> float:
+        """Return the seconds since the job began."""
         return time.monotonic() - self.job.began
 
     def _start_without(self, waited: float) -> None:
-        """Some elements have not appeared: without them, if others have all bundles."""
+        """Start without the elements that have not appeared, if the others hold all bundles; else raise NotStarted."""
         missing = sorted(set(range(self.count)) - self.peers.keys())
         there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
         names = ", ".join(map(str, missing))
@@ -197,19 +207,20 @@ class Incarnation:
             self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))
 
     def superstep(self) -> int:
-        """The last one that an element has reported."""
+        """Return the latest superstep that an element has reported."""
         return max((p.superstep for r in self.arbiter.reports.values() for p in r.clones), default=0)
 
     # ----------------------------------------------------------------------- connections
 
     def _accept(self) -> None:
+        """Accept a connection, of which nothing is known yet."""
         end, _ = self._listener.accept()
         end.setblocking(False)
         self._strangers[end] = bytearray()
         self._selector.register(end, selectors.EVENT_READ, self._stranger)
 
     def _stranger(self, end: Any) -> None:
-        """Nothing of his is unpickled before he has said the job's secret."""
+        """Read the secret from a new connection; nothing that it sends is unpickled before the secret is verified."""
         said = self._strangers[end]
         data = b""
         with contextlib.suppress(OSError):
@@ -228,6 +239,7 @@ class Incarnation:
         self._selector.register(end, selectors.EVENT_READ, lambda _: self._read(peer))
 
     def _read(self, peer: _Peer) -> None:
+        """Handle messages of an agent."""
         try:
             messages = peer.wire.read()
         except Closed:
@@ -248,6 +260,7 @@ class Incarnation:
                 self._show_error(*message)
 
     def _hello(self, peer: _Peer, element: int, pid: int, host: str, port: int) -> None:
+        """Handle the introduction of an agent; the job begins when all have introduced themselves."""
         peer.element, peer.host, peer.port, peer.pid = element, host, port, pid
         if host == socket.gethostname():
             with contextlib.suppress(OSError):
@@ -256,14 +269,14 @@ class Incarnation:
         self.peers[element] = peer
         self._hosts[element] = host
         self.arbiter.appeared(self._now(), element)
-        if element in self.arbiter.dead:  # too late
+        if element in self.arbiter.dead:  # the job has begun without it
             self._why[element] = "did not appear"
             self._kill(peer)
         elif len(self.peers) == self.count:
             self._begin()
 
     def _begin(self) -> None:
-        """Everybody may learn of everybody."""
+        """Begin the job: send every agent the addresses of all bells."""
         self._started = True
         bells = [("127.0.0.1", _DISCARD)] * self.count
         for e, peer in self.peers.items():
@@ -281,7 +294,7 @@ class Incarnation:
         self._obey(self.arbiter.tick(self._now()))
 
     def _gone(self, peer: _Peer) -> None:
-        """The connection is: so is the agent, or it will be at once."""
+        """Handle the loss of a connection: the agent is dead, or is killed now."""
         self._selector.unregister(peer.wire.end)
         peer.wire.close()
         if peer.element < 0 or self.peers.pop(peer.element, None) is None:
@@ -297,7 +310,7 @@ class Incarnation:
             self._obey(self.arbiter.died(self._now(), peer.element, how, confirmed=peer.local))
 
     def _how_ended(self) -> str:
-        """An element that nobody has fenced: what is likely."""
+        """Return the likely reason why an element ended that was not fenced."""
         alone = self.asked.limits.alone
         if time.monotonic() - self._stood_at < alone:
             return (
@@ -308,26 +321,31 @@ class Incarnation:
         return "was killed"
 
     def _kill(self, peer: _Peer) -> None:
+        """Kill an agent on this machine."""
         if peer.pidfd >= 0:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(peer.pidfd, signal.SIGKILL)
 
     def _bury(self, peer: _Peer) -> None:
+        """Release the handle of a dead agent's process."""
         if peer.pidfd >= 0:
             os.close(peer.pidfd)
             peer.pidfd = -1
 
     def _post(self, peer: _Peer, message: Any) -> None:
+        """Send a message to an agent, if it is still connected."""
         with contextlib.suppress(Closed):
             peer.wire.post(message)
 
     def _flush(self, peer: _Peer) -> None:
+        """Continue writing to an agent."""
         with contextlib.suppress(Closed):
             peer.wire.flush()
 
     # --------------------------------------------------------------------------- effects
 
     def _obey(self, effects: Sequence[Any]) -> None:
+        """Perform effects of the arbiter; start a refresh if one has become possible."""
         for effect in effects:
             if isinstance(effect, Order):
                 for peer in self.peers.values():
@@ -352,37 +370,42 @@ class Incarnation:
                 told = ", ".join(f"element {e}: {d.hex()[:8]}" for e, d in found.votes if e >= 0)
                 what = "computed different bytes" if found.exchange >= 0 else "came to a round in different states"
                 why = f"its clones {what} ({told}); faulty hardware, or a program that is not deterministic"
-                self.job.once = {}  # one of them may have made what has been answered since the last checkpoint
+                # a corrupt clone may have computed results that were given since the last checkpoint
+                self.job.once = {}
                 self._lose(f"{why} (bsprun --check tells)", found.bundle, found.superstep, "Corruption")
         if self._purpose is None and not self.over and self._end_at is None and self._may_refresh():
             self._hold("refresh")
 
     def _may_refresh(self) -> bool:
-        """A bundle lacks clones, nobody stands by, and the rest are well."""
+        """Return whether to refresh: a bundle lacks clones, no standby is left, and all hosts are there."""
         may = self.asked.refresh and time.monotonic() >= self._refresh_at and self._has_all_machines()
         return may and not self.arbiter.view.standbys and bool(self.arbiter.degraded())
 
     def _has_all_machines(self) -> bool:
-        """Whether a new MPI job can be started where this one was, and finds there what this one writes."""
+        """Return whether a new MPI job can start on the same hosts, and will find the checkpoints there."""
         if self.launch.local:
             return True
         alive = {peer.host for peer in self.peers.values()}
         return self.asked.checkpoint is not None and set(self._hosts.values()) <= alive
 
     def _hold(self, purpose: str) -> None:
+        """Stop all clones at one head, with a checkpoint; `purpose` decides what happens then."""
         self._purpose, self._held_at = purpose, time.monotonic()
         self._obey(self.arbiter.hold(self._now()))
 
     def _print(self, data: bytes) -> None:
+        """Print standard output of the program."""
         self.job.output.print(data)
         self.job.printed += len(data)
 
     def _show_error(self, bundle: int, life: int, offset: int, data: bytes) -> None:
+        """Print those bytes of a bundle's standard error that have not been shown."""
         new = self.job.errors.setdefault(bundle, Shown()).add(offset, data)
         if new:
             self.job.output.complain(new)
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
+        """Log an event, and print a warning for some kinds."""
         if fields.pop("warning", False) and fields["bundle"] not in self._warned:
             self._warned.add(fields["bundle"])
             self.job.say(f"warning: {fields['text']} (more of these are in --events)")
@@ -396,6 +419,7 @@ class Incarnation:
         self.job.log.record(kind, **fields)
 
     def _fence(self, effect: Fence) -> None:
+        """Kill an element and report its death to the arbiter."""
         peer = self.peers.get(effect.element)
         self.job.log.record("fenced", element=effect.element, reason=effect.why)
         if peer is None:
@@ -403,7 +427,9 @@ class Incarnation:
             return
         self._why[effect.element] = f"was fenced: {effect.why}"
         self._kill(peer)
-        if not peer.local:  # it hears nobody and ends itself
+        # It cannot be killed from here.  Without orders from bsprun it ends itself; until then its death is unconfirmed
+        # (N9).
+        if not peer.local:
             self._selector.unregister(peer.wire.end)
             peer.wire.close()
             del self.peers[effect.element]
@@ -412,6 +438,7 @@ class Incarnation:
     # ----------------------------------------------------------------------- checkpoints
 
     def _commit(self, effect: Commit) -> None:
+        """Commit a checkpoint in the background; `_settle` handles the result."""
         parts = [part for part, _, _ in effect.parts]
         superstep = effect.parts[0][1]
         head = {
@@ -434,7 +461,7 @@ class Incarnation:
         self.job.disk.do(write)
 
     def _settle(self, _: Any) -> None:
-        """Checkpoints are written, or not."""
+        """Handle commits that have ended, well or not."""
         os.eventfd_read(self._bell)
         while not self._settled.empty():
             effect, wrong = self._settled.get()
@@ -446,7 +473,10 @@ class Incarnation:
                 self._committed(effect)
 
     def _failed(self, head: int, superstep: int, why: str) -> None:
-        """A checkpoint could not be written; each writer may say so."""
+        """Handle a checkpoint that could not be written: warn, and end the hold that it was for.
+
+        Each writer of a part may report the failure; only the first report counts.
+        """
         if head <= self._failed_head:
             return
         self._failed_head = head
@@ -466,6 +496,7 @@ class Incarnation:
             self._obey(self.arbiter.committed(self._now(), head))
 
     def _committed(self, effect: Commit) -> None:
+        """Handle a checkpoint that is complete: end this incarnation if it was written for that."""
         superstep = effect.parts[0][1]
         size = sum(part.size for part, _, _ in effect.parts)
         self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
@@ -482,20 +513,21 @@ class Incarnation:
         self._leave()
 
     def _leave(self) -> None:
-        """Everybody leaves; who has not after a while is made to."""
+        """Let every agent leave; those that do not within a time limit are killed."""
         self._obey(self.arbiter.end(self._now()))
         self._end_at = time.monotonic() + _GRACE
 
     # ----------------------------------------------------------------------------- the end
 
     def _finish(self, effect: Finished) -> None:
+        """Handle the end of the program."""
         status, said = pickle.loads(effect.digests[0][END_COMPARED:])
         self.job.output.complain(said.encode())
         self.status = status
         self._leave()
 
     def _lose(self, why: str, bundle: int, superstep: int, what: str = "BundleLost") -> None:
-        """A bundle's state is lost: the last checkpoint, or the end."""
+        """End this incarnation after a loss: the job continues from the last checkpoint, or ends."""
         layout = self.launch.nprocs
         first, last = layout * bundle // self.launch.elements, layout * (bundle + 1) // self.launch.elements - 1
         processes = f"process {first}" if first == last else f"processes {first}-{last}"
@@ -505,7 +537,7 @@ class Incarnation:
         self.status = None
 
     def gave_up(self) -> int:
-        """The loss in words; no checkpoint mends it."""
+        """Print why the job cannot continue; return its exit status."""
         if self.asked.checkpoint is not None and self.resume is not None:
             self.reason += f"bsprun: {self.resume.name} stands; go on with --resume {self.job.checkpoints}\n"
         self.job.output.complain(self.reason.encode())
@@ -513,6 +545,7 @@ class Incarnation:
         return LOST
 
     def _woken(self) -> None:
+        """Handle signals."""
         with contextlib.suppress(BlockingIOError):
             self._wake.recv(64, socket.MSG_DONTWAIT)
         while self.job.signals:
@@ -530,18 +563,19 @@ class Incarnation:
             self.status, self.over, self.job.left = 128 + number, True, True
 
     def _preempt(self) -> None:
+        """Hold all clones for a checkpoint after which the job ends."""
         if self._purpose is None:
             self._hold("preempted")
         self._purpose = "preempted"
 
     def _stand(self) -> int:
-        """Asked to end before anything was computed: the checkpoint to go on from is there."""
+        """End before anything was computed: the checkpoint from which the job was to continue is still the last."""
         assert self.resume is not None
         self.job.say(f"{self.resume.name} stands; go on with --resume {self.job.checkpoints}")
         return PREEMPTED
 
     def close(self) -> None:
-        """Nothing of this incarnation stays behind."""
+        """End all that belongs to this incarnation: agents, connections, the launcher."""
         for peer in self.peers.values():
             self._kill(peer)
             self._bury(peer)
@@ -550,7 +584,7 @@ class Incarnation:
             end.close()
         self._listener.close()
         self._selector.close()
-        if not self.job.disk.finish(_GRACE):  # a checkpoint under way
+        if not self.job.disk.finish(_GRACE):  # wait for a checkpoint that is being committed
             self.job.say("warning: the disk with the checkpoints does not answer")
         os.close(self._bell)
         if self._child is not None:
@@ -560,7 +594,7 @@ class Incarnation:
 
 
 def _end(child: subprocess.Popen[bytes], patience: float) -> None:
-    """The launcher and whatever it still has; all agents are dead or leaving."""
+    """End the launcher and its remaining children; all agents are dead or leaving."""
     family: list[Any] = []
     with contextlib.suppress(psutil.NoSuchProcess):
         family = psutil.Process(child.pid).children(recursive=True)

@@ -1,6 +1,6 @@
-"""A nonstop job: what was asked for, and what outlives its incarnations.
+"""A nonstop job: its options, its checks before the start, and the state that outlives its incarnations.
 
-The text that is out, the values of proc.once, the clock, the event log, the folder of checkpoints.
+That state is: the text printed, the results of proc.once, the clock, the event log, the folder of checkpoints.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from bsp.faults.protocol.text import Shown
 if TYPE_CHECKING:
     from bsp.faults.events.live_view import LiveView
 
-LOST = 3  # the status of a job that has lost a bundle
-PREEMPTED = 75  # and of one that has written a checkpoint when asked to end (EX_TEMPFAIL)
-_PATIENCE = 2.0  # seconds for the rest of the text of a job that a signal has ended
+LOST = 3  # exit status of a job that has lost a bundle
+PREEMPTED = 75  # exit status of a job that has written a checkpoint on SIGTERM (EX_TEMPFAIL)
+_PATIENCE = 2.0  # seconds to write the remaining text of a job that a signal has ended
 
 
 @dataclass
 class Resilience:
-    """What `bsprun` was asked for."""
+    """The options of `bsprun` for cloned execution and checkpoints."""
 
     clones: float = 1.0
     vertical: int = 1
     standbys: int = 0
     limits: Limits = field(default_factory=Limits)
-    checkpoint: str | None = None  # of a resumed job, too
+    checkpoint: str | None = None  # the folder; of a resumed job, too
     keep: int = 2
     resume: str | None = None
     inject: str | None = None
@@ -59,13 +59,13 @@ class Resilience:
 
     @property
     def option(self) -> str:
-        """The one that names the folder of checkpoints."""
+        """The option that names the folder of checkpoints."""
         return "--checkpoint" if self.resume is None else "--resume"
 
 
 @contextlib.contextmanager
 def _writing(option: str, path: str | None) -> Iterator[None]:
-    """What cannot be written is told before the run, with its option."""
+    """Turn an OSError into a LaunchError that names the option whose file cannot be written."""
     try:
         yield
     except OSError as wrong:
@@ -76,7 +76,7 @@ _OPTIONS = {"nprocs": ("processes", "-p"), "elements": ("elements", "-n")}
 
 
 def difference(key: str, theirs: Any, ours: Any) -> str:
-    """How the job of a checkpoint differs from this one (`Job.identity`), and what to do."""
+    """Return how a checkpoint's job differs from this one in `key` of its identity, and what to do about it."""
     if key == "program":
         return f"it ran '{shlex.join(theirs)}', and this is '{shlex.join(ours)}'"
     if key == "script":
@@ -90,7 +90,7 @@ def difference(key: str, theirs: Any, ours: Any) -> str:
 
 
 def identity(launch: Launch) -> dict[str, Any]:
-    """What must be equal for a checkpoint to be this job's."""
+    """Return the properties in which a checkpoint's job must equal this one."""
     program = launch.program
     path = program[0]
     digest = ""
@@ -109,12 +109,12 @@ def identity(launch: Launch) -> dict[str, Any]:
 
 
 def digest_of(job: dict[str, Any]) -> str:
-    """An identity in 64 digits."""
+    """Return the digest of an identity, as 64 hexadecimal digits."""
     return hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()
 
 
 def placed(launch: Launch, asked: Resilience) -> Placement:
-    """Which element runs what; LaunchError for options that do not fit together."""
+    """Return the placement of bundles on elements; raise LaunchError if options do not fit together."""
     try:
         rows = place(launch.elements, elements_for(launch.elements, asked.clones), asked.vertical)
         if asked.inject:
@@ -125,13 +125,13 @@ def placed(launch: Launch, asked: Resilience) -> Placement:
 
 
 def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
-    """The key of the job's checkpoints; LaunchError if the job cannot begin with their folder.
+    """Return the key of the job's checkpoints; raise LaunchError if the job cannot begin with their folder.
 
-    make : whether a user without a key gets one.  If not, a key that has sealed nothing takes its place.
+    make : whether to create a key for a user without one.  If not, a key that has sealed nothing takes its place.
     """
     option, folder = asked.option, asked.checkpoint
     if folder is None:
-        return Key.fresh()  # they are gone with the job
+        return Key.fresh()  # these checkpoints are deleted with the job
     if os.path.isdir(folder) and (why := exposed(folder)):
         raise LaunchError(f"{option} '{folder}': {why}")
     try:
@@ -153,7 +153,10 @@ def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
 def last_checkpoint(
     asked: Resilience, folder: str, key: Key, job: dict[str, Any], say: Callable[[str], None], begins: bool
 ) -> Checkpoint | None:
-    """The last checkpoint that can be used; LaunchError if a job that `begins` with one finds none there."""
+    """Return the last checkpoint that can be used, or None; `say` gets the reason for each one refused.
+
+    begins : whether the job starts from it; then LaunchError is raised if there is no folder or no checkpoint in it.
+    """
     try:
         return latest(Path(folder), key, job, lambda text: say(f"checkpoint: {text}"), difference)
     except ValueError as wrong:
@@ -163,12 +166,16 @@ def last_checkpoint(
 
 
 class Job:
-    """All incarnations."""
+    """A job with all its incarnations."""
 
     def __init__(self, launch: Launch, asked: Resilience, folder: str, mpiexec: str) -> None:
+        """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails.
+
+        folder : for files that are deleted with the job.
+        """
         self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
         self.rows = placed(launch, asked)
-        self.identity = identity(launch)  # as it is now: somebody may change the script while it runs
+        self.identity = identity(launch)  # computed now, because the script may be changed while it runs
         self.checkpoints = asked.checkpoint or os.path.join(folder, "checkpoints")
         with _writing(asked.option, self.checkpoints):
             os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
@@ -178,30 +185,30 @@ class Job:
             self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: LiveView | None = None
         if asked.progress:
-            from bsp.faults.events.live_view import LiveView  # rich takes a while
+            from bsp.faults.events.live_view import LiveView  # late, because importing rich takes a while
 
             self.view = LiveView()
             self.log.subscribe(self.view.event)
         self.began = time.monotonic()
-        self.printed = 0
-        self.errors: dict[int, Shown] = {}  # of standard error, by bundle
-        self.once: dict[Any, bytes] = {}
+        self.printed = 0  # bytes of standard output
+        self.errors: dict[int, Shown] = {}  # standard error that has been shown, by bundle
+        self.once: dict[Any, bytes] = {}  # results of proc.once
         self.incarnation = 0
-        self.sent = 0  # bytes, by the agents of all incarnations
-        self.signals: list[int] = []
-        self.preempted = False  # has been asked to write a checkpoint and end
-        self.left = False  # has been ended by a signal
+        self.sent = 0  # bytes sent by the agents of all incarnations
+        self.signals: list[int] = []  # received and not handled yet
+        self.preempted = False  # SIGTERM has asked for a checkpoint and an end
+        self.left = False  # a signal has ended the job
         self.disk = Aside()
         self.output = Output(self.view)
         self.struck: set[str] = set()  # injected faults that have happened
 
     def latest(self) -> Checkpoint | None:
-        """The last checkpoint that can be used."""
+        """Return the last checkpoint that can be used, or None."""
         begins = self.asked.resume is not None and self.incarnation == 0
         return last_checkpoint(self.asked, self.checkpoints, self.key, self.identity, self.say, begins)
 
     def adopt(self, resume: Checkpoint, fresh: bool) -> None:
-        """What the checkpoint knows beside the bundles' states."""
+        """Take over what a checkpoint holds beside the bundles' states; `fresh` at the start of a resumed job."""
         head = resume.head
         once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
         self.once.update({token: value for token, value in once.items() if token not in self.once})
@@ -210,11 +217,14 @@ class Job:
             self.began = time.monotonic() - float(head["seconds"])
 
     def totals(self) -> dict[str, Any]:
-        """What the end of the job says of it all."""
+        """Return the totals for the event that ends the job."""
         return {"seconds": round(time.monotonic() - self.began, 3), "bytes": self.sent}
 
     def tell_missed(self, last: int) -> None:
-        """A rehearsal that tried nothing must not look like one that was survived."""
+        """Warn of injected faults that have not happened: a rehearsal must not pass for a fault survived.
+
+        last : the last superstep.
+        """
         for fault in parse(self.asked.inject) if self.asked.inject else ():
             if fault.superstep is None or str(fault) in self.struck:
                 continue
@@ -226,16 +236,19 @@ class Job:
             self.say(f"warning: --inject: '{fault}' has not happened: {why}")
 
     def say(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         self.output.complain(f"bsprun: {text}\n".encode())
 
     @staticmethod
     def interrupted(number: int = signal.SIGTERM) -> str:
-        """Who has ended the job."""
+        """Return the words that name the signal that ended the job."""
         return "interrupted" if number == signal.SIGINT else f"ended by {signal.Signals(number).name}"
 
     def close(self) -> None:
-        """All that was said is out, unless the user wants to leave; the event log and the live view end."""
+        """Write all remaining text, then end the live view and the event log.
+
+        A further signal ends the wait, and so does a short limit if a signal has ended the job.
+        """
         self.output.end()
         until = time.monotonic() + _PATIENCE
         while not self.output.finish(0.2) and not self.signals and not (self.left and time.monotonic() > until):

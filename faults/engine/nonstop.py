@@ -1,7 +1,8 @@
-"""bsprun's part of a nonstop job: one incarnation after the other, until the program has ended.
+"""The whole of a nonstop job as bsprun runs it: one incarnation after the other, until the program has ended.
 
-An incarnation is an MPI job of agents with an `Arbiter` of its own.  A later one goes on from a checkpoint of the one
-before: a planned refresh (the standbys are used up), a loss that only a checkpoint can mend, or `--resume`.
+An incarnation is an MPI job of agents with an `Arbiter` of its own.  A later incarnation continues from a checkpoint
+of the one before.  It is started by a planned refresh (the standbys are used up), after a loss that only a checkpoint
+can repair, or by `--resume`.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from bsp.faults.engine.job import Job, Resilience, digest_of, identity, key_of, 
 from bsp.faults.engine.wire import SECRET
 from bsp.host import find_mpiexec, is_open_mpi, no_mpi
 
-_FOLDER = "bsprun-"  # for what is gone with the job
-_TRIES = 3  # to start an incarnation
-_IDLE_RESTARTS = 3  # incarnations in a row that came no further
+_FOLDER = "bsprun-"  # prefix of the folder for files that are deleted with the job
+_TRIES = 3  # attempts to start an incarnation
+_IDLE_RESTARTS = 3  # incarnations in a row without progress, after which bsprun gives up
 
 
 def run(launch: Launch, asked: Resilience) -> int:
-    """The whole job; its exit status."""
+    """Run the whole job; return its exit status."""
     mpiexec = _mpiexec()
     with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as folder:
         job = Job(replace(launch, mpi=True), asked, folder, mpiexec)
@@ -53,7 +54,10 @@ def run(launch: Launch, asked: Resilience) -> int:
 
 
 def show(launch: Launch, asked: Resilience) -> int:
-    """Print the command line of the job's first incarnation, and start, make and change nothing; the exit status."""
+    """Print the command line of the job's first incarnation, without starting it; return the exit status.
+
+    Nothing is created or changed.
+    """
 
     def say(text: str) -> None:
         print(f"bsprun: {text}", file=sys.stderr)
@@ -73,6 +77,7 @@ def show(launch: Launch, asked: Resilience) -> int:
 
 
 def _mpiexec() -> str:
+    """Return the path of mpiexec; raise LaunchError if there is none, or not one of Open MPI."""
     mpiexec = find_mpiexec()
     if mpiexec is None:
         raise LaunchError(no_mpi())
@@ -82,10 +87,12 @@ def _mpiexec() -> str:
 
 
 def _none_fits(asked: Resilience) -> str:
+    """Return the message for `--resume` without a checkpoint that can be used."""
     return f"--resume {asked.resume}: none of its checkpoints can be used (see above)"
 
 
 def _incarnations(job: Job, wake: socket.socket) -> int:
+    """Run incarnations until one ends the program; return the exit status of the job."""
     resume: Checkpoint | None = None
     if job.asked.resume is not None:
         resume = job.latest()
@@ -122,7 +129,7 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
         job.adopt(resume, fresh=False)
         job.incarnation += 1
         lost = {}
-        if "head" in resume.head:  # not in one that an earlier version has written
+        if "head" in resume.head:  # absent in checkpoints of earlier versions
             arbiter = incarnation.arbiter
             lost["rounds_lost"] = arbiter.reach.lost(int(resume.head["head"]), arbiter.reports.keys())
         job.log.record("resumed", name=resume.name, superstep=superstep, **lost)

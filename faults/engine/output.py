@@ -1,4 +1,4 @@
-"""Standard output, standard error and the live view: written aside, in the order in which it was said."""
+"""bsprun's standard output, standard error and live view, written by a background thread in their order."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from typing import Any
 from bsp.faults.engine.background import Aside
 from bsp.faults.protocol.arbiter import Arbiter
 
-_AGAIN = 1.0  # seconds until what could not be written is tried again
+_AGAIN = 1.0  # seconds until text that could not be written is tried again
 
 
 class Output:
-    """Whoever reads may stand still for as long as he likes: what is said waits in memory."""
+    """The output of a job.  A blocked reader never stops the job: text waits in memory."""
 
     def __init__(self, view: Any = None) -> None:
+        """Start the background thread; `view` is the live view, if there is one."""
         self._view = view
         self._aside = Aside()
         self._told = False
 
     def print(self, data: bytes) -> None:
-        """To standard output."""
+        """Queue text for standard output."""
         self._aside.do(lambda: self._write(1, data))
 
     def complain(self, data: bytes) -> None:
-        """To standard error."""
+        """Queue text for standard error."""
         self._aside.do(lambda: self._write(2, data))
 
     def show(self, arbiter: Arbiter, seconds: float) -> None:
-        """The live view, now and then, if the last one is out."""
+        """Redraw the live view if it is due and everything queued before has been written."""
         if self._view is not None and self._aside.idle and self._view.due():
             picture = self._view.picture(arbiter, seconds)
             self._aside.do(lambda: self._view.draw(picture))
 
     def end(self) -> None:
-        """The live view is no more; `finish` waits for all that was said."""
+        """Queue the end of the live view; `finish` waits for everything queued."""
         if self._view is not None:
             self._aside.do(self._view.close)
 
     def finish(self, seconds: float) -> bool:
-        """Whether all is out, after so long at most."""
+        """Wait at most `seconds` until everything is written; return whether it is."""
         return self._aside.finish(seconds)
 
     def _write(self, descriptor: int, data: bytes) -> None:
+        """Write text to a descriptor, trying again for as long as it takes; the live view makes room for it."""
         with self._view.aside(data) if self._view is not None else contextlib.nullcontext():
             rest = memoryview(data)
             while rest:
@@ -55,14 +57,15 @@ class Output:
                 except BlockingIOError:
                     select.select([], [descriptor], [], _AGAIN)
                 except OSError as wrong:
-                    if descriptor == 2 or wrong.errno in (errno.EPIPE, errno.EBADF):  # nobody reads on
+                    # nobody reads this any more: throw away the rest, and all that follows
+                    if descriptor == 2 or wrong.errno in (errno.EPIPE, errno.EBADF):
                         os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
                     else:
                         self._tell(wrong)
                         time.sleep(_AGAIN)
 
     def _tell(self, wrong: OSError) -> None:
-        """A full disk: the job goes on, and its text waits until there is room."""
+        """Warn once that standard output cannot be written, for example to a full disk; the text waits until it can."""
         if not self._told:
             self._told = True
             text = f"bsprun: warning: standard output: {wrong.strerror}; the job goes on, its text waits for room\n"

@@ -1,8 +1,8 @@
-"""Messages between agents: MPI point-to-point that outlives the death of any of them.
+"""Messages between agents: MPI point-to-point that survives the death of any agent.
 
-Nothing here waits for a particular rank: sends and receives are started, looked at, and given up
-when MPI says that the other is gone.  MPI has nothing that an event loop could sleep on, so every
-message is followed by a datagram that says: look.  A datagram that is lost costs one timeout.
+Nothing here waits for a particular rank.  Sends and receives are started, tested, and given up when MPI reports that
+the other rank is gone.  MPI offers nothing that an event loop can sleep on.  Every message is therefore followed by a
+datagram to the receiver's bell, a socket that wakes its loop.  A lost datagram costs one timeout.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from bsp.faults.injection import Fault
 
 Framed = tuple[bytes, list[memoryview]]
 
-_TAG = 7
-_BUFFER = 8  # the tag of the buffers that follow a message
+_TAG = 7  # of a message's first part (see frames.py)
+_BUFFER = 8  # of the buffers that follow it
 
 
 class Peers:
-    """All other agents."""
+    """The connections to all other agents."""
 
     def __init__(self, faults: Sequence[Fault], now: float) -> None:
+        """Join MPI and open the bell; injected faults of messages are carried out here."""
         self._comm = MPI.COMM_WORLD
         self._comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank: int = self._comm.rank
@@ -36,29 +37,29 @@ class Peers:
         self.bell.bind(("", 0))
         self.bell.setblocking(False)
         self.port: int = self.bell.getsockname()[1]
-        self._bells: list[tuple[str, int]] = []
-        self._sending: list[tuple[Any, Any]] = []
+        self._bells: list[tuple[str, int]] = []  # address of each rank's bell
+        self._sending: list[tuple[Any, Any]] = []  # (request, data) of unfinished sends
         self._receiving: list[_Receiving] = []
-        self._given_up: set[int] = set()
+        self._given_up: set[int] = set()  # ranks that are dead or no longer in the job
         self._status = MPI.Status()
         self._faults = [fault for fault in faults if fault.kind in ("drop", "delay", "duplicate")]
         self._draw = {fault: random.Random(f"{fault.seed} {self.rank}") for fault in self._faults}
-        self._late: list[tuple[float, int, Framed]] = []
+        self._late: list[tuple[float, int, Framed]] = []  # messages delayed by a fault: (due time, rank, message)
         self.now = now
         self.sent_bytes = 0
 
     def learn(self, bells: list[tuple[str, int]]) -> None:
-        """Where each rank's bell is."""
+        """Set the addresses of all ranks' bells."""
         self._bells = bells
 
     def give_up(self, rank: int) -> None:
-        """It is dead, or no longer part of the job."""
+        """Send nothing more to a rank that is dead or no longer part of the job."""
         self._given_up.add(rank)
 
     # --------------------------------------------------------------------------------- out
 
     def send(self, rank: int, message: Any) -> None:
-        """Start a message on its way; to the dead it goes nowhere."""
+        """Start sending a message; one to a dead rank is dropped."""
         if rank in self._given_up:
             return
         data = frames.encode(message)
@@ -73,6 +74,7 @@ class Peers:
         self._start(rank, data)
 
     def _start(self, rank: int, framed: Framed) -> None:
+        """Start the sends of an encoded message, and ring the receiver's bell."""
         first, buffers = framed
         try:
             self._begin(self._comm.Isend([first, MPI.BYTE], rank, _TAG), first)
@@ -84,13 +86,13 @@ class Peers:
         self.ring(rank)
 
     def _begin(self, request: Any, data: Any) -> None:
-        """Keep what is being sent until it is."""
+        """Keep the data of an unfinished send alive: MPI reads it until the send is complete."""
         self.sent_bytes += len(data)
         if not request.Test():
             self._sending.append((request, data))
 
     def ring(self, rank: int) -> None:
-        """Look, there is something."""
+        """Wake a rank's event loop."""
         with contextlib.suppress(OSError):
             self.bell.sendto(b"", self._bells[rank])
 
@@ -98,11 +100,11 @@ class Peers:
 
     @property
     def busy(self) -> bool:
-        """Whether MPI has to be looked at soon: a message is half way."""
+        """True if a message is half sent or half received, so that MPI must be tested soon."""
         return bool(self._sending or self._receiving)
 
     def hush(self) -> bool:
-        """Take all rings; whether there was one."""
+        """Take all datagrams from the bell; return whether there were any."""
         rung = False
         with contextlib.suppress(BlockingIOError):
             while True:
@@ -111,7 +113,7 @@ class Peers:
         return rung
 
     def take(self, now: float) -> list[tuple[int, Any]]:
-        """The messages that have arrived: (rank, message)."""
+        """Return the messages that have arrived, as (rank, message), and continue all unfinished sends and receives."""
         self.now = now
         if self._late:
             due = [late for late in self._late if late[0] <= now]
@@ -129,9 +131,9 @@ class Peers:
         return found
 
     def _probe(self, rank: int, found: list[tuple[int, Any]]) -> None:
-        """Start to receive all that a rank has sent."""
+        """Start receiving everything that a rank has sent."""
         missed = 0
-        while missed < 2:  # the first look makes MPI look, the second one sees
+        while missed < 2:  # the first probe makes MPI fetch what has come, the second one finds it
             try:
                 message = self._comm.Improbe(rank, _TAG, self._status)
                 if message is None:
@@ -141,15 +143,19 @@ class Peers:
                     continue
                 first = bytearray(self._status.Get_count(MPI.BYTE))
                 task = _Receiving(self._comm, rank, first, message.Irecv([first, MPI.BYTE]))
-            except MPI.Exception:  # it is dead, and all it had sent has been taken
+            except MPI.Exception:  # the rank is dead, and all that it had sent has been received
                 self._given_up.add(rank)
                 return
             self._receiving.append(task)
 
     def _go_on(self, found: list[tuple[int, Any]]) -> None:
-        """With all that is half way.  MPI gives the buffers of one sender to receives in their order."""
+        """Continue all unfinished receives.
+
+        MPI matches the buffers of one sender with receives in the order in which they are posted.  A message therefore
+        posts its receives only after all earlier messages of that rank have posted theirs.
+        """
         left: list[_Receiving] = []
-        before: set[int] = set()  # ranks of which an earlier message has yet to ask for its buffers
+        before: set[int] = set()  # ranks with an earlier message that has not posted them
         for task in self._receiving:
             if not task.over(found, task.rank in before):
                 left.append(task)
@@ -159,9 +165,10 @@ class Peers:
 
 
 class _Receiving:
-    """A message on its way in: what goes first, then its buffers."""
+    """A message that is being received: its first part, then its buffers."""
 
     def __init__(self, comm: Any, rank: int, first: bytearray, request: Any) -> None:
+        """Follow the receive `request` of a message's first part."""
         self._comm = comm
         self.rank = rank
         self._first = first
@@ -170,11 +177,14 @@ class _Receiving:
 
     @property
     def asked(self) -> bool:
-        """Whether its buffers, if it has any, are being received."""
+        """True if the receives of its buffers have been posted."""
         return self._buffers is not None
 
     def over(self, found: list[tuple[int, Any]], waits: bool) -> bool:
-        """Whether it has come, into `found`, or never will; `waits`: to ask for buffers is another message's turn."""
+        """Continue the receive; return whether the message is complete (it is then in `found`) or never will be.
+
+        waits : whether an earlier message must post its receives first.
+        """
         try:
             while True:
                 self._requests = [request for request in self._requests if not request.Test()]
@@ -186,13 +196,14 @@ class _Receiving:
                     return False
                 self._buffers = frames.buffers_of(self._first)
                 self._requests = [self._comm.Irecv([b, MPI.BYTE], self.rank, _BUFFER) for b in self._buffers]
-        except MPI.Exception:  # the sender died half way
+        except MPI.Exception:  # the sender died while sending
             return True
         found.append((self.rank, frames.decode(self._first, self._buffers)))
         return True
 
 
 def _settled(request: Any) -> bool:
+    """Return whether a send is complete or has failed."""
     try:
         return bool(request.Test())
     except MPI.Exception:

@@ -1,8 +1,8 @@
-"""How long bsprun waits for the elements that its launcher starts.
+"""The limit on how long bsprun waits for its elements to start.
 
-A rank that dies in MPI's start leaves the others waiting in there, and nobody is told.  From outside it is seen:
-there are fewer ranks on this machine than each of them has been told.  Time in which a rank waited for a core does not
-count.
+A rank that dies inside MPI's start leaves the others waiting there, and MPI tells nobody.  It can be seen from
+outside: there are fewer ranks on this machine than Open MPI has told each of them.  Time in which a rank waited for a
+core does not count.
 """
 
 from __future__ import annotations
@@ -12,31 +12,33 @@ import time
 
 import psutil
 
-_START = 60.0  # seconds for all elements to appear, beside those for which a rank here has waited for a core
-_LONGEST = 600.0  # with them: ranks that wait for each other in MPI's start keep cores busy for ever
-_LOOK = 0.5  # seconds between looks at all processes of this machine, which takes milliseconds
-_DIED = 4  # looks in a row that show one too few: it has died before it appeared (looks, as in idle.py)
+_START = 60.0  # seconds for all elements to appear, not counting the longest time that a rank waited for a core
+# seconds, with that time: ranks that wait for each other inside MPI's start keep the cores busy without end
+_LONGEST = 600.0
+_LOOK = 0.5  # seconds between looks at all processes of this machine; a look takes milliseconds
+_DIED = 4  # looks in a row with a rank missing, after which it counts as dead (looks, not seconds: see idle.py)
 
 
 class Start:
-    """The ranks on this machine, until all elements have appeared."""
+    """The ranks on this machine, observed until all elements have appeared."""
 
     def __init__(self, launcher: int) -> None:
+        """Start the clock; `launcher` is the process id of mpiexec."""
         self._launcher = launcher
         self._began = time.monotonic()
-        self._here: set[int] = set()  # processes of ranks
-        self._count = 0  # so many there must be, at least
+        self._here: set[int] = set()  # process ids of the ranks seen last
+        self._count = 0  # number of ranks on this machine, as far as they know it
         self._look_at = 0.0
-        self._same = 0  # looks in a row that have shown nothing new
-        self._starved = 0.0  # seconds that a rank has waited for a core, the longest of all ranks
+        self._same = 0  # looks in a row with the same ranks
+        self._starved = 0.0  # seconds: the longest time that a rank has waited for a core
 
     @property
     def seconds(self) -> float:
-        """Since the launcher was started."""
+        """Seconds since the launcher was started."""
         return time.monotonic() - self._began
 
     def is_over(self) -> bool:
-        """Whether it is time to do without those that have not appeared."""
+        """Return whether to stop waiting for elements that have not appeared."""
         now = time.monotonic()
         if now < self._look_at:
             return False
@@ -51,14 +53,14 @@ class Start:
 
 
 def _starved(process: int) -> float:
-    """Seconds that the first thread of a process has waited for a core while it could have run."""
+    """Return the seconds that the first thread of a process has waited for a core while it could have run."""
     with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{process}/schedstat") as file:
         return int(file.read().split()[1]) / 1e9
     return 0.0
 
 
 def _ranks(launcher: int) -> dict[int, int]:
-    """Its ranks on this machine: process, and how many of them there are, as Open MPI has told it."""
+    """Return the launcher's ranks on this machine, and the number of such ranks that each has been told."""
     found = {}
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(launcher).children():

@@ -1,7 +1,7 @@
-"""Python objects over a stream socket: worker and agent, agent and bsprun.
+"""Python objects over a stream socket, between worker and agent and between agent and bsprun.
 
-Both ends belong to the job: a stranger who connects to bsprun is turned away before anything of his
-is unpickled (see `nonstop`).
+Both ends belong to the job.  Objects are unpickled, so bsprun admits a connection only after it has sent the job's
+secret (see incarnation.py).
 """
 
 from __future__ import annotations
@@ -13,32 +13,33 @@ from typing import Any
 
 from bsp.faults.engine import frames
 
-SECRET = "BSP_NONSTOP_SECRET"  # the variable that says what a job's agents know and no stranger does
-_CHUNK = 1 << 16
-_AT_ONCE = 64  # buffers handed to one call of the system
+SECRET = "BSP_NONSTOP_SECRET"  # environment variable with the job's secret, which only its agents receive
+_CHUNK = 1 << 16  # bytes to read at once
+_AT_ONCE = 64  # buffers passed to one system call
 
 
 class Closed(Exception):
-    """The other end is gone."""
+    """The other end has closed the connection or is dead."""
 
 
 class Wire:
-    """Objects in order; reads when asked, writes now or, without blocking, as the socket takes it."""
+    """A connection that carries objects in order, with calls that wait and calls that do not."""
 
     def __init__(self, end: socket.socket) -> None:
+        """Use the connected socket `end`."""
         self.end = end
         self._in = bytearray()
-        self._first: bytearray | None = None  # of an object whose buffers are on their way
+        self._first: bytearray | None = None  # first part of an object whose buffers are incomplete
         self._buffers: list[bytearray] = []
-        self._filled = 0  # bytes of the buffers that are here
+        self._filled = 0  # bytes of these buffers received
         self._out: deque[memoryview] = deque()
 
     def fileno(self) -> int:
-        """For a selector."""
+        """Return the socket's descriptor, for a selector."""
         return self.end.fileno()
 
     def send(self, value: Any) -> None:
-        """Write it; waits until it is out."""
+        """Write an object, and wait until all of it is written."""
         first, buffers = frames.encode(value)
         try:
             self.end.sendall(first)
@@ -48,7 +49,7 @@ class Wire:
             raise Closed(str(wrong)) from None
 
     def receive(self) -> Any:
-        """The next object; waits for it."""
+        """Wait for the next object and return it."""
         head = self._exactly(frames.HEAD_BYTES)
         first = head + self._exactly(frames.extent(head) - frames.HEAD_BYTES)
         buffers = frames.buffers_of(first)
@@ -57,11 +58,13 @@ class Wire:
         return frames.decode(first, buffers)
 
     def _exactly(self, size: int) -> bytearray:
+        """Wait for `size` bytes and return them."""
         data = bytearray(size)
         self._fill(memoryview(data))
         return data
 
     def _fill(self, view: memoryview) -> None:
+        """Wait until `view` is filled."""
         while view:
             try:
                 got = self.end.recv_into(view)
@@ -74,7 +77,10 @@ class Wire:
     # -------------------------------------------------------------- without waiting
 
     def post(self, value: Any) -> None:
-        """Write what the socket takes now; `flush` writes the rest.  Buffers must not change until then."""
+        """Write an object as far as possible without waiting; `flush` writes the rest.
+
+        The object's buffers must not change until then.
+        """
         first, buffers = frames.encode(value)
         self._out.append(memoryview(first))
         self._out.extend(buffers)
@@ -82,11 +88,11 @@ class Wire:
 
     @property
     def pending(self) -> bool:
-        """Whether something waits to be written."""
+        """True if something is still to be written."""
         return bool(self._out)
 
     def flush(self) -> bool:
-        """Whether everything is written."""
+        """Write as much as possible without waiting; return whether everything is written."""
         while self._out:
             try:
                 some = [self._out[k] for k in range(min(len(self._out), _AT_ONCE))]
@@ -102,7 +108,7 @@ class Wire:
         return True
 
     def read(self) -> list[Any]:
-        """The objects that have arrived; Closed when nothing more can."""
+        """Return the objects that have arrived, without waiting; raise Closed when no more can come."""
         found: list[Any] = []
         closed = False
         try:
@@ -126,7 +132,7 @@ class Wire:
         return found
 
     def _parse(self, found: list[Any]) -> None:
-        """Objects that are here in full; the first one with buffers goes on in `_fill_buffers`."""
+        """Take complete objects out of the bytes read; for one with buffers, `_fill_buffers` receives the rest."""
         start = 0
         while self._first is None and len(self._in) - start >= frames.HEAD_BYTES:
             size = frames.extent(self._in, start)
@@ -148,7 +154,7 @@ class Wire:
         del self._in[:start]
 
     def _fill_buffers(self, found: list[Any]) -> bool:
-        """What the socket has of the buffers, straight into them; False at its end."""
+        """Receive without waiting into the buffers of the unfinished object; return False at the end of the stream."""
         done = 0
         for buffer in self._buffers:
             if self._filled < done + len(buffer):
@@ -160,11 +166,12 @@ class Wire:
         return True
 
     def _finish(self, found: list[Any]) -> None:
+        """Complete the unfinished object if all its buffers are filled."""
         if self._first is not None and self._filled == sum(len(buffer) for buffer in self._buffers):
             found.append(frames.decode(self._first, self._buffers))
             self._first, self._buffers = None, []
 
     def close(self) -> None:
-        """No more."""
+        """Close the connection."""
         with contextlib.suppress(OSError):
             self.end.close()

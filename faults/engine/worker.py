@@ -1,8 +1,8 @@
-"""A worker: the script and its BSP processes, without MPI.  What it needs of others its agent brings.
+"""A worker of a nonstop job: the process that runs the script and its BSP processes, without MPI.
 
-Everything that elements say to each other in a superstep is one or more exchanges, numbered alike in
-every clone; to the element the agent is a transport like any other.  No clock is in what is said, so
-that clones say the same bytes.
+All communication of elements in a superstep is one or more exchanges, numbered alike in every clone.  The worker
+sends its packets to its agent, which brings those of the other bundles; to the element the agent is a transport like
+any other.  No clock value is in the packets, so that clones send the same bytes.
 """
 
 from __future__ import annotations
@@ -57,34 +57,35 @@ from bsp.world import hosting
 
 
 class Erred(tuple[int, int, int, bytes]):
-    """(bundle, life, offset, text) for standard error."""
+    """A message with text for standard error: (bundle, life, offset, text)."""
 
     __slots__ = ()
 
 
 class AgentTransport:
-    """The element's way to all others: through its agent."""
+    """The element's transport: all its communication with other bundles goes through its agent."""
 
     def __init__(self, wire: Wire, asked: Fork, bundles: int, faults: Sequence[Fault]) -> None:
+        """Create the transport of the worker that `asked` describes, in a job of `bundles` bundles."""
         self.wire = wire
         self.index = asked.bundle
         self.elements = bundles
         self.life = asked.life
         self.chosen: Choice | None = None
         self.moved: str | None = None
-        self.exchange = 0
-        self.heads = -1
-        self.ask = False
+        self.exchange = 0  # number of the next exchange
+        self.heads = -1  # number of the last head passed; -1 before the first
+        self.ask = False  # whether the worker must wait for an Answer at its next head
         self.element: Element | None = None
         self.superstep = -1  # of the last exchange
-        self.resumed = time.perf_counter()
-        self._failed = False  # the program has raised: this, and how, is being told
-        self._came: dict[int, bytes] = {}
+        self.resumed = time.perf_counter()  # time at which the current computation began
+        self._failed = False  # the program has raised an exception; what follows only reports it
+        self._came: dict[int, bytes] = {}  # packets of the last control exchange, by bundle
         self._headers: list[Header] = []
-        self._time: tuple[int, float] | None = None
+        self._time: tuple[int, float] | None = None  # (superstep, agreed time) of the last reading
         self._faults = [fault for fault in faults if fault.kind in _HERE]
         self._me, self._first = asked.element, asked.first
-        self._told = not asked.first
+        self._told = not asked.first  # lasting injected faults have been logged, by this worker or an earlier one
         self.states: dict[int, State | None] = {}  # of the processes here, at the last head
         self.erred = 0  # bytes written to standard error
         self.final = b""  # digest of the state in which the last loop was left
@@ -92,7 +93,11 @@ class AgentTransport:
     # ---------------------------------------------------------------------- the exchange
 
     def _exchange(self, out: dict[int, bytes], raised: bool = False) -> dict[int, bytes]:
-        """One exchange of bytes with every other bundle."""
+        """Exchange bytes with every other bundle, and return theirs; waits for all of them.
+
+        out : the bytes for each bundle.
+        raised : whether a process here has raised an exception, which siblings must confirm (N12).
+        """
         assert self.element is not None
         superstep = self.element.superstep
         compute = -1.0
@@ -100,7 +105,7 @@ class AgentTransport:
             compute, self.superstep = time.perf_counter() - self.resumed, superstep
             if self._faults:
                 compute = self._suffer(superstep, compute, out)
-        # what is said of a failure may hold addresses: clones need not agree on its words
+        # A failure's description may hold memory addresses, in which clones differ: it is sent without digest.
         digest_of = _no_digest if self._failed else xxh3_128_digest
         packets = {b: Packet(len(data), digest_of(data), data) for b, data in out.items()}
         digest = xxh3_128_digest(b"".join([packets[b].digest for b in sorted(packets)]))
@@ -117,9 +122,11 @@ class AgentTransport:
         return {b: packet.data for b, packet in deliver.packets.items()}
 
     def _others(self) -> list[int]:
+        """Return all bundles but this one."""
         return [b for b in range(self.elements) if b != self.index]
 
     def quiet(self, superstep: int, digest: bytes) -> bool:
+        """Hold a control exchange with nothing to send; return whether all other bundles had nothing either."""
         mine = h.pack_quiet(0.0, superstep, self._mixed(digest))
         self._came = self._exchange(dict.fromkeys(self._others(), mine))
         self._headers = []
@@ -129,18 +136,21 @@ class AgentTransport:
         return False
 
     def _mixed(self, digest: bytes) -> bytes:
-        """A boundary's digest with the number of heads passed: they are the same on all processes (N10)."""
+        """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""
         return (int.from_bytes(digest, "little") ^ (self.heads + 1)).to_bytes(8, "little")
 
     def _read_headers(self, mine: Header) -> None:
+        """Read the headers out of the packets that came."""
         self._headers = [
             mine if b == self.index else h.unpack(bytearray(self._came[b][: h.SIZE]), 0) for b in range(self.elements)
         ]
 
     def headers(self) -> list[Header]:
+        """Return the headers of the last control exchange, by bundle."""
         return self._headers
 
     def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
+        """Hold a control exchange that carries packets; return the headers by bundle."""
         header = header._replace(clock=0.0, digest=self._mixed(header.digest))
         packed = header.pack()
         out = {b: packed + packets[b] if b in packets else packed for b in self._others()}
@@ -149,12 +159,15 @@ class AgentTransport:
         return self._headers
 
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        """Return the packets of the last control exchange, by bundle."""
         return {b: memoryview(data)[h.SIZE :] for b, data in self._came.items() if len(data) > h.SIZE}
 
     def room(self) -> int:
+        """Return the largest packet that fits into a control exchange, in bytes: there is no limit."""
         return 1 << 62
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        """Exchange blocks whose sizes both sides know; the blocks of `into` are filled."""
         joined = {b: _joined(out.get(b, ())) for b in self._others()}
         came = self._exchange(joined)
         for b, blocks in into.items():
@@ -164,18 +177,20 @@ class AgentTransport:
                 start += block.nbytes
 
     def gather(self, value: Any) -> list[Any]:
+        """Return every bundle's value, by bundle."""
         data = pickled(value)
         came = self._exchange(dict.fromkeys(self._others(), data))
         return [value if b == self.index else pickle.loads(came[b]) for b in range(self.elements)]
 
     def clock(self) -> float:
+        """Return 0: clones must not see different clocks."""
         return 0.0
 
     def restart_clock(self) -> None:
-        return None
+        return None  # there is no clock
 
     def agreed_clock(self) -> float:
-        """bsprun's clock, when the first clone asked after this boundary: the same value in all."""
+        """Return bsprun's clock when the first clone asked after this boundary: the same value in all clones."""
         assert self.element is not None
         superstep = self.element.superstep
         if self._time is None or self._time[0] != superstep:
@@ -185,19 +200,20 @@ class AgentTransport:
         return self._time[1]
 
     def asked(self, token: tuple[str, int, int, int], value: bytes | None) -> bytes | None:
-        """bsprun's answer in proc.once."""
+        """Send a request of proc.once to bsprun, and wait for the answer; see `Asks` and `Once`."""
         self.wire.send(Asks(self.index, self.life, token, value))
         once: Once = self.wire.receive()
         assert type(once) is Once and once.token == token, once
         return once.value
 
     def abort(self) -> None:
+        """End this worker at once."""
         os._exit(70)
 
     # -------------------------------------------------------------------- injected faults
 
     def _suffer(self, superstep: int, compute: float, out: dict[int, bytes]) -> float:
-        """What `--inject` has for this worker in this superstep; its computing time, then."""
+        """Carry out the injected faults of this superstep; return the computing time with the delays that they add."""
         for fault in self._faults:
             if fault.kind in ("tails", "slow") and not self._told:
                 self._tell_injected(fault, superstep)
@@ -226,19 +242,22 @@ class AgentTransport:
         return compute
 
     def _tell_injected(self, fault: Fault, superstep: int) -> None:
+        """Log that an injected fault has happened."""
         if fault.kind != "slow" or fault.element == self._me:
             self.wire.send(Note("injected", {"fault": str(fault), "element": self._me, "superstep": superstep}))
 
     def _flips(self, fault: Fault) -> bool:
+        """Return whether a `flip` fault concerns this bundle and clone."""
         assert self.element is not None
         return fault.process in self.element.layout.pids(self.index) and fault.clone == self._me // self.elements
 
 
+# the kinds of injected faults that a worker carries out itself
 _HERE = ("tails", "slow", "exit", "flip")
 
 
 def _digest(state: Packed) -> bytes:
-    """What clones compare of a state."""
+    """Return the digest of a state, which clones compare (N11)."""
     digest = xxh3_128(state.pickle)
     for array in state.arrays:
         digest.update(array)
@@ -246,20 +265,25 @@ def _digest(state: Packed) -> bytes:
 
 
 def _no_digest(data: Any) -> bytes:
+    """Return the digest that means: not to be compared."""
     return bytes(16)
 
 
 def _end(bundle: int, life: int, status: int, said: str, final: bytes = b"") -> Ended:
-    """How the program ended, and what clones compare of it: of a right end also the state of its last loop."""
+    """Return how the program ended, with the digest that clones compare.
+
+    status : exit status; said : message for the user; final : digest of the state at the end of the last loop.
+    After success the digest covers all of them, after a failure only the status: messages may differ between clones.
+    """
     content = pickled((status, said))
     return Ended(bundle, life, xxh64_digest(b"%d" % status if status else content + final)[:END_COMPARED] + content)
 
 
 def flip_state(state: State | None) -> None:
-    """One bit of the first number in a State."""
+    """Change the first number in a State: one bit of an array, or a float."""
     for name, value in vars(state or State()).items():
         if isinstance(value, np.ndarray) and value.nbytes:
-            value.reshape(-1).view(np.uint8)[value.itemsize - 2] ^= 4  # of a float, one that rounding keeps
+            value.reshape(-1).view(np.uint8)[value.itemsize - 2] ^= 4  # high enough in a float to survive rounding
             return
         if isinstance(value, float):
             setattr(state, name, value * 1.0625 + 1.0)
@@ -267,23 +291,33 @@ def flip_state(state: State | None) -> None:
 
 
 def _joined(blocks: Sequence[np.ndarray]) -> Any:
-    """Blocks as one buffer; a single one as it stands: it is sent before anybody may write to it."""
+    """Return blocks as one buffer.
+
+    A single block is not copied: it is sent before the program can write to it again.
+    """
     return blocks[0].data if len(blocks) == 1 else b"".join([block.data for block in blocks])
 
 
 class WorkerRecovery:
-    """Heads, `once` and text, through the agent."""
+    """The worker's part of recovery: states at heads, calls of proc.once and output, all through the agent."""
 
     def __init__(self, transport: AgentTransport, every: int) -> None:
+        """Create the recovery of a worker; `every` is the number of rounds between checkpoints, 0 for none."""
         self._transport = transport
         self._every = every
-        self._start = 0
-        self._said = 0
+        self._start = 0  # the first exchange of the current loop
+        self._said = 0  # bytes of standard output written so far
         self._spacing = Spacing(time.perf_counter())
-        self._calls: dict[tuple[str, int], tuple[int, int]] = {}  # what, pid: where, how many there before this one
-        self._kinds: dict[int, set[tuple[str, type]]] = {}  # by pid: the names of its State and their types so far
+        # by (kind, pid): where the last call of proc.once was made, and its number there
+        self._calls: dict[tuple[str, int], tuple[int, int]] = {}
+        # by pid: the names in its State, with the types seen so far
+        self._kinds: dict[int, set[tuple[str, type]]] = {}
 
     def head(self, tasks: Sequence[Task]) -> None:
+        """Pass a head: take a state if one is due, report to the agent, and load a later state if it answers with one.
+
+        tasks : all processes here, which are at the same head.
+        """
         transport, place = self._transport, tasks[0].place
         element = transport.element
         assert place is not None and element is not None
@@ -300,6 +334,7 @@ class WorkerRecovery:
         if data is not None:
             now = time.perf_counter()
             self._spacing.took(transport.heads, now, None if asks else now - began)
+        # After loading a state the worker is at a later head and asks again: a still later state may have arrived.
         while answer is not None:
             self._put(tasks, answer)
             if answer.final:
@@ -307,6 +342,7 @@ class WorkerRecovery:
             answer = self._tell(answer.loop, answer.round, False, False, None, True)
 
     def _tell(self, loop: int, k: int, final: bool, entry: bool, data: Packed | None, asks: bool) -> Snapshot | None:
+        """Report a head to the agent; if `asks`, wait for its answer.  Return the state to load, or None."""
         transport = self._transport
         assert transport.element is not None
         digest = _digest(data) if data is not None else b""
@@ -325,7 +361,11 @@ class WorkerRecovery:
         return answer.snapshot
 
     def _due(self, tasks: Sequence[Task]) -> bool:
-        """Whether a state is taken here: at the end of a loop and for checkpoints always, else every so many heads."""
+        """Return whether a state is taken at this head.
+
+        It always is at the end of a loop, for checkpoints and when the agent asks; otherwise at intervals that
+        `Spacing` chooses.  None is taken at the start of a loop, or while a process has something queued or has failed.
+        """
         place = tasks[0].place
         assert place is not None
         if place.entry and not place.final:
@@ -337,9 +377,10 @@ class WorkerRecovery:
         return self._spacing.is_due(self._transport.heads, time.perf_counter())
 
     def _check(self, tasks: Sequence[Task]) -> None:
-        """What is new in a State, and cannot be moved, is found at the same head in all clones (N12), states or not.
+        """Check that new entries of each State can be moved.
 
-        It is told at the next boundary, as a mistake that is the same on every process.
+        All clones check at every head, whether or not they take a state there, so that all find a mistake at the same
+        head (N12).  It is raised at the next boundary, as a mistake that is the same on every process.
         """
         for task in tasks:
             assert task.place is not None
@@ -353,6 +394,7 @@ class WorkerRecovery:
                     task.fault = wrong
 
     def _capture(self, tasks: Sequence[Task]) -> Packed | None:
+        """Return the states of all processes as one; None if one of them cannot be moved."""
         parts: list[Packed] = []
         for task in tasks:
             assert task.place is not None
@@ -368,7 +410,7 @@ class WorkerRecovery:
         return Packed(light, names, tuple(array for part in parts for array in part.arrays))
 
     def _put(self, tasks: Sequence[Task], snapshot: Snapshot) -> None:
-        """Become what a sibling was at a head."""
+        """Load a state: the processes continue at its head."""
         transport = self._transport
         assert transport.element is not None
         data: Packed = snapshot.data
@@ -387,7 +429,9 @@ class WorkerRecovery:
             transport.final = snapshot.digest
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        # a round begins in the superstep in which the one before ends, and may be begun again: heads tell them apart
+        """Return the result of a call that one clone makes for all (N9)."""
+        # A call is identified by its superstep, or inside a loop by its head: a round starts in the superstep in which
+        # the one before ends, and a worker may start it again.
         inside = task.round is not None
         what, where = ("round", self._transport.heads) if inside else ("once", task.element.superstep)
         last, count = self._calls.get((what, task.pid), (-1, 0))
@@ -401,18 +445,19 @@ class WorkerRecovery:
         return pickle.loads(value)
 
     def lines(self, data: bytes) -> None:
+        """Send standard output to the agent."""
         self._transport.wire.send(Printed(self._transport.index, self._transport.life, self._said, data))
         self._said += len(data)
 
 
 class _Errors:
-    """sys.stderr of a worker: to bsprun, which shows each bundle's once."""
+    """The worker's `sys.stderr`: it sends text to bsprun, which shows each bundle's once."""
 
     def __init__(self, transport: AgentTransport) -> None:
         self._transport = transport
 
     def write(self, text: str) -> int:
-        """To the agent, at once."""
+        """Send text to the agent at once."""
         data = text.encode("utf-8", "replace")
         transport = self._transport
         transport.wire.send(Erred((transport.index, transport.life, transport.erred, data)))
@@ -420,17 +465,17 @@ class _Errors:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: no text is buffered."""
 
     def isatty(self) -> bool:
-        """No."""
+        """Return False."""
         return False
 
     encoding = "utf-8"
 
 
 def _raise_in(task: Task, faults: Sequence[Fault], transport: AgentTransport) -> None:
-    """`--inject raise`: an exception out of the script's next boundary in these supersteps."""
+    """Carry out `--inject raise`: the script's boundary raises an exception in the supersteps of `faults`."""
     wanted = {fault.superstep for fault in faults}
     boundary = task.boundary
 
@@ -445,7 +490,7 @@ def _raise_in(task: Task, faults: Sequence[Fault], transport: AgentTransport) ->
 
 
 def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
-    """What a forked worker does."""
+    """Return the function that a forked worker runs, `life(channel, asked)`; `channel` leads to its agent."""
 
     def life(channel: socket.socket, asked: Fork) -> None:
         wire = Wire(channel)
@@ -456,7 +501,9 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         profile = settings.get("machine")
         machine = DEFAULT if profile is None else to_machine(profile)
         sys.stderr = _Errors(transport)
-        if asked.first and asked.element < settings["bundles"]:  # once: the first clone's first worker, by mpiexec
+        # Show where a SIGSEGV in C code comes from, once for all clones: only the first workers on the first
+        # clones' elements do it, on the standard error that mpiexec passes on.
+        if asked.first and asked.element < settings["bundles"]:
             faulthandler.enable(2, all_threads=False)  # where a SIGSEGV in C code has come from
         try:
             script = load(list(program))
@@ -475,6 +522,6 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
             with hosting(hosted):
                 verdict = hosted.run()
             wire.send(_end(bundle, number, verdict.status, explanation(verdict), transport.final))
-        wire.receive()  # the agent closes it when all is over
+        wire.receive()  # the agent closes the channel when the job is over
 
     return life

@@ -1,1 +1,1 @@
-"""The protocol of cloned execution as state machines without I/O: members, the arbiter, what they send."""
+"""The protocol of cloned execution as state machines without I/O: members, the arbiter, and their messages."""

@@ -1,16 +1,22 @@
-"""Who is part of the job: bsprun's side of the protocol, a state machine without I/O.
+"""bsprun's side of the protocol of cloned execution: a state machine without I/O.
 
-bsprun is a single point anyway (so is the MPI launcher), outside the data path; so there is no
-election and no quorum: it numbers the views, and what it says is its state, repeated (rule N14).
+The arbiter decides which elements belong to the job and which clones they host.  bsprun is a single point of failure
+in any case (as is the MPI launcher) and lies outside the data path.  There is therefore no election and no quorum:
+bsprun numbers the views, and sends its whole state repeatedly (rule N14).  All rules are in member.py; here are
+the parts that bsprun has in them.
 
-N2, N5  Only silence is fenced, and never the last holder of a bundle's state.
-N3      What bsprun stood still for counts as nobody's silence, nor against any other limit: see `tick`.  All limits
-        grow with the pauses that bsprun and the elements have seen in themselves: see `_allow`.
-N8      The end comes in two steps: here, when one clone of every bundle has ended and its siblings
-        had time to compare; then, when all text is out, for everybody.
-N11     Digests that differ: with three votes the minority is refreshed, with two the job stops by name.
-N12     An exception is the program's when all live clones raise it alike; of three, one may be outvoted.
-N13     A hold: each clone names its next head, the largest is everybody's; who names none in a second is left out.
+N2, N5  An element is fenced for silence, or because a clone cannot continue on it, but never for being late, and never
+        if it is the last holder of a bundle's state.
+N3      Time in which bsprun itself stood still counts neither as silence of an element nor against any other limit:
+        see `tick`.  All limits grow with the pauses that bsprun and the elements have measured in themselves: see
+        `_allow`.
+N8      The end comes in two steps.  First the program is over: one clone of every bundle has ended, and its siblings
+        had time to compare.  Then, when all text has been printed, every element leaves.
+N9      The right to an effect passes to another clone only after its holder's confirmed death.
+N11     When digests differ, with three votes the minority is refreshed; with two the job stops by name.
+N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
+N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
+        within a second is left out.
 """
 
 from __future__ import annotations
@@ -50,59 +56,67 @@ from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
 from bsp.faults.protocol.votes import Jury
 
-_KEPT_TIMES = 256  # readings of the clock that are remembered, the first and the latest ones
-_NAMING = 1.0  # seconds for a clone to come to a head at which it can be held
-_MOST = 2.0  # hang limits that may be added to one: behind longer stops all is waited for anew anyway
-_JUMP = 1.0  # seconds between two looks that mean that bsprun itself was stopped
+_KEPT_TIMES = 256  # readings of the clock kept from the start of the job, and as many of the latest
+_NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N13)
+# The allowance is at most this many hang limits.  More is not needed: after a longer stop of bsprun itself, everything
+# is waited for anew (see `tick`).
+_MOST = 2.0
+_JUMP = 1.0  # seconds between two ticks that show that bsprun itself was stopped
 
 
 class Arbiter:
-    """The view, and what follows from what the elements report."""
+    """The current view, the elements' latest reports, and the orders that follow from them."""
 
     def __init__(self, rows: Sequence[Sequence[int]], standbys: int, limits: Limits) -> None:
-        """`rows[e]`: the bundles of element e, its first row first; elements behind them stand by."""
+        """Create the first view.
+
+        rows : rows[e] lists the bundles of element e; the first one gets a live clone there, the others passive ones.
+        standbys : number of spare elements; they are numbered after those of `rows`.
+        """
         self.limits = limits
         self.bundles = len({bundle for row in rows for bundle in row})
         hosts: list[list[Host]] = [[] for _ in range(self.bundles)]
-        self._row: dict[tuple[int, int], int] = {}  # (bundle, element): 0 computes, others are passive
+        # row of the placement by (bundle, element); clones of row 0 are live, those of other rows passive
+        self._row: dict[tuple[int, int], int] = {}
         for element, row in enumerate(rows):
             for k, bundle in enumerate(row):
                 hosts[bundle].append(Host(element, Role.PASSIVE if k else Role.LIVE, 1))
                 self._row[bundle, element] = k
+        # by bundle: the number of clones in the first row at the start
         self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
         spare = tuple(range(len(rows), len(rows) + standbys))
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
         self.reports: dict[int, Report] = {}
         self.reach = Reach()
         self.dead: dict[int, str] = {}
-        self._over_at: dict[int, float] = {}  # of the dead: when they are for certain
-        self._supersteps = [0] * self.bundles  # that some clone has reached
+        self._over_at: dict[int, float] = {}  # by dead element: time from which it certainly has no effect (N9)
+        self._supersteps = [0] * self.bundles  # the latest that some clone has reached, by bundle
         self.orders = Orders(self.view)
         self.over = False
         self._orders_sent = 0
         self._effects: list[Any] = []
         self._now = 0.0
         self._pauses = Pauses()
-        self._allowed = 0.0  # the most that an element has ever been allowed
-        self._ticked = -math.inf  # silence counts from the first on: before it, the last to appear is waited for
-        self._heard: dict[int, float] = {}
-        self._fenced: set[int] = set()
+        self._allowed = 0.0  # the largest allowance that an element has ever had
+        self._ticked = -math.inf  # time of the last tick; silence counts only from the first one on
+        self._heard: dict[int, float] = {}  # time of the last sign of life, by element
+        self._fenced: set[int] = set()  # elements that are being killed
         self._jury = Jury()
         self._spoken = Spoken()
-        self._raised: set[tuple[int, int]] = set()
-        self.once: dict[Token, bytes] = {}
-        self._clock_reads: list[Token] = []
-        self._times: dict[int, float] = {}  # the latest of them, by superstep
-        self._callers: dict[Token, tuple[int, int]] = {}
-        self._ended_at: float | None = None
-        self._hold_at = 0.0
+        self._raised: set[tuple[int, int]] = set()  # (bundle, exchange) of exceptions that belong to the program (N12)
+        self.once: dict[Token, bytes] = {}  # results of proc.once and readings of the clock
+        self._clock_reads: list[Token] = []  # tokens of clock readings in `once`, in order
+        self._times: dict[int, float] = {}  # the latest readings of the clock, by superstep
+        self._callers: dict[Token, tuple[int, int]] = {}  # (element, life) of the worker that may call (N9)
+        self._ended_at: float | None = None  # time at which the last bundle had an ended clone (N8)
+        self._hold_at = 0.0  # time of the hold's order (N13)
         self._beat_at = 0.0
-        self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) whose failure has been dealt with
+        self._warned: set[tuple[int, int, int]] = set()  # (bundle, since, element) of failures that have been handled
 
     # ------------------------------------------------------------------------------ events
 
     def report(self, now: float, report: Report) -> list[Any]:
-        """What an element says of itself; also a sign of life."""
+        """Handle an element's report, which is also a sign of life; return the effects."""
         self._now = now
         element = report.element
         self.reach.hear(report, self.over)
@@ -131,7 +145,11 @@ class Arbiter:
         return self._flush()
 
     def died(self, now: float, element: int, how: str, confirmed: bool = True) -> list[Any]:
-        """An element is dead: nothing of it will be heard again.  Unconfirmed: once it has heard nobody for long."""
+        """Handle the death of an element; return the effects.
+
+        confirmed : whether the element has certainly ended.  If not, its permissions pass to others only after the time
+        in which it ends itself without word from bsprun (N9).
+        """
         self._now = now
         if element in self.dead or self.over:
             return []
@@ -146,19 +164,20 @@ class Arbiter:
         return self._flush()
 
     def tick(self, now: float) -> list[Any]:
-        """Time has passed; whatever was there to be read has been read."""
+        """Handle the passing of time; return the effects.  The caller must have handled all messages first (N3)."""
         self._now = now
         pause = now - self._ticked
         jumped = pause > min(_JUMP, self.limits.hang_limit / 2)
         self._ticked = now
         if math.isfinite(pause):
-            self._pauses.note(now, pause - self.limits.beat)  # between two looks are less than a beat
+            self._pauses.note(now, pause - self.limits.beat)  # two ticks are at most a beat apart
         self._allow()
         if self.over:
             if now >= self._beat_at:
                 self._order()
             return self._flush()
-        if jumped:  # whatever is waited for is waited for anew
+        # bsprun stood still: all deadlines start again, or elements that it could not hear would be fenced (N3)
+        if jumped:
             self._heard = dict.fromkeys(self._heard, now)
             self._hold_at = now
             self._ended_at = now if self._ended_at is not None else None
@@ -169,7 +188,11 @@ class Arbiter:
         return self._flush()
 
     def _allow(self) -> None:
-        """Who has stood still may do so again, and so may its neighbours: silence means less than it did."""
+        """Set the allowance of all limits of silence from the longest recent pause of any element or bsprun.
+
+        What has stood still once may do so again, and so may others on the same machine; silence proves less than
+        before (N3).
+        """
         seen = max((report.paused for report in self.reports.values()), default=0.0)
         allowed = min(allowance(max(seen, self._pauses.longest(self._now))), _MOST * self.limits.hang_limit)
         if allowed != self.orders.allowance:
@@ -177,7 +200,10 @@ class Arbiter:
             self._allowed = max(self._allowed, allowed)
 
     def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
-        """Text from a clone (N9, N11); not from the one that stood there before it was made anew."""
+        """Handle standard output of a clone; return the effects, which print what can be printed (N9, N11).
+
+        since : `since` of the clone that wrote the text; text of a clone that has been made anew since is ignored.
+        """
         self._now = now
         host = self._host(0, element)
         if since and (host is None or host.since != since):
@@ -194,12 +220,17 @@ class Arbiter:
         return self._flush()
 
     def _once(self, element: int, bundle: int, token: Token, life: int, value: bytes | None) -> None:
-        """N9: one clone is given leave; another one only when that worker, or its element, is dead."""
+        """Answer a clone in proc.once (N9).
+
+        The first clone that asks gets permission to make the call.  Another one gets it only when that worker, or its
+        element, is dead.  The result goes to all clones.
+        """
         known = self.once.get(token)
         if known is None and token[0] == "time":
             known = self.once[token] = self._agreed_time(token)
             self._clock_reads.append(token)
-            if len(self._clock_reads) > 2 * _KEPT_TIMES:  # the first ones may be asked for again by any newcomer
+            # keep the first readings as well as the latest: a newcomer replays the program from its beginning
+            if len(self._clock_reads) > 2 * _KEPT_TIMES:
                 del self.once[self._clock_reads.pop(_KEPT_TIMES)]
         elif known is None and value is not None:
             known = self.once[token] = value
@@ -207,9 +238,12 @@ class Arbiter:
             self._forget_rounds()
         if known is not None:
             stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
-            for each in sorted(stand | {element}):  # nobody waits for his next report
+            # answer all clones that wait for this value now, not after their next reports
+            for each in sorted(stand | {element}):
                 self._effects.append(Reply(each, Once(bundle, token, known)))
             return
+        # The same worker may ask again, because reports are repeated.  A later worker of the same element may call too:
+        # its predecessor is dead.
         holder = self._callers.get(token)
         if holder is None or self._is_over(holder[0]) or (holder[0] == element and holder[1] <= life):
             self._callers[token] = element, life
@@ -217,16 +251,21 @@ class Arbiter:
             self._effects.append(Reply(element, Once(bundle, token, None)))
 
     def _is_over(self, element: int) -> bool:
-        """Whether nothing of an element can have an effect any more."""
+        """Return whether nothing that an element does can have an effect any more."""
         return element in self.dead and self._now >= self._over_at[element]
 
     def _note_once(self, element: int, token: Token, done: bool) -> None:
+        """Log that permission for a call has been given, or (`done`) that its result is there."""
         what, process, at, sequence = token
         where = {"head": at} if what == "round" else {"superstep": at}
         self._note("once", what=what, process=process, sequence=sequence, element=element, done=done, **where)
 
     def _forget_rounds(self) -> None:
-        """What was called in rounds before those that all clones, and any checkpoint to come, would go on from."""
+        """Drop the results of calls in rounds that nobody can run again.
+
+        These are the rounds before the earliest head from which any clone would restart, or a checkpoint that is being
+        written.
+        """
         said = [self._progress(bundle, host) for bundle, some in enumerate(self.view.hosts) for host in some]
         start = min(p.restarts if p is not None and p.holds else -1 for p in said)
         for token in [token for token in self.once if token[0] == "round" and token[2] < start]:
@@ -234,11 +273,16 @@ class Arbiter:
             self._callers.pop(token, None)
 
     def _stands(self, bundle: int, host: Host, token: Token) -> bool:
+        """Return whether a clone waits in proc.once for `token`."""
         said = self._progress(bundle, host)
         return said is not None and said.once is not None and said.once[0] == token
 
     def _agreed_time(self, token: Token) -> bytes:
-        """The clock when the first one asks, but never later than at a later superstep."""
+        """Return the current time as the program's time at a superstep, but not later than that of any later superstep.
+
+        The first clone that asks fixes the value for all.  Clones may be in different supersteps; the program's time
+        must not run backwards between these.
+        """
         later = [t for superstep, t in self._times.items() if superstep > token[2]]
         self._times[token[2]] = agreed = min([self._now, *later])
         if len(self._times) > _KEPT_TIMES:
@@ -246,7 +290,7 @@ class Arbiter:
         return struct.pack("<d", agreed)
 
     def hold(self, now: float) -> list[Any]:
-        """Stop everybody at a head, with a checkpoint of it (N13)."""
+        """Order all clones to stop at one head and to write a checkpoint of it (N13); return the effects."""
         self._now = now
         if self.orders.hold is None and not self.over:
             self._hold_at = now
@@ -256,20 +300,20 @@ class Arbiter:
         return self._flush()
 
     def committed(self, now: float, head: int) -> list[Any]:
-        """The checkpoint of a head is settled, well or not."""
+        """Handle the end of a checkpoint, written or failed: its states are no longer kept.  Return the effects."""
         self._now = now
         self._set(released=max(head, self.orders.released), writes=())
         self._order()
         return self._flush()
 
     def release(self, now: float, head: int) -> list[Any]:
-        """The checkpoint that all were held for could not be written: they go on."""
+        """Cancel a hold whose checkpoint could not be written, so that all clones continue; return the effects."""
         self._now = now
         self._set(hold=None)
         return self.committed(now, head)
 
     def end(self, now: float) -> list[Any]:
-        """All text is out: everybody leaves."""
+        """End the job, when all text has been printed (N8); return the effects."""
         self._now = now
         self.over = True
         self._set(end=True)
@@ -277,36 +321,44 @@ class Arbiter:
         return self._flush()
 
     def _flush(self) -> list[Any]:
+        """Return the effects collected since the last call."""
         effects, self._effects = self._effects, []
         return effects
 
     def _note(self, kind: str, **fields: Any) -> None:
+        """Add an event to the log."""
         self._effects.append(Note(kind, fields))
 
     def _order(self) -> None:
+        """Send the orders to all elements, with a new number."""
         self._beat_at = self._now + self.limits.beat
         self._orders_sent += 1
         self._effects.append(Order(replace(self.orders, number=self._orders_sent)))
 
     def _set(self, **changes: Any) -> None:
+        """Change fields of the orders; `_order` sends them."""
         self.orders = replace(self.orders, **changes)
 
     # ------------------------------------------------------------------------------- views
 
     def _renew(self, hosts: Sequence[Sequence[Host]], standbys: Sequence[int]) -> None:
+        """Make the next view, with these hosts and standbys."""
         self.view = View(self.view.number + 1, tuple(tuple(some) for some in hosts), tuple(standbys))
         self._set(view=self.view)
         self._note("view", **self.view.plain())
 
     def _replace(self, bundle: int, element: int, new: Host) -> None:
+        """Make the next view, in which one clone's place changes."""
         hosts = [list(some) for some in self.view.hosts]
         hosts[bundle] = [new if host.element == element else host for host in hosts[bundle]]
         self._renew(hosts, self.view.standbys)
 
     def _host(self, bundle: int, element: int) -> Host | None:
+        """Return the place of a clone of `bundle` on `element`, or None."""
         return next((host for host in self.view.hosts[bundle] if host.element == element), None)
 
     def _progress(self, bundle: int, host: Host) -> Progress | None:
+        """Return the latest report about the clone in this place; None if it has not been reported yet."""
         report = self.reports.get(host.element)
         for progress in report.clones if report is not None else ():
             if progress.bundle == bundle and progress.since == host.since:
@@ -314,7 +366,7 @@ class Arbiter:
         return None
 
     def _holders(self, bundle: int) -> list[int]:
-        """The elements that have the whole state of a bundle (N5)."""
+        """Return the elements that have the complete state of a bundle (N5)."""
         return [
             host.element
             for host in self.view.hosts[bundle]
@@ -322,7 +374,7 @@ class Arbiter:
         ]
 
     def _remove(self, element: int) -> None:
-        """A view without it; a standby takes its places."""
+        """Make a view without a dead element; a standby takes its places if there is one."""
         places = [(b, h) for b, some in enumerate(self.view.hosts) for h in some if h.element == element]
         hosts = [[host for host in some if host.element != element] for some in self.view.hosts]
         standbys = [spare for spare in self.view.standbys if spare != element]
@@ -358,16 +410,23 @@ class Arbiter:
             self.over = True
 
     def _heir(self, bundle: int, hosts: Sequence[Host]) -> int | None:
-        """Who goes on with a bundle without live clones: one that joins and has the state, or a passive one."""
+        """Return the element that becomes live for a bundle without live clones; None if no element has its state.
+
+        A joining clone that has received the state is preferred to a passive one.
+        """
         holders = set(self._holders(bundle))
         ready = [host for host in hosts if host.element in holders]
         return min(ready, key=lambda h: h.role is not Role.JOINING).element if ready else None
 
     def _last_superstep(self, bundle: int) -> int:
+        """Return the latest superstep that some clone of a bundle has reached."""
         return self._supersteps[bundle]
 
     def _refresh(self, bundle: int, element: int, why: str) -> bool:
-        """Give a clone a sibling's state; not the last holder (N5)."""
+        """Have a clone made anew from a sibling's state; return whether it was possible.
+
+        It is not if no other live clone exists: the last holder of a bundle's state stays (N5).
+        """
         host = self._host(bundle, element)
         if host is None:
             return False
@@ -382,19 +441,21 @@ class Arbiter:
         return True
 
     def degraded(self) -> list[int]:
-        """Bundles with fewer clones in the first row than they began with, where no standby is left.
+        """Return the bundles that have fewer first-row clones than at the start; a clone that is still joining counts.
 
-        Passive clones are not counted: who is lost takes a place of the first row along, so that what misses
-        one has a bundle here as well, and its refresh brings all of them back.
+        Passive clones are not counted.  A lost element loses a place of the first row too, so each loss shows in some
+        bundle's first row, and the refresh that this bundle causes restores the passive clones as well.
         """
         return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
 
     def _clones(self, hosts: Sequence[Host], bundle: int) -> int:
+        """Return the number of first-row clones among `hosts`."""
         return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
 
     # ------------------------------------------------------------------------------ silence
 
     def _listen(self) -> None:
+        """Fence elements that are silent for too long; report a loss if all holders of a bundle are silent (N5)."""
         limit = self.limits.hang_limit + self.orders.allowance
         told = f"silent for {round(limit, 1):g} s"
         silent = {e for e in self.view.elements() if self._now - self._heard.get(e, self._now) > limit}
@@ -410,7 +471,7 @@ class Arbiter:
             self._effects.append(Fence(element, told))
 
     def _alone(self, element: int, silent: set[int]) -> list[int]:
-        """The bundles of an element that nobody else has, who is heard and not about to be killed (N5)."""
+        """Return the bundles of `element` that no other element holds that is neither silent nor fenced (N5)."""
         out = silent | self._fenced | {element}
         return [
             bundle
@@ -419,17 +480,21 @@ class Arbiter:
         ]
 
     def appeared(self, now: float, element: int) -> None:
-        """An element has connected."""
+        """Record that an element has connected."""
         self._heard[element] = now
 
     def quiet(self, element: int, now: float) -> float:
-        """Seconds since an element's last sign of life."""
+        """Return the seconds since an element's last sign of life."""
         return now - self._heard.get(element, now)
 
-    # -------------------------------------------------------------------------- what clones say
+    # ------------------------------------------------------------------------ reports of clones
 
     def _look(self, element: int, progress: Progress) -> bool:
-        """One clone's state; whether the orders changed."""
+        """Handle the reported state of one clone; return whether the view has changed.
+
+        A newcomer that has joined gets its role.  A failing clone is made anew, or its element is fenced, or its bundle
+        is lost if nothing else has its state.
+        """
         host = self._host(progress.bundle, element)
         if host is None or host.since != progress.since:
             return False
@@ -445,7 +510,8 @@ class Arbiter:
         if progress.failing is not None and (progress.bundle, host.since, element) not in self._warned:
             self._warned.add((progress.bundle, host.since, element))
             alone = self._alone(element, set())
-            if progress.stale or (alone and progress.bundle not in alone):  # N5: what else it has is kept
+            # fencing would lose the element's other bundles if it is their last holder (N5)
+            if progress.stale or (alone and progress.bundle not in alone):
                 if self._refresh(progress.bundle, element, progress.failing):
                     return True
             elif not alone:
@@ -457,7 +523,7 @@ class Arbiter:
         return False
 
     def _compare(self, found: Divergence) -> bool:
-        """N11."""
+        """Judge a difference between clones; return whether the view has changed (N11)."""
         verdict = self._jury.hear(found, self.view.live(found.bundle))
         if verdict is None:
             return False
@@ -473,7 +539,7 @@ class Arbiter:
         return changed
 
     def _orders_changed(self) -> bool:
-        """What follows from all reports together: N12, N13, checkpoints."""
+        """Derive exceptions (N12), the hold (N13) and checkpoints from all reports; return whether orders changed."""
         if self.over:
             return False
         before = self.orders
@@ -483,20 +549,24 @@ class Arbiter:
                 return False
         if len(self._raised) != len(before.raised):
             self._set(raised=tuple(sorted(self._raised)))
+        # an ended clone never reaches another head, and clones that wait for it would wait for ever (N13)
         if self.orders.hold is not None and self._has_ended():
-            self._set(hold=None)  # N13: who has ended comes to no head, and whoever waits for him would for ever
+            self._set(hold=None)
         hold = self.orders.hold
         if hold is not None:
             named = [self._named(bundle) for bundle in range(self.bundles)]
             known = [head for head in named if head is not None]
             if len(known) == self.bundles and (hold.target is None or max(known) > hold.target):
-                self._set(hold=Hold(hold.number, max(known)))  # later, if nobody could keep a state where it was
+                self._set(hold=Hold(hold.number, max(known)))  # later if a bundle could keep no state there
                 self._note("held", head=max(known))
         self._arrange_checkpoint()
         return self.orders != before
 
     def _hear_raised(self, bundle: int) -> None:
-        """N12: the program's exception is what all live clones have raised, or all but those that two outvote (N11)."""
+        """Decide whether an exception belongs to the program (N12).
+
+        It does if all live clones of the bundle have raised it at the same exchange, or all but a minority (N11).
+        """
         raised: dict[int, tuple[int, bytes]] = {}
         for host in self.view.hosts[bundle]:
             if host.role is Role.LIVE:
@@ -521,12 +591,15 @@ class Arbiter:
                 self._refresh(bundle, element, "outvoted")
 
     def _has_ended(self) -> bool:
-        """Whether the program has, somewhere."""
+        """Return whether the program has ended in some clone."""
         return any(progress.ended is not None for report in self.reports.values() for progress in report.clones)
 
     def _named(self, bundle: int) -> int | None:
-        """The head that a bundle can be held at: first the furthest, so that no round is lost; who takes long is not
-        waited for.  Then that of the live clone which is furthest back, when all are known.
+        """Return the head at which a bundle can be held (N13); None if that is not known yet.
+
+        Before there is a target: the furthest head that a clone names, so that no round is lost; slow clones are left
+        out after a second.  Afterwards: the target, or, once all live clones name heads, the least of these, which may
+        be later.
         """
         said = [self._progress(bundle, host) for host in self.view.hosts[bundle] if host.role is Role.LIVE]
         heads = [p.held for p in said if p is not None and p.held is not None]
@@ -536,7 +609,12 @@ class Arbiter:
         return max(heads) if heads and (len(heads) == len(said) or waited) else None
 
     def _arrange_checkpoint(self) -> None:
-        """The newest head that some clone of every bundle has kept: one of them writes each part."""
+        """Choose a head whose state every bundle has kept, and a writer for each part of its checkpoint.
+
+        The newest such head is chosen, and for each bundle one clone that has kept its state writes the part.  When all
+        parts are written, the commit is requested.  When a writer is lost, another one is chosen, or the head is given
+        up.
+        """
         pinned: list[dict[int, int]] = []
         for bundle in range(self.bundles):
             by_head: dict[int, int] = {}
@@ -562,7 +640,8 @@ class Arbiter:
                 if writers != self.orders.writes:
                     self._set(writes=writers)
                 return
-            # whoever kept it is gone; under a hold somebody else will keep it
+            # No clone of some bundle has the state any more.  Under a hold the clones are still at this head, and
+            # another one will keep it; else the head is given up.
             hold = self.orders.hold
             held = hold is not None and hold.target is not None and head >= hold.target
             self._set(writes=(), released=self.orders.released if held else max(head, self.orders.released))
@@ -572,14 +651,17 @@ class Arbiter:
             head = max(fresh)
             self._set(writes=tuple((bundle, pinned[bundle][head], head) for bundle in range(self.bundles)))
 
+    # the head of the commit requested last
     _committing = -1
 
     def _keeps(self, bundle: int, element: int, head: int) -> bool:
+        """Return whether the clone of `bundle` on `element` keeps its state at `head` for a checkpoint."""
         host = self._host(bundle, element)
         progress = self._progress(bundle, host) if host is not None else None
         return progress is not None and head in progress.pins
 
     def _part(self, bundle: int, element: int, head: int) -> Any:
+        """Return what the writer of a checkpoint's part has reported; None until it is written."""
         host = self._host(bundle, element)
         progress = self._progress(bundle, host) if host is not None else None
         return next((part for at, part in progress.parts if at == head), None) if progress is not None else None
@@ -587,7 +669,11 @@ class Arbiter:
     # ------------------------------------------------------------------------------- the end
 
     def _look_for_end(self) -> None:
-        """N8, the first step."""
+        """End the program if every bundle has an ended clone whose text is printed (N8, first step).
+
+        Its siblings may still end and be compared for `linger` seconds.  Clones that ended differently stop the job
+        (N11).
+        """
         if self.over:
             return
         digests: list[bytes] = []
@@ -606,7 +692,7 @@ class Arbiter:
                 return
             counts = Counter(digest[:END_COMPARED] for _, digest in ended).most_common(2)
             if counts[0][1] < 2 and len(ended) < len(live) >= 3:
-                return  # N11: another one will say the same, or who is right
+                return  # N11: of three clones one alone does not count; wait for another
             if len(counts) > 1 and (counts[0][1] < 2 or counts[0][1] == counts[1][1]):
                 votes = tuple((host.element, digest) for host, digest in ended)
                 self._effects.append(Corrupt(Divergence(bundle, 0, self._last_superstep(bundle), votes)))

@@ -1,10 +1,10 @@
-"""One clone of a bundle inside its element's agent: what it has received, what it keeps for others.
+"""The state of one clone inside its element's agent: packets received, packets retained for others, the worker.
 
-Theory of operation.  The processes of a program take part in a sequence of exchanges that is the
-same in every clone (DESIGN section 2), so a clone is known by numbers.  `log` holds what came in:
-everything outside the program's `rounds` loops, and since the head that `snapshot` stands for; with
-`finals`, the states that ended loops have left, a worker can be run again to where it was.  `sent`
-holds what went out until every clone it is for has it (rule N4).
+Theory of operation.  The processes of a program take part in a sequence of exchanges that is the same in every clone
+(DESIGN section 2), so numbers identify what a clone has and needs.  `log` holds the packets received outside the
+program's `rounds` loops, and those received since the head of `snapshot`.  Together with `finals`, the last states of
+loops that have ended, they let a new worker repeat the program up to the current exchange.  `sent` holds the packets
+sent, until every clone that they are for has them (rule N4).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bsp.faults.protocol.messages import Handover, Head, Packet, Role, Snapshot,
 
 
 class Ballot:
-    """Who has said the same of a packet, and the packet, once somebody has sent it."""
+    """The clones that sent one digest for a packet, and the packet, once one of them has sent its bytes."""
 
     __slots__ = ("packet", "voters")
 
@@ -26,90 +26,92 @@ class Ballot:
 
 
 class CatchingUp(NamedTuple):
-    """A worker on its way to where the one before it was."""
+    """The way of a new worker to the point that its predecessor had reached."""
 
-    exchange: int  # there
-    rounds: int  # to be gone through again
-    given: int  # bytes it begins with
+    exchange: int  # the last one that the predecessor announced
+    rounds: int  # to be computed again
+    given: int  # bytes of the state from which it starts
 
 
 class Clone:
-    """What an agent knows of one of its clones; decides nothing about others."""
+    """The state of one clone.  It makes no decision about other clones; `Member` does."""
 
     def __init__(self, bundle: int, sources: int, role: Role, since: int) -> None:
+        """Create a clone that receives packets from `sources` other bundles."""
         self.bundle = bundle
         self.role = role
         self.since = since
         self._sources = sources
-        # in
-        self.log: dict[int, dict[int, Packet]] = {}
-        self.complete = 0  # of all exchanges below, every packet is here or was
-        self.votes: dict[tuple[int, int], dict[bytes, Ballot]] = {}  # (exchange, source), by digest, until accepted
-        self.offers: dict[tuple[int, int], list[int]] = {}  # who announced a large packet
-        self.gone: set[tuple[int, int]] = set()  # (source, element) that does not have what is missing any more
-        # out
-        self.sent: dict[int, dict[int, Packet]] = {}
-        self.digests: dict[int, bytes] = {}  # of what it has computed itself
-        self.inherited: dict[int, tuple[bytes, int]] = {}  # of what a sibling has, and which
-        self.announced = 0
-        self._dropped: dict[int, int] = {}  # by bundle: below, its packets are dropped
-        self.kept_bytes = 0
-        # the state
+        # packets received
+        self.log: dict[int, dict[int, Packet]] = {}  # by exchange and source bundle
+        self.complete = 0  # all packets of all earlier exchanges have been received
+        self.votes: dict[tuple[int, int], dict[bytes, Ballot]] = {}  # (exchange, source): by digest, until accepted
+        self.offers: dict[tuple[int, int], list[int]] = {}  # (exchange, source): elements that announced a large packet
+        self.gone: set[tuple[int, int]] = set()  # (source, element) that has dropped the missing packet
+        # packets sent
+        self.sent: dict[int, dict[int, Packet]] = {}  # by exchange and destination bundle
+        self.digests: dict[int, bytes] = {}  # by exchange: of what this clone has computed
+        # by exchange: (digest, donor) of what a sibling announced before this clone took its state
+        self.inherited: dict[int, tuple[bytes, int]] = {}
+        self.announced = 0  # the next exchange to be announced
+        self._dropped: dict[int, int] = {}  # by destination: packets of earlier exchanges are dropped
+        self.kept_bytes = 0  # bytes of all packets in `sent`
+        # the state at heads
         self.finals: list[Snapshot] = []
-        self.snapshot: Snapshot | None = None
-        self.head = -1
+        self.snapshot: Snapshot | None = None  # the newest state inside the current loop
+        self.head = -1  # the latest head passed, by any of its workers
         self.states: dict[int, bytes] = {}  # digests of its latest states, by head
-        self.siblings: dict[int, dict[int, bytes]] = {}  # of its siblings', by head and element
-        self.late_siblings: tuple[int, set[int]] = (-1, set())  # in this superstep
+        self.siblings: dict[int, dict[int, bytes]] = {}  # digests of siblings' states, by head and element
+        self.late_siblings: tuple[int, set[int]] = (-1, set())  # (superstep, elements late in it)
         self.superstep = 0
-        self.task: int | None = None  # the superstep it computes, if nobody has yet in its place
-        self.pins: dict[int, Handover] = {}
+        self.task: int | None = None  # superstep that it computes; None in a replay
+        self.pins: dict[int, Handover] = {}  # by head: states kept for checkpoints
         # the worker
         self.has_state = role is not Role.JOINING
-        self.life = 0
-        self.position = 0  # the exchange it submits next
-        self.stands: int | None = None  # the head that it has passed last
-        self.relaunched: dict[int, int] = {}  # by superstep
-        self.catching: CatchingUp | None = None  # since its worker was started again
-        self.given = self.given_head = 0  # bytes of a sibling's state that it began with, and whose head
-        self.again = 0  # rounds from there until it joined
-        self.waiting: Submitted | None = None
-        self.asking: Head | None = None
-        self.computing_since: float | None = None
-        self.pulled = False  # a passive clone at work
-        self.pulled_at = -1  # the head from which on
-        self.jumping = False  # waits for a sibling's state
-        self.offered: tuple[Handover, int] | None = None  # that state, and whose it is
-        self.refused = 0  # states that could not be taken
-        self.held: int | None = None
+        self.life = 0  # number of the current worker
+        self.position = 0  # the exchange that the worker submits next
+        self.stands: int | None = None  # the head that the worker passed last
+        self.relaunched: dict[int, int] = {}  # restarts of the worker, by superstep
+        self.catching: CatchingUp | None = None  # set while a restarted worker catches up
+        self.given = self.given_head = 0  # bytes, and head, of the sibling's state from which it started
+        self.again = 0  # rounds computed between that state and joining
+        self.waiting: Submitted | None = None  # the worker waits for packets
+        self.asking: Head | None = None  # the worker waits at a head
+        self.computing_since: float | None = None  # None while the worker waits
+        self.pulled = False  # a passive clone has been activated
+        self.pulled_at = -1  # at this head
+        self.jumping = False  # waits for a sibling's later state
+        self.offered: tuple[Handover, int] | None = None  # that state, and its donor
+        self.refused = 0  # failed attempts to take a later state; selects the next donor
+        self.held: int | None = None  # head at which a hold stops it
         self.joined = role is not Role.JOINING
-        self.raised: tuple[int, bytes] | None = None
-        self.ended: bytes | None = None
-        self.failing: str | None = None
-        self.stale = False
-        self.text: list[tuple[int, bytes]] = []  # not confirmed yet
-        self.said = 0
-        self.once: tuple[Token, int, bytes | None] | None = None
-        self.granted: tuple[Token, int] | None = None
-        self.tails = 0
+        self.raised: tuple[int, bytes] | None = None  # (exchange, digest) of an exception held back (N12)
+        self.ended: bytes | None = None  # `Ended.digest`
+        self.failing: str | None = None  # why the clone cannot continue on this element
+        self.stale = False  # a sibling's state would repair that
+        self.text: list[tuple[int, bytes]] = []  # (offset, text) not confirmed by bsprun
+        self.said = 0  # bytes of standard output written
+        self.once: tuple[Token, int, bytes | None] | None = None  # token, life and result of the worker in proc.once
+        self.granted: tuple[Token, int] | None = None  # call for which the worker has been given permission
+        self.tails = 0  # supersteps in which it was late
         self.late = False  # in this superstep
-        self.pull_at: float | None = None
-        self.pulls = 0
-        self.donor = -1  # who was asked for a state last
-        self.wanted_at = 0.0  # and when
-        self.in_vain = 0  # so often without an answer in time
-        self.travel = 0.0  # seconds that the last answer took
-        self.rests_until = 0.0
+        self.pull_at: float | None = None  # when a packet or a state is asked for again
+        self.pulls = 0  # requests without success so far
+        self.donor = -1  # the element last asked for a state
+        self.wanted_at = 0.0  # time of that request
+        self.in_vain = 0  # requests in a row without an answer in time
+        self.travel = 0.0  # seconds until the last answer came
+        self.rests_until = 0.0  # no later state is asked for before this time (N6)
 
     # -------------------------------------------------------------------------- what came in
 
     @property
     def mark(self) -> int | None:
-        """Below this exchange it needs nothing of others; None while nobody has said what it has."""
+        """The clone's mark: it needs no packet of an earlier exchange.  None while the clone has no state."""
         return self.complete if self.has_state else None
 
     def take(self, exchange: int, source: int, packet: Packet) -> None:
-        """A packet into the log; the first one counts."""
+        """Put a packet into the log.  Of several copies the first is kept."""
         if exchange < self.complete:
             return
         arrived = self.log.setdefault(exchange, {})
@@ -121,8 +123,8 @@ class Clone:
                 self.advance()
 
     def advance(self) -> None:
-        """`complete` as far as it goes."""
-        if self._sources == 0:  # nobody else: what the worker has submitted is complete
+        """Move `complete` forward over all exchanges whose packets are in the log."""
+        if self._sources == 0:  # a single bundle receives nothing: what it submits is complete
             self.complete = max(self.complete, self.announced)
             return
         before = self.complete
@@ -136,7 +138,7 @@ class Clone:
             self.pulls = 0
 
     def vote(self, exchange: int, source: int, packet: Packet, sender: int, needed: int) -> Packet | None:
-        """One clone's word on a packet; the packet, if enough have said the same and someone has sent it (N11)."""
+        """Count one clone's copy of a packet; return it once `needed` clones agree and its bytes are here (N11)."""
         ballot = self.votes.setdefault((exchange, source), {}).setdefault(packet.digest, Ballot())
         ballot.voters.add(sender)
         if packet.data is not None:
@@ -144,7 +146,7 @@ class Clone:
         return ballot.packet if len(ballot.voters) >= needed else None
 
     def strike(self, exchange: int, source: int, out: set[int], needed: int) -> Packet | None:
-        """Count again without the voters in `out`."""
+        """Count the votes on a packet again, without the elements `out`; return it if `needed` clones agree (N11)."""
         ballots = self.votes.get((exchange, source), {})
         for ballot in ballots.values():
             ballot.voters -= out
@@ -152,32 +154,36 @@ class Clone:
         return max(good, key=lambda ballot: len(ballot.voters)).packet if good else None
 
     def missing(self) -> list[int]:
-        """The exchange that the log cannot do without now: who has not been heard."""
+        """Return the bundles whose packets of exchange `complete` have not arrived."""
         have = self.log.get(self.complete, {})
         return [source for source in range(self._sources + 1) if source != self.bundle and source not in have]
 
     def has_hole(self) -> bool:
-        """Whether later packets have come than one that is missing."""
+        """Return whether packets of a later exchange than `complete` have arrived."""
         return any(exchange > self.complete for exchange in self.log) or any(x > self.complete for x, _ in self.votes)
 
     # ---------------------------------------------------------------------------- what went out
 
     def keep(self, submitted: Submitted) -> None:
-        """Retain what has been announced (N4)."""
+        """Retain the packets of an exchange that is being announced (N4)."""
         self._retain(submitted.exchange, submitted.packets)
         self.digests[submitted.exchange] = submitted.digest
         self.announced = submitted.exchange + 1
 
     def _retain(self, exchange: int, packets: Mapping[int, Packet]) -> None:
-        """What some clone may still need; a slow clone announces what all others have long had."""
+        """Retain those packets that some clone may still need.
+
+        A slow clone announces packets that all receivers have long had from its siblings; these are not retained.
+        """
         kept = {dest: packet for dest, packet in packets.items() if self._dropped.get(dest, 0) <= exchange}
         if kept and exchange not in self.sent:
             self.sent[exchange] = kept
             self.kept_bytes += sum(packet.size for packet in kept.values())
 
     def drop(self, dest: int, below: int) -> None:
-        """Every clone of `dest` has what it needs below this exchange."""
+        """Drop packets for bundle `dest` of exchanges below `below`: every clone of it has them (N4)."""
         start = self._dropped.get(dest, 0)
+        # iterate over whichever is shorter, the exchanges newly dropped or those retained
         due = range(start, below) if below - start <= len(self.sent) else [e for e in self.sent if e < below]
         for exchange in due:
             kept = self.sent.get(exchange)
@@ -192,7 +198,10 @@ class Clone:
     # ------------------------------------------------------------------------------- the state
 
     def passed(self, snapshot: Snapshot) -> None:
-        """A state of its own at a later head: what led there need not be replayed any more."""
+        """Store a state at a later head, and forget what only a replay up to it would need.
+
+        A state without data, an older one, and one of a loop that has ended (a replay passes such heads) are ignored.
+        """
         if snapshot.data is None or (self.snapshot is not None and snapshot.exchange < self.snapshot.exchange):
             return
         if snapshot.final:
@@ -200,10 +209,11 @@ class Clone:
                 self.finals.append(snapshot)
             self.snapshot = None
         elif any(final.loop == snapshot.loop for final in self.finals):
-            return  # a replay passes heads that are behind it
+            return  # a replay passes heads that it has passed before
         else:
             self.snapshot = snapshot
-        # a worker at work behind a sibling's state still needs what it has not been given
+        # A worker that is behind a state taken from a sibling still needs the packets from its own position on.
+        # Packets from before the loop (below `start`) stay: every new worker needs them.
         for exchange in [e for e in self.log if snapshot.start <= e < min(snapshot.exchange, self.position)]:
             del self.log[exchange]
         for known in (self.digests, self.inherited):
@@ -213,13 +223,16 @@ class Clone:
             del self.relaunched[superstep]
 
     def restarts(self) -> int:
-        """The head before which no round is run again: not by a worker, not from a checkpoint that is being written."""
+        """Return the head before which no round is run again: by a worker, or from a checkpoint being written.
+
+        It is -1 if a worker would start at the beginning of the program.
+        """
         state = self.snapshot or (self.finals[-1] if self.finals else None)
         at_work = [self.stands] if self.stands is not None and self.asking is None else []
         return -1 if state is None else min([state.head, *at_work, *self.pins])
 
     def stored(self, loop: int, head: int) -> Snapshot | None:
-        """What a worker that enters a loop is to load: the loop's end, or the head that others have reached."""
+        """Return the state that a worker at `head` of `loop` loads: the loop's last, or a later head's; or None."""
         for final in self.finals:
             if final.loop == loop:
                 return final
@@ -228,7 +241,12 @@ class Clone:
         return None
 
     def handover(self, since: int, packets: bool = True, deliveries: bool = True) -> Handover:
-        """All of it, for a newcomer or (without what others may still ask for) for a checkpoint."""
+        """Return the state of the clone for another one.
+
+        since : `since` of the clone that receives it.
+        packets : whether to include the retained packets and unconfirmed text; not for a checkpoint.
+        deliveries : whether to include the log; not for passive clones, which have their own.
+        """
         kept = sorted(self.log) if deliveries else []
         log = tuple((e, tuple(self.log[e].items())) for e in kept if e < self.complete)
         sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...] = ()
@@ -238,13 +256,13 @@ class Clone:
             sent = tuple((e, tuple(self.sent.get(e, {}).items()), digests.get(e, b"")) for e in exchanges)
         announced = self.announced
         if not packets and self.snapshot is not None:
-            announced = self.snapshot.exchange  # all clones go on from here
+            announced = self.snapshot.exchange  # after a resume all clones continue from here
         text = tuple(self.text) if packets else ()
         finals = tuple(self.finals)
         return Handover(self.bundle, since, finals, self.snapshot, log, self.complete, announced, sent, text)
 
     def receive(self, state: Handover, donor: int) -> None:
-        """Become what a sibling is, or (donor: -1) was when it wrote a checkpoint."""
+        """Take over a complete state: a sibling's, or one from a checkpoint (`donor` -1)."""
         self.finals = list(state.finals)
         self.snapshot = state.snapshot
         for exchange, packets in state.log:
@@ -258,7 +276,11 @@ class Clone:
         self.advance()
 
     def jump(self, state: Handover, donor: int) -> None:
-        """Go on from a sibling's later state: what comes behind it this clone says itself (N11)."""
+        """Take over a sibling's later state.
+
+        What the sibling sent after that state is left out: this clone computes and announces it itself, so that it
+        gives a vote of its own (N11).
+        """
         assert state.snapshot is not None
         here = state.snapshot.exchange
         sent = tuple(each for each in state.sent if each[0] < here)
@@ -266,7 +288,11 @@ class Clone:
         self.receive(state._replace(sent=sent, announced=min(state.announced, here), text=text), donor)
 
     def follow(self, state: Handover, donor: int) -> None:
-        """A passive clone takes a newer state, if it has all that comes before and is not at work behind it."""
+        """Let a passive clone take over a live sibling's newer state.
+
+        It does so only if it has all packets up to the start of the loop, and, while it computes, those up to the
+        state itself.
+        """
         snapshot = state.snapshot
         last = snapshot if snapshot is not None else state.finals[-1]
         at_work = self.waiting is not None or self.asking is None
@@ -284,7 +310,7 @@ class Clone:
             self.advance()
 
     def _inherit(self, state: Handover, donor: int) -> None:
-        """What others may still ask of the sibling."""
+        """Take over a sibling's retained packets, digests and unconfirmed text: others may ask for them here."""
         for exchange, kept, digest in state.sent:
             self._retain(exchange, dict(kept))
             if digest and exchange not in self.digests:
@@ -293,7 +319,7 @@ class Clone:
         self.text.extend(piece for piece in state.text if piece not in self.text)
 
     def new_worker(self, life: int) -> None:
-        """The worker is gone, or will be; this is the next one."""
+        """Reset everything that belonged to the previous worker; `life` is the number of the next one."""
         self.waiting = self.asking = self.held = self.computing_since = self.raised = self.once = None
         self.jumping = self.late = False
         self.offered = None

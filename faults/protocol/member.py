@@ -1,41 +1,44 @@
-"""When does an element go on, what does it keep, whom does it ask?  A state machine without I/O.
+"""The element's side of the protocol of cloned execution: a state machine without I/O.
 
-An element hosts clones of bundles (groups of processes).  All clones of a program take part in one
-sequence of exchanges; `Member` is what an element's agent knows and decides, `Arbiter` (arbiter.py)
-what bsprun does.  `receive(now, event)` returns effects and performs none: no clock, no randomness,
-no MPI.  The MPI engine and the simulator drive these very objects.  What it
-knows is in rooms of its own: its clones (clone.py), who is late (tails.py, N2), what all have said
-that they have (retention.py, N4), what they have said (votes.py, N11).
+An element hosts clones of bundles (groups of processes).  All clones of a program take part in one sequence of
+numbered exchanges.  `Member` holds the state and makes the decisions of one element's agent; `Arbiter` (arbiter.py)
+does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no MPI.  The
+MPI engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones
+(clone.py), computing times (tails.py, N2), the marks of all clones (retention.py, N4), their digests (votes.py, N11).
 
-Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes, so
-whatever a clone needs it takes from whoever has it first; nobody waits for a particular clone.  What
-was sent is kept until every clone it is for has it, what was received is kept since the last head of
-a round, so a clone can be made again at any time: from its own agent, or from a sibling.  While each
-bundle has one clone with complete state the program goes on and nothing is computed twice for the
-others.  Safety does not rest on timing: a late or repeated packet carries the bytes its name says.
+Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes.  A clone therefore takes
+a packet from whichever sibling sends it first and never depends on one particular sender.  What a clone sent is
+retained until every clone of the receiving bundle has it.  What it received is kept since the last head (the start
+of a round).  A clone can therefore be made again at any time: by its own agent, from the last state and the packets
+received since, or from a sibling's state.  While each bundle has one clone with complete state the program
+continues, and the other bundles compute nothing twice.  Safety does not depend on timing: a late or repeated packet
+carries the bytes that its name identifies.
 
-N1  First come serves: an announcement carries small packets; large ones come from the live clone of the
-    receiver's column, after `grace` from any that has announced; after `patience` they are asked for.
-N2  A clone is judged by its own clock: a tail is a self-reported computation above
-    T * max(MinTime, floor); it costs a pull of passive siblings.  Only silence is fenced.
-N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines.  It reports how long
-    it has stood still of late; limits of silence grow with the longest of these pauses (bsprun's part).
-N4  Packets are dropped when every clone in the view has marked them; a mark said under a later view
-    than ours is not believed yet; while a sibling joins, a mark stays.
+N1  The first copy to arrive is used.  An announcement carries the small packets.  A large packet is sent by one live
+    clone, designated by the receiver's column.  The receiver asks those that have announced it after `grace`,
+    and every clone that should have it after `patience`.
+N2  A clone is judged by its own clock.  A tail is a computation that, as the clone itself reports, takes longer than
+    T * max(MinTime, floor).  A tail activates passive siblings and has no other effect.  An element is fenced for
+    silence, or because a clone cannot continue on it, but never for being late (bsprun's part).
+N3  After a jump of its own clock an element handles its inbox and re-arms its deadlines before it judges anything.
+    It reports its longest recent pause; limits of silence grow with the longest of these pauses (bsprun's part).
+N4  A packet is dropped when every clone of its destination in the view has a mark beyond it.  A mark sent under a
+    later view than ours is ignored for now.  While a sibling joins, a clone's mark does not move.
 N5  The last holder of a bundle's state is never fenced or refreshed (bsprun's part).
-N6  A clone over a round behind takes a sibling's state at its own next head, and leaves out what lies
-    between: with three live clones only what two of its siblings have said alike.  It waits for that no more
-    than a fifth of its time, and longer each time in vain: large states take long to travel.
+N6  A clone more than a round behind takes a sibling's state at its own next head and skips the rounds between.  With
+    three live clones it skips only exchanges in which two of its siblings agree.  It spends at most a fifth of its
+    time waiting for such states, and waits longer after each failed attempt, because large states travel slowly.
 N7  Names validate data; views guard control only.
-N8  Ended clones go on serving until bsprun says that all is over.
-N9  Effects pass on after the holder's confirmed death (bsprun's part).
+N8  Ended clones continue to serve packets until bsprun ends the job.
+N9  The right to an effect passes to another clone only after its holder's confirmed death (bsprun's part).
 N10 States are taken at heads, which are the same superstep on all processes.
-N11 Siblings' digests are compared.  With three live clones a packet counts when two agree, so nobody
-    uses what one alone says; with two a difference stops the job by name (bsprun's part).
-N12 An exception counts when all live clones raise it (of three, one may be outvoted); else that worker is run
-    again, 3 times at most.
-N13 A hold stops every clone at its next head, then all at the latest of these; none is left when one has ended.
-N14 What is said to and by bsprun is state, repeated.
+N11 Digests of siblings are compared.  With three live clones a packet is used when two of them agree, so that no
+    clone's bytes are used on its word alone.  With two, a difference stops the job by name (bsprun's part).
+N12 An exception belongs to the program when all live clones raise it (of three, one may be outvoted).  Otherwise
+    the worker that raised it is run again, at most 3 times.
+N13 A hold stops every clone at its next head, then all clones at the latest of these heads.  Once a clone has ended,
+    the hold is cancelled.
+N14 Elements and bsprun send each other state, repeatedly.
 """
 
 from __future__ import annotations
@@ -89,14 +92,20 @@ from bsp.faults.protocol.retention import Retention
 from bsp.faults.protocol.tails import Pace
 from bsp.faults.protocol.votes import KEPT_STATES, Votes
 
-_REST = 4  # times what it has waited for a sibling's state, a clone goes on by itself before it asks again
-_JUMP = 0.5  # seconds that a tick is late by which count as a jump of the clock, or the half of a smaller limit
+# After waiting t seconds for a sibling's state, a clone computes on its own for _REST * t seconds before it asks again:
+# waiting takes at most a fifth of its time (N6).
+_REST = 4
+_JUMP = 0.5  # seconds: a tick later than this, or than half of `alone` if that is less, is a jump of the clock
 
 
 class Member:
-    """One element: its clones, and what it knows of the others."""
+    """The protocol state of one element: its clones, and what other elements and bsprun have reported to it."""
 
     def __init__(self, element: int, bundles: int, limits: Limits, resuming: bool = False) -> None:
+        """Create the state of element `element` in a job of `bundles` bundles.
+
+        resuming : whether the clones of the first view start from a checkpoint, not from the program's beginning.
+        """
         self.element = element
         self.bundles = bundles
         self.limits = limits
@@ -106,19 +115,19 @@ class Member:
         self._orders: Orders | None = None
         self._effects: list[Any] = []
         self._now = 0.0
-        self._ticked = False
+        self._ticked = False  # whether `tick` has been called: the first call cannot be late
         self._pauses = Pauses()
-        self._heard_bsprun: float | None = None
-        self._beat_at = 0.0
+        self._heard_bsprun: float | None = None  # time of bsprun's latest orders; None before the first
+        self._beat_at = 0.0  # time of the next sign of life
         self._deadline = 0.0
         self._retention = Retention()
-        self._heads: dict[tuple[int, int], int] = {}
+        self._heads: dict[tuple[int, int], int] = {}  # latest head by (bundle, element), from announcements
         self._votes = Votes(bundles)
         self._pace = Pace(bundles, limits)
-        self._parts: dict[tuple[int, int], Any] = {}
-        self._lives = self._reports = 0
-        self._early: dict[tuple[int, int], Want] = {}  # by (bundle, element), until their view is ours
-        self._over = False
+        self._parts: dict[tuple[int, int], Any] = {}  # parts of checkpoints by (bundle, head); None until written
+        self._lives = self._reports = 0  # counters: workers started, reports made
+        self._early: dict[tuple[int, int], Want] = {}  # requests under a view later than ours, by (bundle, element)
+        self._over = False  # the element has left the job; all further events are ignored
         self._handlers: dict[type, Callable[..., None]] = {
             Announce: self._announce, Data: self._data, Pull: self._pull, Gone: self._gone, Marks: self._take_marks,
             Want: self._want, Handover: self._handover, Passed: self._passed, Tail: self._tail,
@@ -129,7 +138,10 @@ class Member:
     # ---------------------------------------------------------------------------- events
 
     def receive(self, now: float, event: Any, sender: int = -1) -> list[Any]:
-        """An event of this element's workers (sender -1), or a message of an element; the effects."""
+        """Handle an event and return its effects.
+
+        event : an event of this element's own workers if `sender` is -1, else a message from element `sender`.
+        """
         self._now = now
         if not self._over:
             handler = self._handlers[type(event)]
@@ -141,7 +153,7 @@ class Member:
         return effects
 
     def command(self, now: float, orders: Orders) -> list[Any]:
-        """What bsprun says (N14): its whole state, each time."""
+        """Handle bsprun's orders, which are its whole state each time (N14); return the effects."""
         self._now = now
         self._heard_bsprun = now
         newest = self._orders.number if self._orders is not None else 0
@@ -151,11 +163,15 @@ class Member:
         return effects
 
     def deadline(self) -> float:
-        """When `tick` is due."""
+        """Return the time at which `tick` is due."""
         return self._deadline
 
     def tick(self, now: float) -> list[Any]:
-        """Time has passed.  The inbox must be empty: after a jump of the clock it is read first (N3)."""
+        """Handle the passing of time and return the effects: overdue requests, tails, signs of life.
+
+        The caller must have handled the whole inbox first: after a jump of the clock, messages that came meanwhile must
+        count before any deadline does (N3).
+        """
         late = now - self._deadline if self._ticked else 0.0
         jumped = late > min(_JUMP, self.limits.alone / 2)
         self._pauses.note(now, late)
@@ -181,14 +197,19 @@ class Member:
         return effects
 
     def _may_be_alone(self) -> float:
-        """Seconds without bsprun; its word only, which also says when this element is over for certain (N9)."""
+        """Return the seconds without orders from bsprun after which this element ends itself.
+
+        Only bsprun's own allowance counts here, because bsprun computes from it when the element is certainly over
+        (N9).
+        """
         return self.limits.alone + (self._orders.allowance if self._orders is not None else 0.0)
 
     def _do(self, effect: Any) -> None:
+        """Add an effect to those that the current call returns."""
         self._effects.append(effect)
 
     def _plan_tick(self) -> None:
-        """The next moment at which something may be overdue."""
+        """Set the deadline to the next time at which something may be overdue."""
         due = self._beat_at
         for clone in self.clones.values():
             if clone.pull_at is not None and clone.pull_at < due:
@@ -199,12 +220,14 @@ class Member:
         self._deadline = max(due, self._now)
 
     def _sooner(self, when: float) -> None:
+        """Make the deadline `when` if that is earlier."""
         if when < self._deadline:
             self._deadline = when
 
-    # ------------------------------------------------------------------- bsprun: views and orders
+    # ------------------------------------------------------------------ views and orders of bsprun
 
     def _obey(self, orders: Orders) -> None:
+        """Act on orders: the end, a view, confirmed text, settled checkpoints and exceptions, parts to write."""
         self._orders = orders
         if orders.end:
             self._over = True
@@ -231,12 +254,13 @@ class Member:
                 self._write(bundle, head, mine)
 
     def _write(self, bundle: int, head: int, clone: Clone) -> None:
+        """Start writing a part of a checkpoint, once."""
         if (bundle, head) not in self._parts:
             self._parts[bundle, head] = None
             self._do(Write(bundle, head, clone.pins[head]))
 
     def _adopt(self, view: View) -> None:
-        """A new view: clones come, go, and change their roles."""
+        """Adopt a new view: start and remove clones, change roles, and re-examine all that depends on the view."""
         if self.element not in view.elements():
             self._over = True
             self._do(Die("declared dead"))
@@ -247,6 +271,7 @@ class Member:
         self._heads = {key: head for key, head in self._heads.items() if key in hosts}
         for bundle in list(self.clones):
             host = hosts.get((bundle, self.element))
+            # a new `since` means that bsprun has the clone made anew, although it stays on this element
             if host is None or host.since != self.clones[bundle].since:
                 self._do(StopWorker(bundle))
                 del self.clones[bundle]
@@ -276,6 +301,7 @@ class Member:
         self._report()
 
     def _begin(self, bundle: int, role: Role, since: int) -> None:
+        """Create a clone and start it: from a checkpoint, a sibling's state, or the program's beginning."""
         clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since)
         if self._resuming and since == 1:
             clone.has_state = False
@@ -286,23 +312,29 @@ class Member:
             self._start(clone)
 
     def _start(self, clone: Clone) -> None:
-        self._lives += 1  # no two workers of an element share a number
+        """Start a new worker for a clone."""
+        self._lives += 1  # unique on this element, so that messages of earlier workers are recognised
         clone.new_worker(self._lives)
         clone.computing_since = self._now
         self._do(StartWorker(clone.bundle, clone.life))
 
     def _freezes(self, bundle: int) -> bool:
-        """Whether marks of this bundle stay where they are: a newcomer may need what they would let go (N4)."""
+        """Return whether the marks of this bundle's clones must not move, because a clone of it is joining (N4).
+
+        The newcomer starts from a sibling's state and needs the packets that came after it.
+        """
         return any(host.role is Role.JOINING for host in self.view.hosts[bundle])
 
     # ---------------------------------------------------------------------------- retention (N4)
 
     def _mark_of(self, clone: Clone) -> int | None:
+        """Return the mark to report for a clone: while a sibling joins, the one reported before."""
         if clone.role is not Role.JOINING and self._freezes(clone.bundle):
             return self._retention.of(clone.bundle, self.element)
         return clone.mark
 
     def _say_marks(self) -> None:
+        """Send the marks of this element's clones to all other elements."""
         if not self.clones:
             return
         marks = tuple((clone.bundle, self._own_mark(clone)) for clone in self.clones.values())
@@ -312,20 +344,23 @@ class Member:
                 self._do(Send(element, message))
 
     def _own_mark(self, clone: Clone) -> int | None:
+        """Return the mark to report for a clone, and record it."""
         mark = self._mark_of(clone)
         self._retention.put(clone.bundle, self.element, mark)
         return mark
 
     def _take_marks(self, message: Marks, sender: int) -> None:
+        """Handle the marks of another element's clones."""
         for bundle, mark in message.marks:
             self._take_mark(bundle, sender, mark, message.view)
 
     def _take_mark(self, bundle: int, element: int, mark: int | None, view: int) -> None:
+        """Record one mark and drop the packets that it was the last to need."""
         if self._retention.hear(bundle, element, mark, view):
             self._drop(bundle)
 
     def _drop(self, dest: int) -> None:
-        """Let go of what every clone of `dest` has."""
+        """Drop retained packets that every clone of bundle `dest` has."""
         low = self._retention.low(dest)
         if low is not None:
             for clone in self.clones.values():
@@ -333,7 +368,7 @@ class Member:
                     clone.drop(dest, low)
 
     def _overdue(self) -> tuple[tuple[int, int], ...]:
-        """Whose lag costs more memory than there is to spare (N6)."""
+        """Return the clone that lags most, as (bundle, element), if retained packets exceed the memory limit (N6)."""
         if sum(clone.kept_bytes for clone in self.clones.values()) <= self.limits.retention:
             return ()
         laggard = self._retention.laggard(self.element)
@@ -342,6 +377,7 @@ class Member:
     # -------------------------------------------------------------------- exchanges (N1, N11)
 
     def _submitted(self, event: Submitted) -> None:
+        """Handle a worker's packets of an exchange."""
         clone = self.clones.get(event.bundle)
         if clone is None or clone.life != event.life:
             return
@@ -349,6 +385,8 @@ class Member:
         clone.computing_since, clone.late = None, False
         clone.superstep, clone.position = event.superstep, event.exchange
         self._settle_caught_up(clone, event.exchange)
+        # An exception is held back until a sibling or bsprun confirms it (N12).  If this clone has submitted the
+        # exchange before, there is nothing to confirm: `_go` compares the two digests.
         if event.raised and event.exchange not in clone.digests:
             clone.raised = event.exchange, event.digest
             self._settle_raised(clone)
@@ -356,7 +394,11 @@ class Member:
         self._go(clone, event)
 
     def _go(self, clone: Clone, event: Submitted) -> None:
-        """Announce it, unless this clone or one before it in its place has, and wait for the others."""
+        """Announce a submitted exchange and wait for the others' packets.
+
+        In a replay nothing is announced again.  This clone's earlier worker, or the sibling whose state it took, has
+        announced the exchange, and the new digest is compared with the earlier one.
+        """
         exchange = event.exchange
         if exchange >= clone.announced:
             clone.keep(event)
@@ -367,7 +409,9 @@ class Member:
             said, donor = clone.inherited.get(exchange, (known, -1))
             if known != event.digest:
                 self._differ(clone.bundle, event, {self.element: known, -1 - self.element: event.digest})
-            elif said != known:  # of a donor that is no more: what it has said has been used
+            # The donor's digest for this exchange has been used by others.  If the donor is gone, its digest counts as
+            # an earlier, different digest of this clone.
+            elif said != known:
                 by = donor if donor in self.view.live(clone.bundle) else -1 - self.element
                 self._differ(clone.bundle, event, {self.element: known, by: said})
         self._vote(clone.bundle, event, self.element)
@@ -382,7 +426,7 @@ class Member:
             self._sooner(clone.pull_at)
 
     def _spread(self, clone: Clone, event: Submitted) -> None:
-        """To every element: what it must know, and what it is to have."""
+        """Send the announcement to every element that hosts a clone, and the large packets due from here (N1)."""
         for_element: dict[int, list[tuple[int, Packet]]] = {}
         large: list[tuple[int, Data]] = []
         senders = self.view.live(clone.bundle) or [self.element]
@@ -413,6 +457,7 @@ class Member:
             self._do(Send(element, data))
 
     def _announce(self, message: Announce, sender: int) -> None:
+        """Handle an announcement: record it, compare digests, and take its packets."""
         self._hear(message)
         bundle, exchange = message.bundle, message.exchange
         if sender != self.element:
@@ -438,7 +483,7 @@ class Member:
             self._settle_raised(own)
 
     def _hear(self, message: Announce) -> None:
-        """How far everybody is, and how fast a superstep can be."""
+        """Record the progress of a bundle and MinTime; a smaller MinTime may make a deadline earlier."""
         if self._pace.hear(message, self._now):
             for clone in self.clones.values():
                 late = self._pace.late_at(clone)
@@ -446,17 +491,19 @@ class Member:
                     self._sooner(max(late, self._now))
 
     def _data(self, message: Data, sender: int) -> None:
+        """Handle a packet that came outside an announcement."""
         clone = self.clones.get(message.dest)
         if clone is not None and message.exchange >= clone.complete:
             self._take(clone, message.exchange, message.bundle, message.packet, sender)
 
     def _needed(self, source: int) -> int:
-        """How many clones must say the same before their bytes are used (N11)."""
+        """Return how many clones of bundle `source` must send the same bytes before they are used (N11)."""
         return 2 if len(self.view.live(source)) >= 3 else 1
 
     def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
+        """Use a packet for `clone` if enough of the source's clones agree on it."""
         if self._is_joining(source, sender):
-            return  # it may have been outvoted: its bytes do not count (N11)
+            return  # a clone that is made anew may have been outvoted: its bytes do not count (N11)
         needed = self._needed(source)
         if needed > 1:
             agreed = clone.vote(exchange, source, packet, sender, needed)
@@ -469,10 +516,11 @@ class Member:
         self._deliver(clone)
 
     def _is_joining(self, bundle: int, element: int) -> bool:
+        """Return whether the view gives `element` a joining clone of `bundle`."""
         return any(h.element == element and h.role is Role.JOINING for h in self.view.hosts[bundle])
 
     def _recount(self, clone: Clone) -> None:
-        """After a change of the view fewer clones may have to agree."""
+        """Count the votes on packets again after a change of the view: fewer clones may have to agree now."""
         for exchange, source in list(clone.votes):
             joining = {h.element for h in self.view.hosts[source] if h.role is Role.JOINING}
             packet = clone.strike(exchange, source, joining, self._needed(source))
@@ -481,12 +529,13 @@ class Member:
         self._deliver(clone)
 
     def _deliver(self, clone: Clone) -> None:
-        """To the worker that waits, if all has come."""
+        """Give a waiting worker its packets if the exchange is complete."""
         waiting = clone.waiting
         if waiting is None or clone.raised is not None or waiting.exchange >= clone.complete:
             return
         clone.waiting, clone.pull_at = None, None
         clone.computing_since = self._now
+        # Only work that nobody has done yet can be a tail: in a replay the next exchange has been announced already.
         clone.task = waiting.superstep + 1 if waiting.exchange + 1 >= clone.announced else None
         packets = clone.log.get(waiting.exchange, {})
         self._do(Deliver(clone.bundle, waiting.exchange, packets, self._will_ask(clone)))
@@ -494,14 +543,15 @@ class Member:
         if late is not None:
             self._sooner(late)
 
-    # -------------------------------------------------------------- what is missing is asked for
+    # ---------------------------------------------------------- requests for missing packets (N1)
 
     def _check(self, clone: Clone, jumped: bool) -> None:
-        """What is overdue for one clone."""
+        """Act on everything that is overdue for one clone."""
         now = self._now
         late = self._pace.late_at(clone)
         if late is not None and now >= late:
             if jumped:
+                # the whole element stood still: the computation is timed from now on (N3)
                 clone.computing_since = now
             elif clone.role is Role.PASSIVE:
                 self._activate(clone, "overdue")
@@ -515,13 +565,19 @@ class Member:
             clone.in_vain += clone.offered is None
             self._stay(clone)
             return
+        # Packets of a later exchange have come, so one of the current exchange may be lost: ask for it in time,
+        # although the worker does not wait for it yet.
         if clone.pull_at is None and clone.waiting is None and clone.has_hole():
             clone.pull_at = now + self.limits.patience
         elif clone.pull_at is not None and now >= clone.pull_at and not clone.jumping:
             self._ask_again(clone)
 
     def _ask_again(self, clone: Clone) -> None:
-        """N1: from those who have announced it; else, and later, from every live clone."""
+        """Ask for the missing packets of the current exchange (N1).
+
+        The first request goes to the clones that announced the packet, if there are any.  Later ones go to every clone
+        that should have it.
+        """
         exchange = clone.complete
         for source in clone.missing():
             asked = set(clone.offers.get((exchange, source), ()))
@@ -535,6 +591,7 @@ class Member:
             clone.pull_at = None
 
     def _pull(self, message: Pull, sender: int) -> None:
+        """Answer another clone's request for a packet, or report that it has been dropped."""
         clone = self.clones.get(message.bundle)
         if clone is None or not clone.has_state:
             return
@@ -545,7 +602,11 @@ class Member:
             self._do(Send(sender, Gone(*message)))
 
     def _gone(self, message: Gone, sender: int) -> None:
-        """Nobody keeps what this clone lacks: it takes a sibling's state instead (through bsprun)."""
+        """Record that an element has dropped a packet that this clone misses.
+
+        When no clone of the source has it any more, this clone cannot continue and reports itself stale; bsprun then
+        has it made anew from a sibling's state.
+        """
         clone = self.clones.get(message.dest)
         if clone is None or message.exchange != clone.complete or message.bundle not in clone.missing():
             return
@@ -559,15 +620,21 @@ class Member:
     # ---------------------------------------------------------------------- digests (N11)
 
     def _vote(self, bundle: int, said: Submitted | Announce, element: int) -> None:
+        """Record a clone's digest of an exchange; report to bsprun if it makes a new difference (N11)."""
         if self._votes.hear(bundle, said.exchange, said.superstep, element, said.digest):
             self._report()
 
     def _differ(self, bundle: int, said: Submitted, votes: dict[int, bytes]) -> None:
+        """Report to bsprun digests of one exchange that differ."""
         if self._votes.differ(bundle, said.exchange, said.superstep, votes):
             self._report()
 
     def _is_agreed(self, clone: Clone, donor: int, there: Snapshot) -> bool:
-        """N11, of three: whether someone else has come to that state, and has said all that would be left out."""
+        """Return whether a jump to the donor's state `there` is safe (N11).
+
+        With three live clones, another sibling must have reached the same state, and must have announced the same
+        digests as the donor in all exchanges that the jump skips.
+        """
         if self._needed(clone.bundle) < 2:
             return True
         others = {element for element in self.view.live(clone.bundle) if element not in (donor, self.element)}
@@ -577,7 +644,7 @@ class Member:
         return self._votes.are_alike(clone.bundle, clone.announced, there.exchange, donor, others)
 
     def _compare_states(self, message: Announce, sender: int) -> None:
-        """Siblings that come to one head come in one state."""
+        """Compare the digest of a sibling's state with the state of this element's clone at the same head (N11)."""
         clone = self.clones.get(message.bundle)
         if clone is None or not message.state or self._is_joining(message.bundle, sender):
             return
@@ -593,13 +660,13 @@ class Member:
     # ------------------------------------------------------------------------ heads (N6, N10, N13)
 
     def _will_ask(self, clone: Clone) -> bool:
-        """Whether a worker is to wait at its next head: to be held, paused, or given a later state."""
+        """Return whether a worker must wait at its next head: to be held, to be paused, or to load a later state."""
         if clone.role is Role.PASSIVE or (self._orders is not None and self._orders.hold is not None):
             return True
         return bool(self._ahead(clone, clone.head))
 
     def _ahead(self, clone: Clone, head: int) -> list[int]:
-        """The siblings that are more than a round ahead, the furthest first, if it is time to ask them."""
+        """Return the siblings at least two heads ahead, furthest first; none while the clone may not ask yet (N6)."""
         if self._now < clone.rests_until:
             return []
         known = [
@@ -610,6 +677,7 @@ class Member:
         return [element for theirs, element in sorted(known) if -theirs >= head + 2]
 
     def _head(self, event: Head) -> None:
+        """Handle a worker's arrival at a head: keep its state, also for checkpoints and passive siblings."""
         clone = self.clones.get(event.bundle)
         if clone is None or clone.life != event.life:
             return
@@ -627,6 +695,7 @@ class Member:
             new = passed.head > max(clone.pins, default=-1)
             if every and passed.round and passed.round % every == 0 and not passed.final and new:
                 released = self._orders.released if self._orders is not None else -1
+                # `Clone.passed` rejects the states of a replay; only a state that it has stored is pinned
                 if passed.head > released and clone.snapshot is passed:
                     clone.pins[passed.head] = clone.handover(clone.since, packets=False)
                     self._report()
@@ -639,7 +708,11 @@ class Member:
             self._answer(clone)
 
     def _answer(self, clone: Clone) -> None:
-        """What a worker that waits at a head is to do; nothing yet, if it is to stay."""
+        """Decide what a worker that waits at a head does next.  No effect means that it continues to wait.
+
+        In order: load a later state of this loop; leave an ended loop; start again if the state is of a later loop;
+        pause a passive clone; stop for a hold (N13); ask a sibling that is ahead (N6); continue.
+        """
         event = clone.asking
         assert event is not None
         here = event.snapshot
@@ -652,15 +725,19 @@ class Member:
             self._proceed(clone)
             return
         if not paused and clone.snapshot is not None and clone.snapshot.loop > here.loop:
-            self._start(clone)  # a sibling's state is of a later loop: the way there is a replay
+            # a state of a later loop cannot be loaded here; a new worker gets there by a replay
+            self._start(clone)
             return
+        # an activated passive clone that has computed its round pauses again, unless it is the only one left
         if clone.role is Role.PASSIVE and self.view.live(clone.bundle) and here.head > clone.pulled_at:
             clone.pulled, paused = False, True
         if paused:
             return
         hold = self._orders.hold if self._orders is not None else None
-        # not where there is no state to be kept: where a loop begins, or a state has just been loaded
+        # Where a loop starts, or a state has just been loaded, the worker has taken no state that could be kept: it
+        # continues to the next head.
         if hold is not None and here.data is not None and (hold.target is None or here.head >= hold.target):
+            # bsprun must be told about a new head, and about a state that has been kept for the checkpoint
             news = clone.held != here.head
             clone.held = here.head
             fresh = self._orders is not None and here.head > max(self._orders.released, *clone.pins, -1)
@@ -681,27 +758,31 @@ class Member:
         self._proceed(clone)
 
     def _has_state_of(self, clone: Clone, head: int) -> bool:
+        """Return whether the clone's newest state is that of `head`."""
         return clone.snapshot is not None and clone.snapshot.head == head
 
     def _proceed(self, clone: Clone) -> None:
+        """Let a worker that waits at a head continue from its own state."""
         clone.asking, clone.held = None, None
         clone.computing_since = self._now
         self._do(Answer(clone.bundle, None))
 
     def _load(self, clone: Clone, snapshot: Snapshot) -> None:
+        """Let a worker that waits at a head continue from another state."""
         clone.asking, clone.held = None, None
         clone.head, clone.position = max(clone.head, snapshot.head), snapshot.exchange
         clone.stands = snapshot.head
         clone.computing_since = self._now
         self._do(Answer(clone.bundle, snapshot))
 
-    # --------------------------------------------------------------- one join mechanism (N4, N6)
+    # ------------------------------------------------ states of siblings: joining, jumping (N4, N6)
 
     def _donors(self, bundle: int) -> list[int]:
+        """Return the elements that can provide the state of a bundle."""
         return [host.element for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
 
     def _ask_state(self, clone: Clone) -> None:
-        """From the siblings in turn."""
+        """Ask a sibling for its state; each attempt asks the next one in turn."""
         donors = self._donors(clone.bundle)
         if donors:
             self._want_state(clone, donors[clone.pulls % len(donors)], -1, 5 * self.limits.patience)
@@ -709,14 +790,18 @@ class Member:
             clone.in_vain += 1
 
     def _want_state(self, clone: Clone, donor: int, head: int, patience: float) -> None:
-        """It may take twice what the last one took, and each time in vain twice as long again: large states do."""
+        """Ask `donor` for a state of a later head than `head`, and set the time at which the attempt counts as failed.
+
+        That time is at least twice what the last state took to travel, and doubles with each failed attempt: a shorter
+        limit would never let a large state arrive.
+        """
         clone.donor, clone.wanted_at = donor, self._now
         clone.pull_at = self._now + max(patience, 2 * clone.travel) * 2 ** min(clone.in_vain, 8)
         self._sooner(clone.pull_at)
         self._do(Send(donor, Want(clone.bundle, clone.since, head)))
 
     def _ask_another(self, clone: Clone) -> None:
-        """The one that was asked may be no more."""
+        """Ask another sibling if the one that was asked for its state is no longer in the view."""
         if clone.donor in self._donors(clone.bundle) or clone.offered is not None:
             return
         if clone.role is Role.JOINING and not clone.has_state:
@@ -726,25 +811,31 @@ class Member:
             self._answer(clone)
 
     def _want(self, message: Want, sender: int) -> None:
+        """Handle a sibling's request for a state."""
         clone = self.clones.get(message.bundle)
         if clone is None or not clone.has_state or clone.role is Role.JOINING:
             return
         if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
-            self._do(Send(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))  # nothing newer
+            # an empty handover: there is no newer state
+            self._do(Send(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))
             return
         if message.head < 0 and self._host(message.bundle, sender, message.since) is None:
-            if message.since > self.view.number:  # of a view that is not ours yet: until then our marks may move
+            # The newcomer's place is in a later view than ours.  Our marks stay fixed only once that view is adopted,
+            # so the request waits until then (N4).
+            if message.since > self.view.number:
                 self._early[message.bundle, sender] = message
             return
         self._do(Send(sender, clone.handover(message.since)))
 
     def _host(self, bundle: int, element: int, since: int) -> Any:
+        """Return the place of a clone in the view, or None."""
         for host in self.view.hosts[bundle]:
             if host.element == element and host.since == since:
                 return host
         return None
 
     def _handover(self, state: Handover, sender: int = -1) -> None:
+        """Handle a state: a sibling's, or (`sender` -1) one read from a checkpoint."""
         clone = self.clones.get(state.bundle)
         if clone is None or clone.since != state.since:
             return
@@ -761,7 +852,7 @@ class Member:
             self._jump(clone)
 
     def _jump(self, clone: Clone) -> None:
-        """To the state that a sibling has offered, if it is later, as soon as nothing on the way is in doubt."""
+        """Continue from the state that a sibling has sent, if it is later and the jump to it is safe (N6, N11)."""
         assert clone.asking is not None
         assert clone.offered is not None
         (state, donor), here = clone.offered, clone.asking.snapshot
@@ -770,7 +861,9 @@ class Member:
             self._stay(clone)
             return
         if not self._is_agreed(clone, donor, there):
-            return  # a sibling has yet to say the same; if it does not, this clone must be the judge: see _check
+            # Wait for a sibling's announcement that confirms it.  If none comes in time, `_check` lets the clone
+            # compute these rounds itself, so that its own digests decide.
+            return
         clone.refused = 0
         self._rest(clone)
         clone.jump(state, donor)
@@ -778,30 +871,37 @@ class Member:
             "jumped", bundle=clone.bundle, element=self.element, superstep=there.superstep,
             rounds=there.head - here.head, bytes=state.size,
         )  # fmt: skip
+        # a worker can load only a state of the loop that it is in
         if there.loop == here.loop:
             self._load(clone, there)
-        else:  # only a state of the loop the worker stands in can be loaded there
+        else:
             self._start(clone)
 
     def _stay(self, clone: Clone) -> None:
-        """Go on from its own state after all."""
-        clone.refused += 1  # the next time another one is asked
+        """Give up waiting for a sibling's state and continue from the clone's own."""
+        clone.refused += 1  # the next request goes to another sibling
         self._rest(clone)
         if clone.asking is not None:
             self._proceed(clone)
 
     def _rest(self, clone: Clone) -> None:
-        """Where states travel for long, whoever is given one lags again by as much: it is not to ask all the time."""
+        """End an attempt to take a sibling's state, and set the time before which there is no other (N6).
+
+        Where states travel for long, a clone lags by as much again when it has received one; without a rest it would do
+        nothing but ask.
+        """
         clone.jumping, clone.pull_at, clone.offered = False, None, None
         clone.rests_until = self._now + _REST * (self._now - clone.wanted_at)
 
     def _settle_joined(self, clone: Clone) -> None:
+        """Record that a newcomer has continued from its state; bsprun then gives it its role."""
         if not clone.joined:
             clone.joined = True
             clone.again = max(clone.head - clone.given_head + 1, 0)
             self._report()
 
     def _passed(self, message: Passed, sender: int) -> None:
+        """Handle a live sibling's newer state for a passive clone."""
         clone = self.clones.get(message.state.bundle)
         if clone is not None and clone.role is Role.PASSIVE and clone.since == message.state.since:
             clone.follow(message.state, sender)
@@ -811,6 +911,7 @@ class Member:
     # ---------------------------------------------------------------------------- tails (N2)
 
     def _is_late(self, clone: Clone) -> None:
+        """Declare a tail: notify the siblings, and log it."""
         clone.late = True
         clone.tails += 1
         assert clone.computing_since is not None
@@ -822,6 +923,7 @@ class Member:
         self._count_late(clone, clone.superstep, self.element)
 
     def _tail(self, message: Tail, sender: int) -> None:
+        """Handle a sibling's notice that it is late: a passive clone starts to compute."""
         clone = self.clones.get(message.bundle)
         if clone is not None and clone.role is Role.PASSIVE:
             self._activate(clone, "a tail")
@@ -829,8 +931,13 @@ class Member:
             self._count_late(clone, message.superstep, sender)
 
     def _count_late(self, clone: Clone, superstep: int, element: int) -> None:
-        """N5: when all are late, it is the work that takes so long: nobody is, and somebody should know."""
+        """Count the late live clones of a superstep; log a warning when all are late.
+
+        If all clones are late the superstep simply takes that long, and none of them is at fault (N5).  The first live
+        clone writes the warning.
+        """
         known, late = clone.late_siblings
+        # late notices are counted for the newest superstep only
         if superstep != known:
             if superstep < known:
                 return
@@ -843,7 +950,7 @@ class Member:
             self._note("note", bundle=clone.bundle, text=what, warning=True)
 
     def _activate(self, clone: Clone, why: str) -> None:
-        """A pull: the passive clone computes until its next head, or on, if it is the only one."""
+        """Let a passive clone compute up to its next head, or without pausing if no live clone is left."""
         if clone.pulled:
             return
         clone.pulled = True
@@ -856,6 +963,7 @@ class Member:
     # ------------------------------------------------------------------------ workers (N12)
 
     def _ended(self, event: Ended) -> None:
+        """Handle the end of the program in a worker."""
         clone = self.clones.get(event.bundle)
         if clone is not None and clone.life == event.life:
             clone.ended, clone.computing_since = event.digest, None
@@ -864,12 +972,13 @@ class Member:
             self._report()
 
     def _died(self, event: Died) -> None:
+        """Handle the death of a worker."""
         clone = self.clones.get(event.bundle)
         if clone is not None and clone.life == event.life and clone.ended is None:
             self._relaunch(clone, event.how)
 
     def _printed(self, event: Printed) -> None:
-        """Text goes to bsprun from every clone, and stays here until bsprun has it (N9)."""
+        """Send a clone's text to bsprun, and keep it until bsprun has confirmed it (N9)."""
         clone = self.clones.get(event.bundle)
         if clone is None or clone.life != event.life:
             return
@@ -880,13 +989,18 @@ class Member:
             self._do(Say(event.offset, event.data, clone.since))
 
     def _asks(self, event: Asks) -> None:
+        """Report a worker that waits in proc.once."""
         clone = self.clones.get(event.bundle)
         if clone is not None and clone.life == event.life:
             clone.once = event.token, event.life, event.value
             self._report()
 
     def reply(self, now: float, once: Once) -> list[Any]:
-        """bsprun's answer to a worker in proc.once."""
+        """Handle bsprun's answer to a worker in proc.once; return the effects.
+
+        Reports are repeated, so an answer may come twice.  Permission to make the call is passed on once to each
+        worker.
+        """
         self._now = now
         clone = self.clones.get(once.bundle)
         if clone is not None and clone.once is not None and clone.once[0] == once.token and not self._over:
@@ -901,7 +1015,11 @@ class Member:
         return effects
 
     def _stuck(self, event: Stuck) -> None:
-        """A stopped worker hangs; one that is merely idle does if a sibling has long gone on (N5)."""
+        """Start a worker again that neither computes nor waits for the agent.
+
+        A stopped process counts as hung.  One that is only idle may be slow by its nature, for example in a long read;
+        it counts as hung if a sibling has completed the same computation.
+        """
         clone = self.clones.get(event.bundle)
         if clone is None or clone.life != event.life or clone.ended is not None or clone.computing_since is None:
             return
@@ -910,6 +1028,11 @@ class Member:
             self._relaunch(clone, "stopped" if event.stopped else "idle while its sibling has gone on")
 
     def _settle_raised(self, clone: Clone) -> None:
+        """Decide about an exception of the program (N12).
+
+        It stands if bsprun has confirmed it or a sibling has announced the same.  If siblings have announced something
+        else, the worker is run again.  Otherwise bsprun decides once all live clones have reported.
+        """
         assert clone.raised is not None and clone.waiting is not None
         exchange, digest = clone.raised
         theirs = {e: d for e, d in self._votes.of(clone.bundle, exchange).items() if e != self.element}
@@ -923,6 +1046,7 @@ class Member:
             self._report()
 
     def _relaunch(self, clone: Clone, how: str) -> None:
+        """Start a clone's worker again, or report the clone as failing after too many attempts in one superstep."""
         superstep = clone.superstep
         count = clone.relaunched[superstep] = clone.relaunched.get(superstep, 0) + 1
         if count > self.limits.relaunches:
@@ -936,13 +1060,18 @@ class Member:
         )
         if clone.catching is None:
             given = clone.handover(clone.since, packets=False)
+            # rounds to be computed again: those since the state from which the new worker starts, and the unfinished
+            # one
             stands = clone.asking is not None and clone.asking.snapshot.head == clone.head
             rounds = clone.head - (given.place.head if given.place is not None else 0) + (not stands)
             clone.catching = CatchingUp(clone.announced - 1, max(rounds, 0), given.size)
         self._start(clone)
 
     def _settle_caught_up(self, clone: Clone, exchange: int) -> None:
-        """Its new worker has submitted what the one before it had announced, or the first thing after it."""
+        """Log that a new worker has caught up with its predecessor.
+
+        It has caught up when it has submitted the last exchange that its predecessor announced, or a later one.
+        """
         if clone.catching is not None and exchange >= clone.catching.exchange:
             rounds, given = clone.catching.rounds, clone.catching.given
             clone.catching = None
@@ -952,20 +1081,23 @@ class Member:
             )  # fmt: skip
 
     def _wrote(self, event: Wrote) -> None:
+        """Record a part of a checkpoint that has been written."""
         if (event.bundle, event.head) in self._parts:
             self._parts[event.bundle, event.head] = event.part
             self._report()
 
-    # ------------------------------------------------------------------------ to bsprun (N14)
+    # ------------------------------------------------------------------- reports to bsprun (N14)
 
     def _note(self, kind: str, **fields: Any) -> None:
+        """Add an event to the log."""
         self._do(Note(kind, fields))
 
     def _report(self) -> None:
+        """Send this element's report to bsprun."""
         self._do(Tell(self.report()))
 
     def report(self) -> Report:
-        """This element's state."""
+        """Return this element's report.  Each call gives it a new number."""
         self._reports += 1
         return Report(
             self.element,
@@ -978,13 +1110,18 @@ class Member:
         )
 
     def _next_head(self, clone: Clone) -> int | None:
-        """N13; who waits in an exchange may wait for one that is held: he names the head he would come to."""
+        """Return the head that a clone names under a hold (N13), or None.
+
+        A clone that waits in an exchange may wait for the packets of a clone that is held; were it to name no head,
+        neither would ever continue.  It names the next head that it would reach.
+        """
         hold = self._orders.hold if self._orders is not None else None
         if clone.held is None and clone.waiting is not None and hold is not None:
             return clone.head + 1
         return clone.held
 
     def _progress(self, clone: Clone) -> Progress:
+        """Return the state of one clone for the report."""
         parts: Sequence[tuple[int, Any]] = [
             (head, part) for (bundle, head), part in self._parts.items() if bundle == clone.bundle and part is not None
         ]

@@ -1,8 +1,12 @@
-"""What elements, workers and bsprun tell each other, and what they are told to do: plain data.
+"""Messages, reports, orders and effects of cloned execution, as plain data, with the limits of the protocol.
 
-Names validate data (rule N7): everything that carries bytes names the exchange, the bundle they are
-from and the bundle they are for.  What bsprun and the elements tell each other is state, not
-requests: sent again until the other's state shows that it has arrived (rule N14).
+A program is split into bundles of processes.  Each bundle runs as one or more clones, each on another element.
+All communication of a program is one sequence of numbered exchanges between bundles.  A head is the start of a
+round of a `rounds` loop, or the end of the loop; heads are numbered over the whole program.
+
+Names validate data (rule N7): every message that carries bytes names the exchange, the source bundle and the
+destination bundle.  Elements and bsprun send each other their state, not requests: they repeat it until the state
+that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N14 are in member.py.
 """
 
 from __future__ import annotations
@@ -12,104 +16,111 @@ from enum import StrEnum
 from pickle import PickleBuffer
 from typing import Any, NamedTuple
 
-_BESIDE = 1 << 15  # bytes from which a packet is not copied into a pickle
+_BESIDE = 1 << 15  # bytes; packets of this size or more travel beside the pickle and are not copied into it
 
 
 class Role(StrEnum):
-    """What a clone is to the others."""
+    """The part that a clone plays for its bundle."""
 
-    LIVE = "live"  # has the state, computes every round
-    JOINING = "joining"  # is being given the state: counts for retention, not for anything else
-    PASSIVE = "passive"  # a vertical clone: has the state of the last head, computes when pulled
+    LIVE = "live"  # has the state and computes every round
+    JOINING = "joining"  # waits for a sibling's state: packets are retained for it, and nothing else counts it
+    PASSIVE = "passive"  # a vertical clone: has the state of the last head, computes only when it is activated
 
 
 class Host(NamedTuple):
-    """One clone in a view."""
+    """The place of one clone in a view."""
 
     element: int
     role: Role
-    since: int  # the view that gave it this place; a refreshed clone has a new one
+    since: int  # number of the view that gave this place; a clone that is made anew gets a new one
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Who hosts what; made by bsprun alone, numbered, the larger number holds."""
+    """The assignment of bundles to elements.
+
+    Only bsprun makes views.  They are numbered, and the one with the largest number is in force.
+    """
 
     number: int
-    hosts: tuple[tuple[Host, ...], ...]  # by bundle
+    hosts: tuple[tuple[Host, ...], ...]  # indexed by bundle
     standbys: tuple[int, ...]
 
     def elements(self) -> set[int]:
-        """All elements that belong to the job."""
+        """Return all elements that belong to the job."""
         return {host.element for hosts in self.hosts for host in hosts} | set(self.standbys)
 
     def live(self, bundle: int) -> list[int]:
-        """The elements with a live clone of a bundle."""
+        """Return the elements that have a live clone of `bundle`."""
         return [host.element for host in self.hosts[bundle] if host.role is Role.LIVE]
 
     def plain(self) -> dict[str, Any]:
-        """As an event has it."""
+        """Return the view as the fields of an event in the log."""
         hosts = [{host.element: host.role.value for host in some} for some in self.hosts]
         return {"view": self.number, "hosts": hosts, "standbys": self.standbys}
 
     def columns(self, bundle: int) -> list[int]:
-        """The elements with a clone of a bundle, the live ones first: each column has its sender of large packets."""
+        """Return the elements that have a clone of `bundle`, those with live clones first.
+
+        A clone's position in this list is its column.  Each column has one designated sender of large packets (N1).
+        """
         return [host.element for host in sorted(self.hosts[bundle], key=lambda host: host.role is not Role.LIVE)]
 
 
 class Packet(NamedTuple):
-    """What one bundle has for another in one exchange."""
+    """The bytes that one bundle sends to another in one exchange."""
 
     size: int
     digest: bytes
-    data: Any  # bytes; None where only announced
+    data: Any  # bytes; None if the packet is only announced here and travels separately
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A large one travels beside its pickle (`frames`)."""
+        """Pickle the packet; large data becomes an out-of-band buffer (see faults/engine/frames.py)."""
         beside = self.size >= _BESIDE and self.data is not None
         return Packet, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
 
 class Packed(NamedTuple):
-    """A state as bytes: a pickle, and beside it the arrays that it refers to by their positions, in npy format."""
+    """A state as bytes: a pickle, and the arrays that it refers to by position, each in npy format."""
 
     pickle: Any  # bytes
     names: tuple[str, ...]  # of the arrays
     arrays: tuple[Any, ...]  # bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Large pieces travel beside the pickle that this one is in (`frames`)."""
+        """Pickle the state; its large pieces become out-of-band buffers (see faults/engine/frames.py)."""
         return Packed, (_beside(self.pickle), self.names, tuple(map(_beside, self.arrays)))
 
     @property
     def size(self) -> int:
-        """Bytes of all of it."""
+        """The size of the pickle and all arrays, in bytes."""
         return len(self.pickle) + sum(map(len, self.arrays))
 
 
 def _beside(data: Any) -> Any:
+    """Return `data` as an out-of-band buffer for pickle if it is large, else unchanged."""
     return PickleBuffer(data) if len(data) >= _BESIDE else data
 
 
 class Snapshot(NamedTuple):
-    """The state of a bundle at the head of a round."""
+    """The state of a bundle at a head."""
 
     bundle: int
-    head: int  # heads passed before, on every process alike
-    loop: int  # which outermost `rounds` of the program
+    head: int  # number of this head, counted over the whole program and equal on all processes (N10)
+    loop: int  # number of the outermost `rounds` loop in the program
     round: int
-    final: bool  # the loop has ended here
-    exchange: int  # the next one
+    final: bool  # the loop ends at this head
+    exchange: int  # the first exchange after this head
     start: int  # the first exchange of the loop
     superstep: int
-    digest: bytes
-    data: Any  # Packed; None if it was not taken
-    said: int = 0  # bytes of text written before
-    erred: int = 0  # and of standard error, in which clones may differ: `digest` does not know it
+    digest: bytes  # of `data`; clones of a bundle must agree on it
+    data: Any  # Packed; None if no state was taken at this head
+    said: int = 0  # bytes of standard output that the bundle wrote before this head
+    erred: int = 0  # bytes of standard error before it; not part of `digest`, because clones may differ in them
 
     @property
     def size(self) -> int:
-        """Bytes of the state."""
+        """The size of the state in bytes; 0 if none was taken."""
         return self.data.size if isinstance(self.data, Packed) else 0
 
 
@@ -117,23 +128,26 @@ class Snapshot(NamedTuple):
 
 
 class Announce(NamedTuple):
-    """A clone has computed; with it everything small that it has for the receiver's bundles."""
+    """The announcement that a clone has computed an exchange (N1).
+
+    It goes to every element that hosts a clone, and carries the small packets for the receiver's bundles.
+    """
 
     bundle: int
     exchange: int
     superstep: int
-    compute: float  # seconds since its last delivery, by its own clock
-    sets_min: bool
-    digest: bytes  # of all its packets and of the state of its last head
-    head: int
-    mark: int | None
-    view: int
-    packets: tuple[tuple[int, Packet], ...]  # (bundle they are for, ...)
-    state: bytes = b""  # digest of the state at `head`, if it was taken
+    compute: float  # seconds of computation by the clone's own clock; negative except in a superstep's first exchange
+    sets_min: bool  # `compute` may lower MinTime of this superstep (N2)
+    digest: bytes  # of all its packets in this exchange (N11)
+    head: int  # the latest head that the clone has passed
+    mark: int | None  # the clone's mark: see Marks
+    view: int  # number of the sender's view
+    packets: tuple[tuple[int, Packet], ...]  # (destination bundle, packet); large ones without data
+    state: bytes = b""  # digest of the clone's state at `head`; empty if none was taken there
 
 
 class Data(NamedTuple):
-    """A packet that was too large for the announcement, or was asked for again."""
+    """A packet with its bytes: one too large for the announcement, or the answer to a Pull."""
 
     bundle: int
     exchange: int
@@ -142,7 +156,7 @@ class Data(NamedTuple):
 
 
 class Pull(NamedTuple):
-    """Send me again what `bundle` had for `dest`."""
+    """A request to send again the packet of `bundle` for `dest` in `exchange` (N1)."""
 
     bundle: int
     exchange: int
@@ -150,7 +164,7 @@ class Pull(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The answer to a pull: dropped, every clone of the time had it."""
+    """The answer to a Pull for a packet that was dropped because every clone of `dest` had it (N4)."""
 
     bundle: int
     exchange: int
@@ -158,41 +172,44 @@ class Gone(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """Below these exchanges a clone needs nothing more: (bundle, mark) of each clone of the sender."""
+    """The marks of all clones on the sending element (N4).
 
-    view: int
-    marks: tuple[tuple[int, int | None], ...]
+    The mark of a clone is an exchange: the clone needs no packet of any earlier one.  None: no mark yet.
+    """
+
+    view: int  # number of the sender's view; a receiver with an older view ignores the marks
+    marks: tuple[tuple[int, int | None], ...]  # (bundle, mark)
 
 
 class Want(NamedTuple):
-    """Give me the state of this bundle; `head`: only if it is of a later head than this."""
+    """A request for the state of `bundle`, answered with a Handover."""
 
     bundle: int
     since: int
-    head: int
+    head: int  # only a state of a later head is wanted; -1: any state
 
 
 class Handover(NamedTuple):
-    """All that a clone is: what a newcomer needs to go on in its place."""
+    """The complete state of a clone, from which another clone can continue in its place."""
 
     bundle: int
-    since: int
-    finals: tuple[Snapshot, ...]  # of the loops that have ended
-    snapshot: Snapshot | None
-    log: tuple[tuple[int, tuple[tuple[int, Packet], ...]], ...]  # deliveries outside loops and since the snapshot
-    complete: int
+    since: int  # `since` of the clone that is to receive it (N7)
+    finals: tuple[Snapshot, ...]  # the last states of all loops that have ended
+    snapshot: Snapshot | None  # the newest state inside the current loop
+    log: tuple[tuple[int, tuple[tuple[int, Packet], ...]], ...]  # by exchange; outside loops and since `snapshot`
+    complete: int  # all packets of all earlier exchanges have been received
     announced: int  # the next exchange to be announced
-    sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...]  # packets others may still ask for
-    text: tuple[tuple[int, bytes], ...]  # what bsprun has not confirmed yet
+    sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...]  # (exchange, packets still retained, digest)
+    text: tuple[tuple[int, bytes], ...]  # (offset, text) of standard output that bsprun has not confirmed
 
     @property
     def place(self) -> Snapshot | None:
-        """Where its worker begins; None: at the program's beginning."""
+        """The snapshot from which a worker starts; None if it starts at the beginning of the program."""
         return self.snapshot or (self.finals[-1] if self.finals else None)
 
     @property
     def size(self) -> int:
-        """Bytes of all states and packets in it."""
+        """The total size of all states and packets, in bytes."""
         states = sum(each.size for each in (self.snapshot, *self.finals) if each is not None)
         packets = [packet for _, kept in self.log for _, packet in kept]
         packets += [packet for _, kept, _ in self.sent for _, packet in kept]
@@ -200,13 +217,13 @@ class Handover(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """The state at a head, for passive clones: a handover without its log, which they keep themselves."""
+    """A live clone's state at a head, sent to passive clones: a Handover without log, because they keep their own."""
 
     state: Handover
 
 
 class Tail(NamedTuple):
-    """A clone is late by its own clock: passive siblings, take over this superstep."""
+    """The notice that a clone is late by its own clock (N2); passive siblings then compute this superstep."""
 
     bundle: int
     superstep: int
@@ -215,109 +232,111 @@ class Tail(NamedTuple):
 # ---------------------------------------------------------------------- elements and bsprun
 
 
-Token = tuple[str, int, int, int]  # "time" or "once", pid, superstep, sequence; in a loop "round", pid, head, sequence
+# Identifies one call of proc.once, or one reading of the clock, equally in all clones:
+# ("time" or "once", pid, superstep, sequence); inside a loop ("round", pid, head, sequence).
+Token = tuple[str, int, int, int]
 
 
 class Progress(NamedTuple):
-    """What an element says of one of its clones."""
+    """The state of one clone as its element reports it to bsprun."""
 
     bundle: int
     since: int
-    joined: bool  # has the state, and has gone on from it
-    holds: bool  # has the state: it could, if nobody else were left
-    exchange: int
+    joined: bool  # has received the state and has continued from it
+    holds: bool  # has received the complete state: the clone could continue as the last of its bundle (N5)
+    exchange: int  # the next exchange that it announces
     superstep: int
-    head: int
-    held: int | None  # the head it stands at, held; while it waits for others under a hold, its next one
-    raised: tuple[int, bytes] | None  # an exception of the program at this exchange, and its digest
-    ended: bytes | None  # digest of how the program ended
-    failing: str | None  # why it cannot go on here
-    stale: bool  # a sibling's state would cure it
-    said: int  # bytes of text the program has written here, of bundle 0
-    once: tuple[Token, int, bytes | None] | None  # stands in proc.once: token, worker, value if it was called here
-    tails: int
+    head: int  # the latest head passed
+    held: int | None  # head at which a hold stops it; if it waits in an exchange during a hold, its next head (N13)
+    raised: tuple[int, bytes] | None  # the program raised an exception: (exchange, digest) (N12)
+    ended: bytes | None  # the program has ended: `Ended.digest`
+    failing: str | None  # the reason why the clone cannot continue on this element
+    stale: bool  # a sibling's state would repair what `failing` names
+    said: int  # bytes of standard output written here; bundle 0 only
+    once: tuple[Token, int, bytes | None] | None  # waits in proc.once: token, life, result if it has called
+    tails: int  # how often the clone was late (N2)
     pins: tuple[int, ...]  # heads whose state is kept for a checkpoint
-    parts: tuple[tuple[int, Any], ...]  # checkpoints written: (head, what the writer says of it)
-    given: int = 0  # bytes of the state it has begun with
-    again: int = 0  # rounds from there until it joined
-    restarts: int = -1  # nobody asks here again for values of rounds before this head
+    parts: tuple[tuple[int, Any], ...]  # parts of checkpoints written: (head, the writer's result)
+    given: int = 0  # bytes of the sibling's state from which the clone started
+    again: int = 0  # rounds computed between that state and joining
+    restarts: int = -1  # no worker here will run rounds before this head again; see Clone.restarts
 
 
 class Divergence(NamedTuple):
-    """Clones of one bundle that announced different bytes, or (exchange: -1 - head) came to a head in other states."""
+    """A difference between clones of one bundle: in the bytes of an exchange, or in the states at a head (N11)."""
 
     bundle: int
-    exchange: int
+    exchange: int  # if negative, the difference is between states, and -1 - exchange is the head
     superstep: int
-    votes: tuple[tuple[int, bytes], ...]  # (element, digest)
+    votes: tuple[tuple[int, bytes], ...]  # (element, digest); -1 - element: a later, different digest of the same clone
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An element's state, to bsprun."""
+    """The state of an element, as it sends it to bsprun (N14)."""
 
     element: int
     view: int
     clones: tuple[Progress, ...]
     divergences: tuple[Divergence, ...] = ()
-    overdue: tuple[tuple[int, int], ...] = ()  # (bundle, element) that keeps too much memory waiting
-    number: int = 0  # the larger is the newer; 0: not told
-    sent: int = 0  # bytes to other elements
-    paused: float = 0.0  # seconds: its longest pause of late
+    overdue: tuple[tuple[int, int], ...] = ()  # (bundle, element) of clones for which too many bytes are retained
+    number: int = 0  # a larger number is newer; 0: not numbered
+    sent: int = 0  # bytes sent to other elements
+    paused: float = 0.0  # seconds: the element's longest recent pause (N3)
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """All are to stop at one head (rule N13); `target` is known when all have named their next."""
+    """The order to stop all clones at one head (N13)."""
 
     number: int
-    target: int | None
+    target: int | None  # the common head; None until every bundle has named its next head
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """bsprun's state, to every element."""
+    """The state of bsprun, as it sends it to every element (N14)."""
 
     view: View
     hold: Hold | None = None
-    raised: tuple[tuple[int, int], ...] = ()  # (bundle, exchange): the exception is the program's (N12)
-    writes: tuple[tuple[int, int, int], ...] = ()  # (bundle, element, head): who writes this part of a checkpoint
-    printed: int = 0  # bytes of the program's text that are out
-    released: int = -1  # checkpoints of heads up to this one are settled
-    end: bool = False
-    allowance: float = 0.0  # seconds by which limits of silence have grown (N3)
-    number: int = 0  # the larger is the newer; 0: not told
+    raised: tuple[tuple[int, int], ...] = ()  # (bundle, exchange): the exception belongs to the program (N12)
+    writes: tuple[tuple[int, int, int], ...] = ()  # (bundle, element, head): writer of each part of a checkpoint
+    printed: int = 0  # bytes of standard output that have been printed
+    released: int = -1  # checkpoints of heads up to this one are settled, whether written or not
+    end: bool = False  # the job is over: every element leaves (N8)
+    allowance: float = 0.0  # seconds added to every limit of silence (N3)
+    number: int = 0  # a larger number is newer; 0: not numbered
 
 
 # ------------------------------------------------------------- from a worker to its element
 
 
 class Submitted(NamedTuple):
-    """The worker has reached the end of its computation before this exchange, and waits."""
+    """A worker's packets of one exchange; the worker waits for the other bundles' packets."""
 
     bundle: int
-    life: int  # which worker of this clone
+    life: int  # number of this worker; messages of the clone's earlier workers are ignored
     exchange: int
     superstep: int
-    compute: float
+    compute: float  # seconds since the last delivery; -1 except in a superstep's first exchange
     sets_min: bool
-    digest: bytes
-    raised: bool
-    packets: dict[int, Packet]
+    digest: bytes  # of all packets
+    raised: bool  # a process of the bundle has raised an exception (N12)
+    packets: dict[int, Packet]  # by destination bundle
 
 
 class Head(NamedTuple):
-    """The worker passes the head of a round; it waits if `asks`."""
+    """A worker has reached a head."""
 
     bundle: int
     life: int
-    asks: bool
-    entry: bool  # the loop begins: a state may be waiting for it
-    snapshot: Snapshot  # data is None if it was not worth while
+    asks: bool  # the worker waits for an Answer
+    entry: bool  # the loop starts here: the agent may already hold a later state for it
+    snapshot: Snapshot  # its data is None if no state was taken at this head
 
 
 class Printed(NamedTuple):
-    """The program has written text, from this offset of all its text on."""
+    """Standard output of the program; `offset` counts from the beginning of all its text."""
 
     bundle: int
     life: int
@@ -326,7 +345,7 @@ class Printed(NamedTuple):
 
 
 class Asks(NamedTuple):
-    """The worker stands in proc.once; `value` is what its call gave, if it was told to call."""
+    """A worker waits in proc.once; `value` is the pickled result if the worker was told to make the call."""
 
     bundle: int
     life: int
@@ -334,19 +353,20 @@ class Asks(NamedTuple):
     value: bytes | None
 
 
+# Clones compare this many leading bytes of `Ended.digest`; the pickled exit status and message follow them.
 END_COMPARED = 8
 
 
 class Ended(NamedTuple):
-    """The program has ended in this worker; clones compare the first END_COMPARED bytes of `digest`."""
+    """The program has ended in this worker."""
 
     bundle: int
     life: int
-    digest: bytes
+    digest: bytes  # END_COMPARED bytes of digest, then the pickled exit status and message
 
 
 class Died(NamedTuple):
-    """The worker has gone without a word."""
+    """The worker process has ended before its program has."""
 
     bundle: int
     life: int
@@ -354,15 +374,15 @@ class Died(NamedTuple):
 
 
 class Stuck(NamedTuple):
-    """The worker neither computes nor waits for us; `stopped`: the system says so, it is no long pause."""
+    """The worker uses no processor time and does not wait for its agent."""
 
     bundle: int
     life: int
-    stopped: bool
+    stopped: bool  # the system reports the process as stopped, so this is not merely a long pause
 
 
 class Wrote(NamedTuple):
-    """A part of a checkpoint is on disk."""
+    """A part of a checkpoint has been written to disk."""
 
     bundle: int
     head: int
@@ -373,22 +393,22 @@ class Wrote(NamedTuple):
 
 
 class Send(NamedTuple):
-    """To another element (or to itself)."""
+    """Send a message to an element, which may be this one."""
 
     element: int
     message: Any
 
 
 class Say(NamedTuple):
-    """Text, to bsprun, until it confirms it."""
+    """Send text to bsprun; repeated until bsprun confirms it (N14)."""
 
     offset: int
     data: bytes
-    since: int = 0  # the clone's; 0: not told
+    since: int = 0  # `since` of the clone that wrote it; 0: unknown
 
 
 class NotWritten(NamedTuple):
-    """A part of a checkpoint could not be written, to bsprun."""
+    """The notice to bsprun that a part of a checkpoint could not be written."""
 
     head: int
     superstep: int
@@ -396,7 +416,7 @@ class NotWritten(NamedTuple):
 
 
 class Once(NamedTuple):
-    """To the worker in proc.once: the value, or leave to call (value is None)."""
+    """Answer a worker in proc.once: with the value, or with permission to make the call (`value` is None)."""
 
     bundle: int
     token: Token
@@ -404,49 +424,49 @@ class Once(NamedTuple):
 
 
 class Tell(NamedTuple):
-    """To bsprun."""
+    """Send a report to bsprun."""
 
     report: Report
 
 
 class Deliver(NamedTuple):
-    """The worker's exchange is complete; at its next head it is to ask if `ask`."""
+    """Give the worker the packets of its exchange, which is complete."""
 
     bundle: int
     exchange: int
-    packets: dict[int, Packet]
-    ask: bool
+    packets: dict[int, Packet]  # by source bundle
+    ask: bool  # at its next head the worker must wait for an Answer
 
 
 class Answer(NamedTuple):
-    """To a worker that asks at a head: go on, or load this first."""
+    """Let a worker that waits at a head continue, after loading `snapshot` if there is one."""
 
     bundle: int
     snapshot: Snapshot | None
 
 
 class StartWorker(NamedTuple):
-    """A new worker for a clone; the one before, if any, is to be killed first."""
+    """Start a worker for a clone, and kill the clone's previous worker first."""
 
     bundle: int
     life: int
 
 
 class Read(NamedTuple):
-    """The state of this bundle is in the checkpoint that the job resumes; answer with a Handover."""
+    """Read the state of this bundle from the checkpoint that the job resumes; the result is a Handover."""
 
     bundle: int
     since: int
 
 
 class StopWorker(NamedTuple):
-    """No worker for this clone any more."""
+    """Kill the worker of this clone; no other follows."""
 
     bundle: int
 
 
 class Write(NamedTuple):
-    """Write this as a part of the checkpoint of a head."""
+    """Write `handover` as this bundle's part of the checkpoint of `head`."""
 
     bundle: int
     head: int
@@ -454,18 +474,18 @@ class Write(NamedTuple):
 
 
 class Note(NamedTuple):
-    """For the event log."""
+    """Add an event to the log."""
 
     kind: str
     fields: dict[str, Any]
 
 
 class Leave(NamedTuple):
-    """The job has ended: go, in order."""
+    """End this element in order: the job is over."""
 
 
 class Die(NamedTuple):
-    """This element is no longer part of the job, or nobody hears it: go at once."""
+    """End this element at once: it no longer belongs to the job, or has not heard bsprun for too long."""
 
     why: str
 
@@ -474,33 +494,33 @@ class Die(NamedTuple):
 
 
 class Order(NamedTuple):
-    """To every element."""
+    """Send orders to every element."""
 
     orders: Orders
 
 
 class Reply(NamedTuple):
-    """To an element whose worker stands in proc.once."""
+    """Send the answer of proc.once to an element."""
 
     element: int
     once: Once
 
 
 class Print(NamedTuple):
-    """The next bytes of the program's text."""
+    """Print the next bytes of the program's standard output."""
 
     data: bytes
 
 
 class Fence(NamedTuple):
-    """End this element for certain, then say that it is dead."""
+    """Kill this element for certain, then report its death to the arbiter."""
 
     element: int
     why: str
 
 
 class Lost(NamedTuple):
-    """No clone of a bundle has its state: the last checkpoint, or the end."""
+    """No clone has the state of a bundle any more: restart from the last checkpoint, or end the job."""
 
     bundle: int
     superstep: int
@@ -508,37 +528,37 @@ class Lost(NamedTuple):
 
 
 class Corrupt(NamedTuple):
-    """Two clones differ and nobody can say who is right: the last checkpoint, or the end."""
+    """Clones of a bundle differ and no majority decides: restart from the last checkpoint, or end the job (N11)."""
 
     found: Divergence
 
 
 class Commit(NamedTuple):
-    """All parts of a checkpoint are written."""
+    """Commit the checkpoint of `head`: all its parts are written."""
 
     head: int
-    parts: tuple[Any, ...]
+    parts: tuple[Any, ...]  # the writers' results, by bundle
 
 
 class Finished(NamedTuple):
-    """One clone of every bundle has ended, and its siblings had their time."""
+    """The program is over: every bundle has an ended clone, and its siblings had time to compare (N8)."""
 
-    digests: tuple[bytes, ...]
+    digests: tuple[bytes, ...]  # `Ended.digest` of each bundle
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The protocol's times, in seconds."""
+    """The limits of the protocol; times are in seconds."""
 
-    tail_limit: float = 5.0  # T of the model
-    floor: float = 0.05  # MinTime counts as this at least: equal rounds vary on a loaded machine
-    hang_limit: float = 10.0
-    grace: float = 0.002  # before a large packet is asked of another clone than the designated one
-    patience: float = 0.1  # before a missing packet is asked for again
+    tail_limit: float = 5.0  # T: a computation longer than T * max(MinTime, floor) is a tail (N2)
+    floor: float = 0.05  # least value used for MinTime, because equal rounds vary on a loaded machine
+    hang_limit: float = 10.0  # an element that is silent for longer is fenced (N2)
+    grace: float = 0.002  # until a large packet is asked of others than the designated sender (N1)
+    patience: float = 0.1  # until a missing packet is asked for again (N1)
     beat: float = 0.1  # between signs of life
-    alone: float = 5.0  # without a word of bsprun an element ends itself
-    inline: int = 1 << 15  # bytes of a packet that travels inside the announcement
-    retention: int = 1 << 32  # bytes kept for others before the last of them is refreshed
-    linger: float = 0.5  # for siblings to compare, once one clone of each bundle has ended
-    relaunches: int = 3  # of one worker in one superstep
-    every: int = 0  # rounds between checkpoints; 0: none
+    alone: float = 5.0  # an element that has not heard bsprun for longer ends itself (N9)
+    inline: int = 1 << 15  # bytes; larger packets travel outside the announcement
+    retention: int = 1 << 32  # bytes an element retains for others before it reports the clone that lags most (N6)
+    linger: float = 0.5  # for siblings to compare results after every bundle has an ended clone (N8)
+    relaunches: int = 3  # of a clone's worker within one superstep (N12)
+    every: int = 0  # rounds between checkpoints; 0: no checkpoints

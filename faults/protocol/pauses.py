@@ -1,22 +1,22 @@
-"""How long a loop has stood still of late: what a loaded machine, or a stop, takes between two of its turns (N3)."""
+"""The recent pauses of an event loop, as a loaded machine or a stopped process causes them (N3)."""
 
 from __future__ import annotations
 
 from collections import deque
 
-_LEAST = 0.05  # seconds: less is no pause
-_KEPT = 30.0  # seconds for which a pause is remembered
-_TIMES = 2.0  # as long as the longest one that was seen, the next may be
+_LEAST = 0.05  # seconds; shorter delays are not counted as pauses
+_KEPT = 30.0  # seconds for which a pause counts as recent
+_TIMES = 2.0  # the next pause may be this many times as long as the longest recent one
 
 
 class Pauses:
-    """Of one loop.  The longest counts: who has been late by so much may be again."""
+    """The recent pauses of one loop.  Only the longest matters: the loop may be as late again."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, float]] = deque()  # when, how long: the later, the shorter
+        self._seen: deque[tuple[float, float]] = deque()  # (time, seconds), times ascending, lengths descending
 
     def note(self, now: float, seconds: float) -> None:
-        """The loop comes back, so much later than it was to."""
+        """Record that at time `now` the loop has run `seconds` later than it should."""
         if seconds < _LEAST:
             return
         while self._seen and self._seen[-1][1] <= seconds:
@@ -24,12 +24,12 @@ class Pauses:
         self._seen.append((now, seconds))
 
     def longest(self, now: float) -> float:
-        """Seconds, of those that are remembered."""
+        """Return the longest recent pause in seconds; 0.0 if there was none."""
         while self._seen and self._seen[0][0] < now - _KEPT:
             self._seen.popleft()
         return self._seen[0][1] if self._seen else 0.0
 
 
 def allowance(longest: float) -> float:
-    """Seconds by which limits of silence grow where somebody has stood still for as long."""
+    """Return the seconds by which limits of silence grow, given the longest recent pause."""
     return _TIMES * longest

@@ -1,4 +1,7 @@
-"""What every clone has said that it has (N4): until all clones of a bundle have a packet, it is kept for them."""
+"""The marks of all clones: a packet is retained until every clone of its bundle has it (N4).
+
+The mark of a clone is an exchange; the clone needs no packet of an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ Key = tuple[int, int]  # (bundle, element)
 
 
 class Retention:
-    """The marks of all clones in the view, as one element has heard them."""
+    """The marks of all clones in the view, as reported to one element."""
 
     def __init__(self) -> None:
         self._marks: dict[Key, int | None] = {}
@@ -16,24 +19,26 @@ class Retention:
         self._view = View(0, (), ())
 
     def adopt(self, view: View) -> None:
-        """A new view: clones that have come to a place in it have said nothing yet."""
+        """Adopt a new view.  Clones that are new in it, or have been made anew, have no mark yet."""
         since = {(bundle, host.element): host.since for bundle, some in enumerate(view.hosts) for host in some}
         self._marks = {key: self._marks.get(key) if self._since.get(key) == since[key] else None for key in since}
         self._since, self._view = since, view
 
     def of(self, bundle: int, element: int) -> int | None:
-        """A clone's mark: below that exchange it has everything."""
+        """Return a clone's mark; None if it has none yet."""
         return self._marks.get((bundle, element))
 
     def put(self, bundle: int, element: int, mark: int | None) -> None:
-        """This element's own."""
+        """Set the mark of one of this element's own clones."""
         self._marks[bundle, element] = mark
 
     def hear(self, bundle: int, element: int, mark: int | None, view: int) -> bool:
-        """A mark that another element has said under a view; whether it is news."""
+        """Record a mark that another element sent under view number `view`; return whether it is larger than before."""
         key = bundle, element
         if mark is None or key not in self._marks or not self._since[key] <= view <= self._view.number:
-            return False  # of a clone that was there before this one, or under a view that is not ours yet
+            # Before `since`: the mark is that of an earlier clone in this place.  Under a later view than ours: our
+            # view may lack a newcomer that still needs packets below the mark.
+            return False
         known = self._marks[key]
         if known is not None and mark <= known:
             return False
@@ -41,11 +46,11 @@ class Retention:
         return True
 
     def said(self, bundle: int) -> list[int | None]:
-        """The marks of a bundle's clones; None of one that has said nothing."""
+        """Return the marks of a bundle's clones; None for a clone without one."""
         return [self._marks.get((bundle, host.element)) for host in self._view.hosts[bundle]]
 
     def low(self, bundle: int) -> int | None:
-        """Below this exchange all clones of a bundle have everything; None while one has said nothing."""
+        """Return the exchange below which all clones of a bundle have everything; None while one has no mark."""
         least: int | None = None
         for mark in self.said(bundle):
             if mark is None:
@@ -55,7 +60,10 @@ class Retention:
         return least
 
     def laggard(self, element: int) -> Key | None:
-        """The clone on another element that is furthest back, two exchanges or more behind a sibling."""
+        """Return the clone on another element that is furthest back, or None.
+
+        It must be two exchanges or more behind a sibling.
+        """
         best: dict[int, int] = {}
         for (bundle, _), mark in self._marks.items():
             best[bundle] = max(best.get(bundle, 0), mark or 0)

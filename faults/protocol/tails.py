@@ -1,24 +1,25 @@
-"""How fast a superstep can be, and when a computation takes too long (N2; McColl 2022, section 1.8)."""
+"""MinTime of each superstep, and the time at which a computation becomes a tail (N2; McColl 2022, section 1.8)."""
 
 from __future__ import annotations
 
 from bsp.faults.protocol.clone import Clone
 from bsp.faults.protocol.messages import Announce, Limits, Role
 
-_KEPT = 256  # supersteps whose least computing time is remembered
+_KEPT = 256  # supersteps whose MinTime is kept
 
 
 class Pace:
-    """How far all bundles are and MinTime of each superstep, as one element has heard."""
+    """The progress of all bundles and MinTime of each superstep, as announcements have reported them to one element."""
 
     def __init__(self, bundles: int, limits: Limits) -> None:
         self._limits = limits
         self._min_time: dict[int, float] = {}  # by superstep
-        self._front = (0, 0.0)  # the furthest exchange announced by anyone, and when that was first heard
-        self._announced = [-1] * bundles  # the furthest exchange of each bundle
+        # the furthest exchange announced by any bundle, and the time when this element first heard of it
+        self._front = (0, 0.0)
+        self._announced = [-1] * bundles  # the furthest exchange announced, by bundle
 
     def hear(self, message: Announce, now: float) -> bool:
-        """An announcement; whether a superstep can be faster than was known."""
+        """Record an announcement; return whether it lowers or sets MinTime of its superstep."""
         bundle, exchange = message.bundle, message.exchange
         if exchange > self._announced[bundle]:
             self._announced[bundle] = exchange
@@ -35,11 +36,16 @@ class Pace:
         return True
 
     def announced(self, bundle: int) -> int:
-        """The furthest exchange of a bundle."""
+        """Return the furthest exchange that a bundle has announced; -1 if none."""
         return self._announced[bundle]
 
     def late_at(self, clone: Clone) -> float | None:
-        """When a computation under way becomes a tail; for a paused passive clone, when it is to take over."""
+        """Return the time at which a clone's computation becomes a tail; None if it cannot.
+
+        There is no tail in a replay, nor before another clone has set MinTime of the superstep.  For a passive clone
+        that is paused it is the time at which it takes over: its bundle is behind the furthest one, and has been so for
+        longer than T * max(MinTime, floor), with MinTime of the latest superstep known.
+        """
         if clone.late:
             return None
         limit = self._limits.tail_limit

@@ -1,7 +1,8 @@
-"""Text on its way out: each byte is printed once, in order (N9), and with three clones if two have said it (N11).
+"""The program's output: each byte is printed once, in order (N9), with three clones only if two agree (N11).
 
-Standard error is shown as it comes, each byte once: clones may be at different places, and what one of them had
-written when it was killed may come from its sibling after what a third place has shown already.
+Standard error is treated differently: it is shown as it arrives, each byte once.  Its order is not kept, because
+clones may be at different places: what one clone wrote before it was killed may come from its sibling after other
+text has been shown.
 """
 
 from __future__ import annotations
@@ -11,23 +12,31 @@ from itertools import combinations
 
 
 class Spoken:
-    """What the clones of the bundle that writes have said beyond what is printed."""
+    """The standard output that the clones of bundle 0 have sent beyond what is printed."""
 
     def __init__(self) -> None:
         self._beyond: dict[int, bytes] = {}  # by element
 
     def add(self, element: int, offset: int, data: bytes, printed: int) -> None:
-        """A piece of a clone's text; one behind a gap is said again later."""
+        """Add a piece of a clone's text.
+
+        printed : bytes of all text printed so far.  A piece that leaves a gap is ignored; elements repeat it later
+        (N14).
+        """
         known = self._beyond.get(element, b"")
         end = printed + len(known)
         if offset <= end < offset + len(data):
             self._beyond[element] = known + data[end - offset :]
 
     def sound(self, clones: Sequence[int], three: bool) -> bytes:
-        """What can be printed now, of these clones' texts.
+        """Return the text that can be printed now.
 
-        With fewer than three live ones anybody's word.  With three what two begin with alike; where all differ from
-        the first byte on, which no single fault does, a line of the first.
+        clones : elements whose text counts.
+        three : whether there are three or more live clones.
+
+        With fewer than three, the longest text of any clone is printed.  With three, the longest beginning that two of
+        them share.  If all differ from the first byte on, which no single fault can cause (the program itself prints
+        something different in each clone), one line of the first clone is printed.
         """
         texts = [self._beyond.get(element, b"") for element in clones]
         if not three:
@@ -39,22 +48,22 @@ class Spoken:
         return agreed
 
     def gone(self, count: int) -> None:
-        """So many bytes more are printed."""
+        """Remove `count` bytes that have been printed."""
         self._beyond = {element: text[count:] for element, text in self._beyond.items() if len(text) > count}
 
     def forget(self, element: int) -> None:
-        """What stood there is made anew."""
+        """Forget the text of an element whose clone is made anew."""
         self._beyond.pop(element, None)
 
 
 class Shown:
-    """Which bytes of one bundle's standard error have been shown, whichever clone they came from."""
+    """The bytes of one bundle's standard error that have been shown, whichever clone they came from."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int]] = []  # ascending, apart
+        self._ranges: list[tuple[int, int]] = []  # [start, stop) of bytes shown; ascending, with gaps between
 
     def add(self, offset: int, data: bytes) -> bytes:
-        """The part of a piece that has not been shown; from now on it has."""
+        """Return the part of a piece that has not been shown, and count it as shown."""
         start, stop = offset, offset + len(data)
         new = bytearray()
         at = start
@@ -72,6 +81,7 @@ class Shown:
 
 
 def _common(a: bytes, b: bytes) -> bytes:
+    """Return the longest common beginning of two texts."""
     size = min(len(a), len(b))
     if a[:size] == b[:size]:
         return a[:size]

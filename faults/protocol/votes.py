@@ -1,7 +1,7 @@
-"""Who said what, and who is right when they differ (N11): digests of exchanges and of states.
+"""Digests of exchanges and of states: comparison between clones, and judgement when they differ (N11).
 
-`Votes` is what an element has heard, `Jury` what bsprun makes of the differences that elements report: with three
-votes the minority is wrong, with two nobody can say.
+`Votes` holds the digests that one element has received.  `Jury` is bsprun's part: it judges the differences that
+elements report.  With three votes the minority is wrong; with two nothing decides.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import NamedTuple
 
 from bsp.faults.protocol.messages import Divergence, Progress
 
-KEPT_STATES = 16  # heads whose states' digests are remembered for siblings
-_KEPT_VOTES = 256  # exchanges whose digests are remembered for siblings that come later
+KEPT_STATES = 16  # heads for which digests of states are kept
+_KEPT_VOTES = 256  # exchanges for which digests are kept, so that siblings behind can be compared
 
 
 class Votes:
-    """The digests that one element knows of."""
+    """The digests of all clones' exchanges that one element has received, and the differences among them."""
 
     def __init__(self, bundles: int) -> None:
-        self._said: list[dict[int, dict[int, bytes]]] = [{} for _ in range(bundles)]  # by exchange and element
+        self._said: list[dict[int, dict[int, bytes]]] = [{} for _ in range(bundles)]  # [bundle][exchange][element]
         self._differences: dict[tuple[int, int], Divergence] = {}
 
     @property
     def differences(self) -> tuple[Divergence, ...]:
-        """The latest of them."""
+        """The latest differences, at most KEPT_STATES."""
         return tuple(self._differences.values())
 
     def of(self, bundle: int, exchange: int) -> Mapping[int, bytes]:
-        """What has been said of an exchange, by element."""
+        """Return the digests of an exchange of a bundle, by element."""
         return self._said[bundle].get(exchange, {})
 
     def hear(self, bundle: int, exchange: int, superstep: int, element: int, digest: bytes) -> bool:
-        """What a clone has computed; whether that makes a new difference."""
+        """Record a clone's digest of an exchange; return whether that makes a new difference."""
         said = self._said[bundle]
         votes = said.get(exchange)
         if votes is None:
@@ -44,12 +44,12 @@ class Votes:
         return len(votes) > 1 and len(set(votes.values())) > 1 and self.differ(bundle, exchange, superstep, votes)
 
     def hear_states(self, bundle: int, head: int, superstep: int, votes: dict[int, bytes]) -> bool:
-        """States that differ at a head; whether that is new."""
+        """Record digests of states that differ at a head; return whether the difference is new."""
         known = self._differences.get((bundle, -1 - head))
         return self.differ(bundle, -1 - head, superstep, (dict(known.votes) if known is not None else {}) | votes)
 
     def differ(self, bundle: int, exchange: int, superstep: int, votes: Mapping[int, bytes]) -> bool:
-        """A difference; whether it is new."""
+        """Record a difference; return whether it is new or has more votes."""
         found = Divergence(bundle, exchange, superstep, tuple(sorted(votes.items())))
         key = bundle, exchange
         if self._differences.get(key) == found:
@@ -60,9 +60,13 @@ class Votes:
         return True
 
     def are_alike(self, bundle: int, start: int, end: int, donor: int, others: Collection[int]) -> bool:
-        """Whether one of the others has said of every exchange from start to end what the donor has."""
+        """Return whether the donor's digests of all exchanges in [start, end) are confirmed.
+
+        Each must be known, and equal to the digest of at least one element of `others`.
+        """
         said = self._said[bundle]
-        if len(said) >= _KEPT_VOTES:  # nobody is that far ahead of what is in doubt
+        # older digests are no longer kept: no donor is that many exchanges ahead of one that is in doubt
+        if len(said) >= _KEPT_VOTES:
             start = max(start, min(said))
         for exchange in range(start, end):
             votes = said.get(exchange, {})
@@ -72,32 +76,39 @@ class Votes:
 
 
 class Verdict(NamedTuple):
-    """Of a difference: who is wrong; nobody, if the votes cannot tell."""
+    """The judgement of a difference."""
 
-    wrong: list[int]
+    wrong: list[int]  # elements whose clones are wrong; empty if the votes do not decide
     votes: dict[int, bytes]  # by element
 
 
 class Jury:
-    """The votes on every difference, and whose they were."""
+    """All votes on each difference, and from which clones they came."""
 
     def __init__(self) -> None:
-        self._votes: dict[tuple[int, int], dict[int, bytes]] = {}  # by (bundle, exchange) and element
+        # by (bundle, exchange) and element
+        self._votes: dict[tuple[int, int], dict[int, bytes]] = {}
         self._settled: set[tuple[int, int]] = set()
-        self._last: dict[tuple[int, int], Progress | None] = {}  # (bundle, element): of a clone that was made anew
-        self._first: dict[tuple[int, int], Progress] = {}  # (bundle, element): of a newcomer
+        # by (bundle, element): the last report of a clone that was made anew
+        self._last: dict[tuple[int, int], Progress | None] = {}
+        # by (bundle, element): the first report of a newcomer that has joined
+        self._first: dict[tuple[int, int], Progress] = {}
 
     def remade(self, bundle: int, element: int, last: Progress | None) -> None:
-        """A clone is made anew; `last`: what it has said of itself."""
+        """Record that a clone is made anew; `last` is its last report.  Its votes up to there no longer count."""
         key = bundle, element
         self._last[key] = last if last is not None else self._last.get(key)
 
     def joined(self, element: int, first: Progress) -> None:
-        """A newcomer goes on from a sibling's state."""
+        """Record that a newcomer has continued from a sibling's state; `first` is its report at that time."""
         self._first[first.bundle, element] = first
 
     def hear(self, found: Divergence, live: Sequence[int]) -> Verdict | None:
-        """Judge a difference, when all live clones that can vote on it have."""
+        """Judge a difference.  Return None while a live clone that can vote on it has not, or if it has been judged.
+
+        found : the difference as one element reports it; its votes are added to those reported before.
+        live : elements with a live clone of the bundle.
+        """
         key = found.bundle, found.exchange
         if key in self._settled:
             return None
@@ -106,7 +117,8 @@ class Jury:
         for element in [e for e in votes if self._is_of_a_former_clone(found, e if e >= 0 else -1 - e)]:
             del votes[element]
         present = {element: votes[element] for element in live if element in votes}
-        # one whose worker, run again, says other than before: what was said first has been used
+        # A clone whose restarted worker computed other bytes than its first one: others have used the first ones, so it
+        # counts as wrong although it now agrees with the majority.
         wavering = {element for element in present if votes.get(-1 - element, present[element]) != present[element]}
         if len(set(present.values())) < 2 and not wavering:
             return None
@@ -117,11 +129,11 @@ class Jury:
             wrong = {element for element, digest in present.items() if digest != counts[0][0]} | wavering
             return Verdict(sorted(wrong), present)
         if any(element not in present and not self._came_later(found, element) for element in live):
-            return None  # the others will have their say
+            return None  # wait for the votes of the others
         return Verdict([], present)
 
     def _is_of_a_former_clone(self, found: Divergence, element: int) -> bool:
-        """Whether this vote was cast before the clone there was made anew."""
+        """Return whether this element's vote came from a clone that has been made anew since."""
         key = found.bundle, element
         if key not in self._last:
             return False
@@ -131,11 +143,11 @@ class Jury:
         return self._came_later(found, element)
 
     def _came_later(self, found: Divergence, element: int) -> bool:
-        """Whether this clone began from a state behind that: of what it has not seen it will say nothing."""
+        """Return whether this clone started from a state after the difference: it will never vote on it."""
         first = self._first.get((found.bundle, element))
         return first is not None and _is_behind(found, first.exchange - 1, first.head)
 
 
 def _is_behind(found: Divergence, exchange: int, head: int) -> bool:
-    """Whether a difference lies before this exchange or, one of states, not after this head."""
+    """Return whether a difference lies before `exchange`, or, for a difference between states, not after `head`."""
     return found.exchange < exchange if found.exchange >= 0 else -1 - found.exchange <= head
