@@ -147,6 +147,10 @@ class Array:
                 detail = "an array with more than one element is ambiguous. Use a.any() or a.all()"
                 raise ValueError(f"The truth value of {detail if self.size else 'an empty array is ambiguous'}")
             raise TypeError(f"only arrays of one element convert to Python's {what}; this one has shape {self.shape}")
+        if what not in ("bool", "index") and world().abstract:
+            from bsp.abstract.errors import DEALT, value_needed  # only such runs need it
+
+            raise value_needed(f"{what}()", self, DEALT)
         return self.compute()
 
     def __bool__(self) -> bool:
@@ -171,7 +175,7 @@ class Array:
         if not args:
             if self.size != 1:
                 raise ValueError("can only convert an array of size 1 to a Python scalar")
-            return self._one("number").reshape(()).item()
+            return self._one("item").reshape(()).item()
         at = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
         if len(at) == 1 and self.ndim != 1:
             (place,) = at
@@ -383,7 +387,7 @@ class Array:
         return printed(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not world().abstract else str(self)
+        return format(self.item(), spec) if spec and not world().abstract else printed(self)
 
     def _repr_html_(self) -> str:
         """The blocks and their owners, for notebooks.  Local."""
@@ -396,13 +400,11 @@ class Array:
 
 
 def printed(array: Array) -> str:
-    """NumPy's text; the middle of what it would leave out is never looked at."""
-    if world().abstract:
-        return f"<{array.dtype}{list(array.shape)}>"
+    """NumPy's text; the middle of what it would leave out is never looked at.  Without values: a placeholder."""
     options = np.get_printoptions()
     edge = options["edgeitems"]
     if array.size <= options["threshold"]:
-        return np.array_str(np.asarray(array.compute()))
+        return _text(array, array.compute())
     edges = array
     for axis, length in enumerate(array.shape):
         if length > 2 * edge:  # the middle element stands for all that is left out: NumPy prints dots there
@@ -412,7 +414,11 @@ def printed(array: Array) -> str:
             ]
             edges = _joined(parts, axis)
     with np.printoptions(threshold=0):
-        return np.array_str(np.asarray(edges.compute()))
+        return _text(array, edges.compute())
+
+
+def _text(array: Array, values: Any) -> str:
+    return f"<{array.dtype}{list(array.shape)}>" if world().abstract else np.array_str(np.asarray(values))
 
 
 def _joined(parts: list[Array], axis: int) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 from bsp.command.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
 from bsp.errors import LaunchError, ProcessFailed
@@ -58,7 +59,10 @@ def run(
     if nprocs < 1 or elements < 1:
         raise LaunchError(f"bsp.run: {nprocs} processes on {elements} elements; both are 1 or more")
     if elements > nprocs and engine == "plain":
-        raise LaunchError(f"bsp.run: {elements} elements for {nprocs} processes; at most one element a process")
+        raise LaunchError(
+            f"bsp.run: {counted(elements, 'element')} for {counted(nprocs, 'process', 'processes')}; "
+            "at most one element a process"
+        )
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
     profile = profile_of(machine, elements)
     if engine == "plain" and elements > 1:

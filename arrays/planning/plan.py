@@ -16,6 +16,7 @@ from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import Orders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Cost, Machine
+from bsp.cost.units import counted
 from bsp.transport.header import digest
 
 
@@ -177,7 +178,7 @@ class Plan:
         return table(self)
 
     def __repr__(self) -> str:
-        return f"<plan of {self.text}: {self.boundaries} supersteps, {self.words} words>"
+        return f"<plan of {self.text}: {counted(self.boundaries, 'superstep')}, {counted(self.words, 'word')}>"
 
     def cost(self) -> Cost:
         """The price in figures."""

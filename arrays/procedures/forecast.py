@@ -29,7 +29,7 @@ from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.cost.model import WORD, Cost
 from bsp.cost.prediction.predict import predicted
-from bsp.cost.units import in_bytes, in_seconds
+from bsp.cost.units import counted, in_bytes, in_seconds
 from bsp.runner import raise_failure
 
 SAFE = 16  # no procedure holds so many times its arrays on one process: below, a limit needs no rehearsal
@@ -70,12 +70,13 @@ class Forecast(NamedTuple):
         """One line for each superstep, then all of it."""
         most = "at most " if self.bounded else ""
         lines = [
-            f"superstep {k + 1}  {step.what:<42}  h = {most}{step.h} words, {step.messages} messages, "
+            f"superstep {k + 1}  {step.what:<42}  h = {most}{counted(step.h, 'word')}, "
+            f"{counted(step.messages, 'message')}, "
             f"{in_seconds(step.seconds)} of work"
             for k, step in enumerate(self.supersteps)
         ]
         lines.append(
-            f"{self.name}: {len(self.supersteps)} supersteps, {most}{self.words} words, "
+            f"{self.name}: {counted(len(self.supersteps), 'superstep')}, {most}{counted(self.words, 'word')}, "
             f"peak {most}{in_bytes(self.peak_bytes)}/process, {in_seconds(self.seconds)} predicted"
         )
         return "\n".join(lines)

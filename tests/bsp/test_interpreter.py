@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import threading
 from typing import Any
@@ -174,3 +176,18 @@ def test_rounds_are_a_range_with_a_state(run: Any) -> None:
         return [state.total, *proc.rounds(2)]
 
     assert run(main, nprocs=3) == [[18, 0, 1]] * 3
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(("rank", "warned"), [("0", True), ("1", False)])
+@pytest.mark.parametrize("launcher", ["OMPI_COMM_WORLD", "PMI"])
+def test_copies_that_mpiexec_starts_of_a_plain_script_are_told_of(launcher: str, rank: str, warned: bool) -> None:
+    program = "import bsp\nprint(bsp.process().nprocs)"
+    environment = os.environ | {f"{launcher}_SIZE": "2", f"{launcher}_RANK": rank}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )  # fmt: skip
+    assert ran.stdout == "1\n"
+    told = "RuntimeWarning: MPI has started 2 copies of this program, and each is a world of one process"
+    assert (told in ran.stderr and "bsprun -p 2" in ran.stderr) is warned
+    assert warned or not ran.stderr

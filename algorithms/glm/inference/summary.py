@@ -12,6 +12,7 @@ import numpy as np
 
 from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
+from bsp.cost.units import counted
 
 
 class Coefficient(NamedTuple):
@@ -122,7 +123,7 @@ class Summary:
         if model.alpha:
             facts.append(("penalty", f"alpha {model.alpha:g}, l1_ratio {model.l1_ratio:g}"))
         state = f"converged to {model.tol:g}" if found.converged else f"not converged to {model.tol:g}"
-        facts.append(("solver", f"{found.solver}, {found.n_iter} iterations, {state}"))
+        facts.append(("solver", f"{found.solver}, {counted(found.n_iter, 'iteration')}, {state}"))
         return facts
 
     @property
