@@ -19,7 +19,7 @@ from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.iteration import Ahead, iterate
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.plan import Explanation, Plan
 from bsp.arrays.views import Link, link_of, settled, store
 from bsp.cost.model import Cost
 
@@ -126,7 +126,7 @@ class Array:
         """What `persist` would do."""
         return world().planned([self._node], False)[0]
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The plan, superstep by superstep, as text; of what a procedure has made, what that was expected to cost."""
         from bsp.arrays.procedures.forecast import explain  # it needs what is here
 
@@ -365,10 +365,11 @@ class Array:
         ) -> Array: ...  # fmt: skip
 
     def __repr__(self) -> str:
-        """Local, never a superstep: shape, dtype, where the blocks are, and values only if every process has them.
+        """Local, never a superstep: shape, dtype, where the blocks are or that nothing is computed yet, and values.
 
-        Those are there for small arrays that have been computed and where there is one process; of many values the
-        first and the last are shown.
+        Those that every process has are shown as NumPy shows them; else the first block of this process is, with the
+        part of the array that it is, and what it says differs between processes.  Of many values the first and the
+        last are shown, of more than two axes the first plane.
         """
         node = self._node
         if node.op is not LEAF:
@@ -378,8 +379,16 @@ class Array:
         if node.layout.replicated and node.layout.blocks == 1:
             (block,) = node.value.values()
             if isinstance(block, np.ndarray):
-                text = np.array2string(block, separator=", ", threshold=_REPR_VALUES, edgeitems=3)
-                values = f": {text}" if block.ndim < 2 else f":\n{text}"
+                values = _shown(block)
+        else:
+            held = [(at, block) for at, block in sorted(node.value.items()) if isinstance(block, np.ndarray)]
+            at, block = next(((at, block) for at, block in held if block.size), ((), None))
+            if block is not None:
+                first = tuple(int(axis.bounds[k]) for axis, k in zip(node.layout.axes, at, strict=True))
+                plane = (0,) * max(0, block.ndim - 2)
+                part = [*map(str, first[: len(plane)])]
+                part += [f"{a}:{a + n}" for a, n in zip(first, block.shape, strict=True)][len(plane) :]
+                values = f"; here [{', '.join(part)}]{_shown(block[plane])}"
         return f"<{self.dtype}{list(self.shape)} {node.layout.where}{values}>"
 
     def __str__(self) -> str:
@@ -397,6 +406,12 @@ class Array:
 
     def __reduce__(self) -> Any:
         return wrap, (self._node,)
+
+
+def _shown(block: np.ndarray) -> str:
+    """Its values behind a colon."""
+    text = np.array2string(block, separator=", ", threshold=_REPR_VALUES, edgeitems=3)
+    return f": {text}" if block.ndim < 2 else f":\n{text}"
 
 
 def printed(array: Array) -> str:

@@ -16,8 +16,9 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
-from bsp.errors import LaunchError, ProcessFailed
+from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own
+from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
 from bsp.world import handle, hosting
 
@@ -73,12 +74,16 @@ def run(
             return _in_world(main, args, nprocs, seed, checker, schedule, profile)
         return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker)
 
-    with blas_limit(threads):
-        if not check:
-            return once(None)
-        from bsp.checking.overlaps import twice
+    try:
+        with blas_limit(threads):
+            if not check:
+                return once(None)
+            from bsp.checking.overlaps import twice
 
-        return twice(once) if engine == "plain" else twice(once, _first_ranks)
+            return twice(once) if engine == "plain" else twice(once, _first_ranks)
+    except Exception as error:  # shown are the caller's line and those of main
+        error.__traceback__ = without_ours(error, isinstance(error, BspError))
+        raise
 
 
 def run_here(

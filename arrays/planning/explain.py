@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, View
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.planning.plan import Plan, stage_flops
+from bsp.arrays.planning.plan import Explanation, Plan, stage_flops
 from bsp.cost.units import counted, in_bytes, in_seconds
 
 _SIGNS = {
@@ -54,7 +54,7 @@ def _view(op: View) -> str:
     return "" if plain and labels == sorted(labels) else "[...]"
 
 
-def table(plan: Plan) -> str:
+def table(plan: Plan) -> Explanation:
     """One line for each stage and each exchange."""
     lines = []
     for step in plan.supersteps:
@@ -75,4 +75,4 @@ def table(plan: Plan) -> str:
         f"{counted(plan.boundaries, 'superstep')}, {counted(plan.words, 'word')}, {plan.flops:.3g} flops, "
         f"peak {in_bytes(plan.peak_bytes)}/process, {in_seconds(plan.seconds)} predicted"
     )
-    return "\n".join(lines)
+    return Explanation("\n".join(lines))

@@ -171,7 +171,7 @@ class Plan:
         """Of the fullest process."""
         return int(self.peaks.max(initial=0))
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """Each superstep: what, where and why, words, operations, memory, time."""
         from bsp.arrays.planning.explain import table  # it needs what is here
 
@@ -184,6 +184,15 @@ class Plan:
         """The price in figures."""
         messages = sum(step.messages for step in self.supersteps)
         return Cost(self.flops, self.words, self.boundaries, -(-self.peak_bytes // WORD), messages, self.machine)
+
+
+class Explanation(str):
+    """Text in lines that a prompt and a notebook show as lines, not as one line with escapes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:

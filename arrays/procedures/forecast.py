@@ -27,6 +27,7 @@ from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.planning.plan import Explanation
 from bsp.cost.model import WORD, Cost
 from bsp.cost.prediction.predict import predicted
 from bsp.cost.units import counted, in_bytes, in_seconds
@@ -66,7 +67,7 @@ class Forecast(NamedTuple):
         """W, H, S, peak bytes and seconds."""
         return self.price
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """One line for each superstep, then all of it."""
         most = "at most " if self.bounded else ""
         lines = [
@@ -79,10 +80,13 @@ class Forecast(NamedTuple):
             f"{self.name}: {counted(len(self.supersteps), 'superstep')}, {most}{counted(self.words, 'word')}, "
             f"peak {most}{in_bytes(self.peak_bytes)}/process, {in_seconds(self.seconds)} predicted"
         )
-        return "\n".join(lines)
+        return Explanation("\n".join(lines))
 
     def __str__(self) -> str:
-        return self.explain()
+        return str(self.explain())
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Origin(NamedTuple):
@@ -139,7 +143,7 @@ def procedure(function: _Function) -> _Function:
     return called  # type: ignore[return-value]
 
 
-def explain(*arrays: Array) -> str:
+def explain(*arrays: Array) -> Explanation:
     """The plan of arrays together; of one that a procedure has made, what that was expected to cost."""
     if len(arrays) == 1 and (origin := origin_of(arrays[0])) is not None:
         return origin.forecast().explain()

@@ -44,5 +44,5 @@ def test_a_conversion_without_values_is_told_to_compute_on_every_process_first(
 
     with pytest.raises(bsp.ValueNeeded, match=rf"^{name}\(\) needs .*call \.compute\(\) on every process first"):
         bsp.predict(asks, nprocs=3, machine=MACHINE, abstract=True)
-    assert bsp.predict(advised, nprocs=3, machine=MACHINE, abstract=True).supersteps == 1
+    assert bsp.predict(advised, nprocs=3, machine=MACHINE, abstract=True).supersteps == 2
     assert bsp.run(advised, nprocs=3) == [["1.0"], [], []]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 from typing import Any
 
 import pytest
@@ -191,3 +192,30 @@ def test_copies_that_mpiexec_starts_of_a_plain_script_are_told_of(launcher: str,
     told = "RuntimeWarning: MPI has started 2 copies of this program, and each is a world of one process"
     assert (told in ran.stderr and "bsprun -p 2" in ran.stderr) is warned
     assert warned or not ran.stderr
+
+
+@pytest.mark.solo
+def test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between() -> None:
+    def inner(x: bsp.Coarray) -> None:
+        x.put(0, [1, 2, 3, 4])
+
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(3)
+        proc.sync()
+        inner(x)
+
+    with pytest.raises(bsp.ShapeError) as ended:
+        bsp.run(main, nprocs=2)
+    frames = [each.name for each in traceback.extract_tb(ended.value.__traceback__)]
+    test = "test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between"
+    assert frames == [test, "main", "inner"]
+
+
+@pytest.mark.solo
+def test_a_mistake_that_is_none_of_this_packages_keeps_the_frames_behind_the_programs_last() -> None:
+    with pytest.raises(TypeError) as ended:
+        bsp.run(lambda proc: proc.coarray(3, dtype="no such dtype"), nprocs=2)
+    files = [os.path.basename(each.filename) for each in traceback.extract_tb(ended.value.__traceback__)]
+    assert files[:2] == ["test_interpreter.py", "test_interpreter.py"]
+    assert files[2:]
+    assert "test_interpreter.py" not in files[2:]

@@ -364,8 +364,8 @@ def test_progress_is_on_the_terminal_while_the_program_runs(elements: int, tmp_p
         tmp_path,
         "import bsp, os, sys, time\nproc = bsp.process()\nfor k in proc.rounds(1000):\n    time.sleep(0.01)\n"
         "    proc.sync()\n"
-        f"    if os.path.exists({str(seen)!r}): break\n"
-        "if proc.allreduce(not os.path.exists('" + str(seen) + "')): sys.exit('nobody has seen a line')\n",
+        f"    if proc.allreduce(int(os.path.exists({str(seen)!r})), op='max'): break\n"
+        "else: sys.exit('nobody has seen a line')\n",
     )
     master, slave = pty.openpty()
     child = subprocess.Popen([*BSPRUN, "-p", "2", "-n", str(elements), "--progress", path], stderr=slave, stdout=slave)
