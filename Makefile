@@ -1,4 +1,4 @@
-# Two commands, each enough on a fresh clone: `make demo` and `make test`.
+# Each enough on a fresh clone: `make demo`, `make demo-nonstop` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -6,10 +6,21 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo test lint chaos bench install install-test clean
+.PHONY: demo demo-nonstop test lint chaos bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
+
+# a worker and two whole elements are killed, and one is ten times as slow for a while
+FAULTS := kill:worker=0,superstep=60; kill:element=1,superstep=120; slow:element=2,factor=10,from=200,until=240; \
+  kill:element=3,superstep=360
+
+demo-nonstop: install
+	$(BIN)/bsprun -p 8 -n 2 examples/nonstop_training.py > .venv/undisturbed
+	$(BIN)/bsprun -p 8 -n 2 --clones 2 --standby 2 --progress --inject "$(FAULTS)" \
+	  examples/nonstop_training.py > .venv/disturbed
+	@cat .venv/disturbed
+	@cmp .venv/undisturbed .venv/disturbed && echo "the same output, byte for byte, as without faults"
 
 test: install-test lint
 	$(BIN)/python -m pytest
@@ -20,6 +31,7 @@ lint: install-test
 	$(BIN)/mypy -p bsp
 	$(BIN)/mypy tools
 
+COMMA := ,
 CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
 chaos: install-test
@@ -37,12 +49,22 @@ install-test: .venv/installed-test
 	@$(PYTHON) -m venv .venv || $(PYTHON) -m virtualenv .venv || \
 	  { echo "make: error: $(PYTHON) has no venv module; install it (Debian: apt-get install python3-venv)"; exit 1; }
 
+# pip says "No matching distribution found" whatever the reason; every index has some version of setuptools
+UNREACHABLE := setuptools.*[(]from versions: none[)]|connection broken by
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1)]' 2> .venv/pip.log || \
+  { if grep -qE '$(UNREACHABLE)' .venv/pip.log; \
+    then echo "make: error: the package index could not be reached: connect to the network, or name an index that you" \
+      "can reach: PIP_INDEX_URL=https://... make $(MAKECMDGOALS) (what pip said: .venv/pip.log)"; \
+    else cat .venv/pip.log; fi >&2; exit 1; }
+
 .venv/installed: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi]'
+	@echo "installing into .venv"
+	@$(call PIP,mpi)
 	@touch $@
 
 .venv/installed-test: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,test]'
+	@echo "installing into .venv, with what tests need"
+	@$(call PIP,mpi$(COMMA)test)
 	@touch $@ .venv/installed
 
 clean:

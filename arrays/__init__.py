@@ -46,5 +46,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+_DTYPES = (
+    "bool", "complex128", "complex64", "float32", "float64", "int16", "int32", "int64", "int8", "uint16", "uint32",
+    "uint64", "uint8",
+)  # fmt: skip
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals()} - {"annotations", "Any", "TYPE_CHECKING"})
+    """Return the public names: what help and completion show."""
+    return sorted({*__all__, *_DTYPES, "__array_api_version__"})

@@ -19,7 +19,7 @@ from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.iteration import Ahead, iterate
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.planning.plan import Plan
+from bsp.arrays.planning.plan import Explanation, Plan
 from bsp.arrays.views import Link, link_of, settled, store
 from bsp.cost.model import Cost
 
@@ -126,7 +126,7 @@ class Array:
         """What `persist` would do."""
         return world().planned([self._node], False)[0]
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The plan, superstep by superstep, as text; of what a procedure has made, what that was expected to cost."""
         from bsp.arrays.procedures.forecast import explain  # it needs what is here
 
@@ -147,6 +147,10 @@ class Array:
                 detail = "an array with more than one element is ambiguous. Use a.any() or a.all()"
                 raise ValueError(f"The truth value of {detail if self.size else 'an empty array is ambiguous'}")
             raise TypeError(f"only arrays of one element convert to Python's {what}; this one has shape {self.shape}")
+        if what not in ("bool", "index") and world().abstract:
+            from bsp.abstract.errors import DEALT, value_needed  # only such runs need it
+
+            raise value_needed(f"{what}()", self, DEALT)
         return self.compute()
 
     def __bool__(self) -> bool:
@@ -171,7 +175,7 @@ class Array:
         if not args:
             if self.size != 1:
                 raise ValueError("can only convert an array of size 1 to a Python scalar")
-            return self._one("number").reshape(()).item()
+            return self._one("item").reshape(()).item()
         at = args[0] if len(args) == 1 and isinstance(args[0], tuple) else args
         if len(at) == 1 and self.ndim != 1:
             (place,) = at
@@ -361,10 +365,11 @@ class Array:
         ) -> Array: ...  # fmt: skip
 
     def __repr__(self) -> str:
-        """Local, never a superstep: shape, dtype, where the blocks are, and values only if every process has them.
+        """Local, never a superstep: shape, dtype, where the blocks are or that nothing is computed yet, and values.
 
-        Those are there for small arrays that have been computed and where there is one process; of many values the
-        first and the last are shown.
+        Those that every process has are shown as NumPy shows them; else the first block of this process is, with the
+        part of the array that it is, and what it says differs between processes.  Of many values the first and the
+        last are shown, of more than two axes the first plane.
         """
         node = self._node
         if node.op is not LEAF:
@@ -374,8 +379,16 @@ class Array:
         if node.layout.replicated and node.layout.blocks == 1:
             (block,) = node.value.values()
             if isinstance(block, np.ndarray):
-                text = np.array2string(block, separator=", ", threshold=_REPR_VALUES, edgeitems=3)
-                values = f": {text}" if block.ndim < 2 else f":\n{text}"
+                values = _shown(block)
+        else:
+            held = [(at, block) for at, block in sorted(node.value.items()) if isinstance(block, np.ndarray)]
+            at, block = next(((at, block) for at, block in held if block.size), ((), None))
+            if block is not None:
+                first = tuple(int(axis.bounds[k]) for axis, k in zip(node.layout.axes, at, strict=True))
+                plane = (0,) * max(0, block.ndim - 2)
+                part = [*map(str, first[: len(plane)])]
+                part += [f"{a}:{a + n}" for a, n in zip(first, block.shape, strict=True)][len(plane) :]
+                values = f"; here [{', '.join(part)}]{_shown(block[plane])}"
         return f"<{self.dtype}{list(self.shape)} {node.layout.where}{values}>"
 
     def __str__(self) -> str:
@@ -383,7 +396,7 @@ class Array:
         return printed(self)
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not world().abstract else str(self)
+        return format(self.item(), spec) if spec and not world().abstract else printed(self)
 
     def _repr_html_(self) -> str:
         """The blocks and their owners, for notebooks.  Local."""
@@ -395,14 +408,18 @@ class Array:
         return wrap, (self._node,)
 
 
+def _shown(block: np.ndarray) -> str:
+    """Its values behind a colon."""
+    text = np.array2string(block, separator=", ", threshold=_REPR_VALUES, edgeitems=3)
+    return f": {text}" if block.ndim < 2 else f":\n{text}"
+
+
 def printed(array: Array) -> str:
-    """NumPy's text; the middle of what it would leave out is never looked at."""
-    if world().abstract:
-        return f"<{array.dtype}{list(array.shape)}>"
+    """NumPy's text; the middle of what it would leave out is never looked at.  Without values: a placeholder."""
     options = np.get_printoptions()
     edge = options["edgeitems"]
     if array.size <= options["threshold"]:
-        return np.array_str(np.asarray(array.compute()))
+        return _text(array, array.compute())
     edges = array
     for axis, length in enumerate(array.shape):
         if length > 2 * edge:  # the middle element stands for all that is left out: NumPy prints dots there
@@ -412,7 +429,11 @@ def printed(array: Array) -> str:
             ]
             edges = _joined(parts, axis)
     with np.printoptions(threshold=0):
-        return np.array_str(np.asarray(edges.compute()))
+        return _text(array, edges.compute())
+
+
+def _text(array: Array, values: Any) -> str:
+    return f"<{array.dtype}{list(array.shape)}>" if world().abstract else np.array_str(np.asarray(values))
 
 
 def _joined(parts: list[Array], axis: int) -> Array:

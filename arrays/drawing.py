@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bsp.arrays.expressions.graph import LEAF
 from bsp.cost.units import in_bytes
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ def drawn(array: Array) -> str:
     """HTML: a line of words, and an SVG of the two axes with most blocks."""
     layout = array.layout
     head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {in_bytes(array.nbytes)}"
+    if layout.blocks > 1:
+        block = [int(np.diff(axis.bounds).max(initial=0)) for axis in layout.axes]
+        head += f"; a block at most {' x '.join(map(str, block))}, {in_bytes(prod(block) * array.dtype.itemsize)}"
+    if array._node.op is not LEAF:
+        head += "; lazy: nothing is computed yet"
     if not array.size or not array.ndim:
         return f"<div>{head}</div>"
     owner = np.zeros(layout.grid, int) if layout.replicated else layout.owner

@@ -25,6 +25,10 @@ class GatherWarning(UserWarning):
     """A function has no distributed form, so a large array is brought to every process; with the price."""
 
 
+class RecomputedWarning(UserWarning):
+    """A loop computes what it carries from round to round twice in each; persist() it."""
+
+
 class ComprehensionError(ArrayError, ValueError):
     """A comprehension that cannot be read, with a caret under what is wrong."""
 

@@ -202,3 +202,8 @@ OF_NUMPY = {
     getattr(np.fft, name): function for name, function in FUNCTIONS.items() if name not in ("fftfreq", "rfftfreq")
 }
 __all__ = list(FUNCTIONS)
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

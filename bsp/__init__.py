@@ -6,6 +6,14 @@
     x.put((proc.pid + 1) % proc.nprocs, [proc.pid], at=slice(0, 1))
     proc.sync()                               # now x.local[0] holds my left neighbour's pid
 
+    bsp.process, bsp.Process        which of the p processes calls: pid, nprocs, sync, collectives, rounds
+    bsp.Coarray, bsp.Pending        memory that other processes put into and get from
+    bsp.Message, bsp.State          what `proc.inbox` holds; what a `proc.rounds` loop carries
+    bsp.run                         a function as a BSP program, from a notebook or a test
+    bsp.predict, bsp.expect         what a run would cost; how long a loop is assumed to run
+    bsp.arrays, bsp.algorithms      NumPy's arrays on many processes; GLMs, QR, matrix products (import them by name)
+    bsp.BspError                    the base class of all errors
+
 Names are loaded when first used, so that `bsprun` starts the job before NumPy is needed.
 """
 
@@ -89,12 +97,19 @@ __all__ = [
     "process", "run",
 ]  # fmt: skip
 
+if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist
 
-def __getattr__(name: str) -> Any:
-    from importlib import import_module
+    def __getattr__(name: str) -> Any:
+        from importlib import import_module
 
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'bsp' has no attribute {name!r}")
-    value = getattr(import_module(f"bsp.{_HOME_OF[name]}"), name)
-    globals()[name] = value
-    return value
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'bsp' has no attribute {name!r}")
+        value = getattr(import_module(f"bsp.{_HOME_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    packages = {name for name in ("algorithms", "arrays") if name in globals()}  # those that were imported
+    return sorted({*__all__, *packages, "__version__"})

@@ -13,10 +13,12 @@ from typing import Any
 from bsp.command.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
-from bsp.errors import LaunchError, ProcessFailed
+from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own
+from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
 from bsp.world import handle, hosting
 
@@ -58,7 +60,10 @@ def run(
     if nprocs < 1 or elements < 1:
         raise LaunchError(f"bsp.run: {nprocs} processes on {elements} elements; both are 1 or more")
     if elements > nprocs and engine == "plain":
-        raise LaunchError(f"bsp.run: {elements} elements for {nprocs} processes; at most one element a process")
+        raise LaunchError(
+            f"bsp.run: {counted(elements, 'element')} for {counted(nprocs, 'process', 'processes')}; "
+            "at most one element a process"
+        )
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
     profile = profile_of(machine, elements)
     if engine == "plain" and elements > 1:
@@ -69,12 +74,16 @@ def run(
             return _in_world(main, args, nprocs, seed, checker, schedule, profile)
         return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker)
 
-    with blas_limit(threads):
-        if not check:
-            return once(None)
-        from bsp.checking.overlaps import twice
+    try:
+        with blas_limit(threads):
+            if not check:
+                return once(None)
+            from bsp.checking.overlaps import twice
 
-        return twice(once) if engine == "plain" else twice(once, _first_ranks)
+            return twice(once) if engine == "plain" else twice(once, _first_ranks)
+    except Exception as error:  # shown are the caller's line and those of main
+        error.__traceback__ = without_ours(error, isinstance(error, BspError))
+        raise
 
 
 def run_here(

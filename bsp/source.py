@@ -14,7 +14,7 @@ import site
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 
 _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -100,6 +100,27 @@ def traceback_of(error: BaseException) -> str:
         told.stack = traceback.StackSummary.from_list([f for f in told.stack if not is_ours(f.filename)])
         told = told.__cause__ or told.__context__
     return "".join(text.format()) if text is not None else ""
+
+
+def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
+    """The traceback of an error without this package's frames.
+
+    explained : its message says what they would; else those behind the program's last line stay: they show a mistake
+        of this package, or which function of it refused the arguments.
+    """
+    frames, found = [], error.__traceback__
+    while found is not None:
+        frames.append(found)
+        found = found.tb_next
+    last = max((k for k, each in enumerate(frames) if not is_ours(each.tb_frame.f_code.co_filename)), default=-1)
+    if last < 0:
+        return error.__traceback__
+    kept: TracebackType | None = None
+    for k, each in reversed([*enumerate(frames)]):
+        ours = is_ours(each.tb_frame.f_code.co_filename)
+        if not ours or (k > last and not explained):
+            kept = TracebackType(kept, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    return kept
 
 
 _ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coarray|register)\(")

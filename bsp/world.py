@@ -8,6 +8,7 @@ import os
 import random
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +17,7 @@ from bsp.engine.element import Element
 from bsp.engine.task import Task, refuse_in_import
 from bsp.errors import EffectsLost, NotRegistered
 from bsp.processes import Process
+from bsp.source import here
 
 _elements: list[Element] = []
 # Where the global generators stood when this package was imported: a program that has seeded one
@@ -57,6 +59,7 @@ def process() -> Process:
 
 def _world_of_one() -> Element:
     """A plain `python script.py`: one process that has been running since the interpreter started."""
+    _warn_under_mpi()
     element = Element(nprocs=1)
     element.host(lambda task: None)
     (task,) = element.tasks
@@ -68,6 +71,28 @@ def _world_of_one() -> Element:
         task.streams.python.enter()
     atexit.register(_end_of_one, task)
     return element
+
+
+# what MPI's launchers tell each rank: the ranks of the job, and which of them it is
+_RANKS = (
+    ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"),
+    ("PMI_SIZE", "PMI_RANK"),
+    ("MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"),
+)
+
+
+def _warn_under_mpi() -> None:
+    """On rank 0 of `mpiexec -n 4 python script.py`: these are 4 programs, not one of 4 processes."""
+    told = [(os.environ.get(size, ""), os.environ.get(rank, "")) for size, rank in _RANKS]
+    size = next((int(size) for size, rank in told if size.isdecimal() and rank == "0"), 1)
+    if size > 1:
+        line, script = here(), os.path.basename(sys.argv[0]) if os.path.isfile(sys.argv[0]) else "script.py"
+        warnings.warn_explicit(
+            f"MPI has started {size} copies of this program, and each is a world of one process: nothing connects "
+            f"them. To run it as {size} processes: bsprun -p {size} {script}",
+            RuntimeWarning,
+            *(line or ("<program>", 0)),
+        )
 
 
 def _end_of_one(task: Task) -> None:

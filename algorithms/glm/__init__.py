@@ -23,3 +23,8 @@ __all__ = [
     "GLM", "Cost", "DataError", "GammaRegression", "LinearRegression", "LogisticRegression", "NotFittedError",
     "PoissonRegression", "Summary", "Table", "read_table",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted({*__all__, "families"})

@@ -12,8 +12,9 @@ of `bsp.arrays`, files and tables they are collective and the prediction is deal
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -58,6 +59,9 @@ def _of_accuracy(costs: Costs, model: Regression, X: Any, y: Any, sample_weight:
     return _of_score(costs, model, X, y, sample_weight, offset, sums=(2,))
 
 
+_OF_TABLES = ("missing", "reference", "columns", "exclude")  # parameters of `read_table`
+
+
 class Regression(Conventions):
     """What all generalised linear models have; `GLM` and the families' own classes are it with a family.
 
@@ -87,6 +91,24 @@ class Regression(Conventions):
     solution_: Solution
     _classify = False
 
+    if not TYPE_CHECKING:  # type checkers, help and completion read the signature of __init__
+
+        def __new__(cls, *args: Any, **parameters: Any) -> Self:
+            """As Python does; TypeError for what belongs to the data, with the call that takes it."""
+            if (name := next((name for name in _OF_TABLES if name in parameters), None)) is not None:
+                raise TypeError(
+                    f"{cls.__name__}({name}=...): that belongs to the data, not to the model: "
+                    f"fit(glm.read_table(path, {name}={parameters[name]!r}), y='a column')"
+                )
+            return super().__new__(cls)
+
+        def __init_subclass__(cls, **parameters: Any) -> None:
+            super().__init_subclass__(**parameters)
+            own = inspect.signature(cls.__init__)
+            cls.__signature__ = own.replace(
+                parameters=[each for each in own.parameters.values() if each.name != "self"]
+            )
+
     def __init__(
         self, alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto", fit_intercept: bool = True,
         tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
@@ -109,6 +131,7 @@ class Regression(Conventions):
 
         X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`; a scipy.sparse matrix; a
             pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, .npy, HDF5, Zarr.
+            `read_table(path, missing="drop")` leaves out rows with missing values, which are a DataError otherwise.
         y : (n,).  With a table (file or data frame) it may be the name of a column, as may the others; X is then the
             columns that are not named.  Columns of text get treatment coding.
         sample_weight : (n,), multiplies a row's share of the objective.   offset : (n,), added to the linear predictor.

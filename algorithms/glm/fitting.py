@@ -19,6 +19,7 @@ from bsp.algorithms.glm.solvers.newton import Progress, descend, newton_step
 from bsp.algorithms.glm.solvers.objective import Objective
 from bsp.algorithms.glm.solvers.separation import separation
 from bsp.algorithms.glm.solvers.survey import Survey, survey
+from bsp.cost.units import counted
 from bsp.declared import declares
 
 ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is well
@@ -52,8 +53,8 @@ def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | Non
     elif not state.converged:
         why = "rounding allows no further progress" if state.stopped else f"max_iter is {of.model.max_iter}"
         state.notes += (
-            f"no convergence: the gradient's norm is {float(state.norm):.3g} after {state.steps} iterations, above tol "
-            f"= {of.model.tol:g}, and {why}",
+            f"no convergence: the gradient's norm is {float(state.norm):.3g} after "
+            f"{counted(state.steps, 'iteration')}, above tol = {of.model.tol:g}, and {why}",
         )
     separated = separation(objective, state)
     if separated is not None:

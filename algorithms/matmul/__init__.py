@@ -22,3 +22,8 @@ from bsp.algorithms.matmul.vector import matvec
 from bsp.algorithms.matmul.vector_counts import matvec_cost
 
 __all__ = ["Cost", "cost", "laid_out", "matmul", "matvec", "matvec_cost"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

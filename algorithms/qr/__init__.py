@@ -18,3 +18,8 @@ from bsp.algorithms.qr.singular import SVD, svd
 from bsp.cost.model import Cost
 
 __all__ = ["PCA", "QR", "SVD", "Cost", "cost", "lstsq", "pca", "qr", "svd"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import bsp
 from bsp.abstract.work import counter
-from bsp.arrays.errors import PlanTooLarge
+from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
 from bsp.arrays.execution.run import Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Graph, Node, capture
@@ -19,11 +21,13 @@ from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.planner import Planner
 from bsp.cost.units import in_bytes
 from bsp.engine.task import Call
+from bsp.source import here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
 
 _PLANS = 1024
 _PANELS = 256
+_LARGE, _ROUNDS = 1 << 20, 3  # bytes of an array, and rounds, from which computing it twice is worth a warning
 _SCHEDULES = ("patterns", "lshs", "round-robin")
 _plans: dict[Any, Plan] = {}
 Result = TypeVar("Result")
@@ -44,6 +48,7 @@ class World:
         self.abstract = self._abstraction is not None
         self.schedule = "patterns"
         self.in_procedure = False  # whether a procedure runs: those it is made of were forecast with it
+        self._again: Counter[Any] = Counter()  # evaluations by structure in which a large array is computed again
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
@@ -151,6 +156,7 @@ class World:
         Ends at least one superstep, in which all processes agree that they evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
+        self._notice(graph)
         run = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
         blocks = run.results()
         for i, value in plan.small:
@@ -161,6 +167,27 @@ class World:
         for node in graph.positions:
             node.computed = True
         return blocks[: graph.asked]
+
+    def _notice(self, graph: Graph) -> None:
+        """Warn once where a loop computes a large array a second time in each round.
+
+        Such arrays were computed on the way to a result, were not kept, and are what a later result starts from (see
+        `capture`).  Keeping them unasked, because earlier rounds needed them, is no choice: plans would depend on the
+        past, which a clone that joins at the head of a round does not have.
+        """
+        again = [node for node in graph.given[graph.asked :] if node.kind.size * node.kind.dtype.itemsize >= _LARGE]
+        if not again:
+            return
+        self._again[graph.key] += 1
+        if self._again[graph.key] == _ROUNDS and self.pid == 0 and not self.abstract:
+            line = here()
+            warnings.warn_explicit(
+                f"for the {_ROUNDS}rd time an array of shape {again[0].kind.shape} is computed a second time, because "
+                "it was only computed on the way to another result; if a loop carries it, persist it in each round, "
+                "in one plan with what is asked for, as in ba.persist(u, change)",
+                RecomputedWarning,
+                *(line or ("<program>", 0)),
+            )
 
 
 def world() -> World:

@@ -1,4 +1,11 @@
-"""Linear algebra: the standard's `linalg` extension, and NumPy's norm, lstsq, cond, multi_dot."""
+"""Linear algebra: the standard's `linalg` extension, and NumPy's norm, lstsq, cond, multi_dot.
+
+    Q, R = ba.linalg.qr(A)             # tall matrices by TSQR, others by block columns
+    x = ba.linalg.solve(A, b)          # both stay dealt
+
+Names, arguments and errors are NumPy's; NumPy's own functions take arrays, too: np.linalg.solve(A, b).  What `persist`
+and `compute` do not plan (factorisations) runs at the call: every process calls it.
+"""
 
 from bsp.arrays.linalg.functions import (
     EighResult,
@@ -79,3 +86,8 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

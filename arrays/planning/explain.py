@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, View
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.planning.plan import Plan, stage_flops
-from bsp.cost.units import in_bytes, in_seconds
+from bsp.arrays.planning.plan import Explanation, Plan, stage_flops
+from bsp.cost.units import counted, in_bytes, in_seconds
 
 _SIGNS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "power": "**", "less": "<", "greater": ">",
@@ -54,11 +54,12 @@ def _view(op: View) -> str:
     return "" if plain and labels == sorted(labels) else "[...]"
 
 
-def table(plan: Plan) -> str:
+def table(plan: Plan) -> Explanation:
     """One line for each stage and each exchange."""
     lines = []
     for step in plan.supersteps:
-        head = f"superstep {step.number + 1}"
+        # stages behind the last boundary belong to no superstep of the plan: the next boundary ends theirs
+        head = f"superstep {step.number + 1}" if step.number < plan.boundaries else "afterwards "
         for stage in step.stages:
             flops = stage_flops(stage, plan.nprocs).max(initial=0)
             where = stage.tasks.processes
@@ -66,11 +67,12 @@ def table(plan: Plan) -> str:
             lines.append(f"{head}  {stage.pattern:<20}  {what:<40}  on {where:<8}  {flops:.2g} flops")
         if step.fetches:
             what = ", ".join(dict.fromkeys(fetch.ref.value.name for fetch in step.fetches))
-            lines.append(f"{head}  {'total exchange':<20}  {what:<40}  h = {step.h} words, {step.messages} pieces")
+            moved = f"h = {counted(step.h, 'word')}, {counted(step.messages, 'piece')}"
+            lines.append(f"{head}  {'total exchange':<20}  {what:<40}  {moved}")
         if not step.stages and not step.fetches:
             lines.append(f"{head}  agreement")
     lines.append(
-        f"{plan.boundaries} supersteps, {plan.words} words, {plan.flops:.3g} flops, "
+        f"{counted(plan.boundaries, 'superstep')}, {counted(plan.words, 'word')}, {plan.flops:.3g} flops, "
         f"peak {in_bytes(plan.peak_bytes)}/process, {in_seconds(plan.seconds)} predicted"
     )
-    return "\n".join(lines)
+    return Explanation("\n".join(lines))

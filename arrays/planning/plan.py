@@ -16,6 +16,7 @@ from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import Orders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Cost, Machine
+from bsp.cost.units import counted
 from bsp.transport.header import digest
 
 
@@ -170,19 +171,28 @@ class Plan:
         """Of the fullest process."""
         return int(self.peaks.max(initial=0))
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """Each superstep: what, where and why, words, operations, memory, time."""
         from bsp.arrays.planning.explain import table  # it needs what is here
 
         return table(self)
 
     def __repr__(self) -> str:
-        return f"<plan of {self.text}: {self.boundaries} supersteps, {self.words} words>"
+        return f"<plan of {self.text}: {counted(self.boundaries, 'superstep')}, {counted(self.words, 'word')}>"
 
     def cost(self) -> Cost:
         """The price in figures."""
         messages = sum(step.messages for step in self.supersteps)
         return Cost(self.flops, self.words, self.boundaries, -(-self.peak_bytes // WORD), messages, self.machine)
+
+
+class Explanation(str):
+    """Text in lines that a prompt and a notebook show as lines, not as one line with escapes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:

@@ -27,9 +27,10 @@ from bsp.arrays.errors import PlanTooLarge
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.planning.plan import Explanation
 from bsp.cost.model import WORD, Cost
 from bsp.cost.prediction.predict import predicted
-from bsp.cost.units import in_bytes, in_seconds
+from bsp.cost.units import counted, in_bytes, in_seconds
 from bsp.runner import raise_failure
 
 SAFE = 16  # no procedure holds so many times its arrays on one process: below, a limit needs no rehearsal
@@ -66,22 +67,26 @@ class Forecast(NamedTuple):
         """W, H, S, peak bytes and seconds."""
         return self.price
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """One line for each superstep, then all of it."""
         most = "at most " if self.bounded else ""
         lines = [
-            f"superstep {k + 1}  {step.what:<42}  h = {most}{step.h} words, {step.messages} messages, "
+            f"superstep {k + 1}  {step.what:<42}  h = {most}{counted(step.h, 'word')}, "
+            f"{counted(step.messages, 'message')}, "
             f"{in_seconds(step.seconds)} of work"
             for k, step in enumerate(self.supersteps)
         ]
         lines.append(
-            f"{self.name}: {len(self.supersteps)} supersteps, {most}{self.words} words, "
+            f"{self.name}: {counted(len(self.supersteps), 'superstep')}, {most}{counted(self.words, 'word')}, "
             f"peak {most}{in_bytes(self.peak_bytes)}/process, {in_seconds(self.seconds)} predicted"
         )
-        return "\n".join(lines)
+        return Explanation("\n".join(lines))
 
     def __str__(self) -> str:
-        return self.explain()
+        return str(self.explain())
+
+    def __repr__(self) -> str:
+        return str(self)
 
 
 class Origin(NamedTuple):
@@ -138,7 +143,7 @@ def procedure(function: _Function) -> _Function:
     return called  # type: ignore[return-value]
 
 
-def explain(*arrays: Array) -> str:
+def explain(*arrays: Array) -> Explanation:
     """The plan of arrays together; of one that a procedure has made, what that was expected to cost."""
     if len(arrays) == 1 and (origin := origin_of(arrays[0])) is not None:
         return origin.forecast().explain()

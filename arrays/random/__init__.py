@@ -1,5 +1,16 @@
-"""Random arrays whose numbers depend on the seed and the shape, and on nothing else."""
+"""Random arrays whose numbers depend on the seed and the shape, and on nothing else.
+
+    rng = ba.random.default_rng(0)
+    x = rng.normal(size=(1_000_000, 20))       # the same numbers on 1 process and on 64
+
+Methods and arguments are those of numpy.random.Generator.  Every process makes the same calls.
+"""
 
 from bsp.arrays.random.generator import Generator, default_rng
 
 __all__ = ["Generator", "default_rng"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names: what help and completion show."""
+    return sorted(__all__)

@@ -18,6 +18,9 @@ ROUNDS = (
     "run (bsp.expect(condition, times=k))"
 )
 KEEP = "drop the conversion: arithmetic, comparisons, formatting and NumPy's functions take the array as it is"
+DEALT = (
+    "call .compute() on every process first, and use what it returns without a conversion: " + KEEP.partition(": ")[2]
+)
 REAL = (
     "make the array that is written to with np.zeros or np.empty, index a real one by np.take, and make a list of "
     "abstract numbers an array by np.array"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import log2, sqrt
+from math import inf, log2, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,7 @@ import numpy as np
 from bsp.cost.units import in_bytes, in_seconds
 
 WORD = 8  # bytes
+_NEGLIGIBLE = 0.01  # of the time of computing: what communication or synchronisation takes beside it
 
 
 class Traffic(NamedTuple):
@@ -250,13 +251,16 @@ class Classical(NamedTuple):
         ):
             if not count:
                 said.append(f"{name}: no {what}, any {name} will do")
-            elif cost < self.W / count:
-                said.append(f"{name} = {cost:.3g} < {self.W / count:.3g} = W/{'HS'[name == 'L']}: balanced")
+                continue
+            share = cost * count / self.W if self.W else inf
+            compared = f"{name} = {cost:.3g} {'<' if share < 1 else '>='} {self.W / count:.3g} = W/{'HS'[name == 'L']}"
+            act = "communication" if name == "g" else "synchronisation"
+            if share < _NEGLIGIBLE:
+                said.append(f"{compared}: {act} is negligible, less than {_NEGLIGIBLE:.0%} of the time of computing")
+            elif share < 1:
+                said.append(f"{compared}: balanced, {act} takes {share:.0%} of the time of computing")
             else:
-                said.append(
-                    f"{name} = {cost:.3g} >= {self.W / count:.3g} = W/{'HS'[name == 'L']}: "
-                    f"{'communication' if name == 'g' else 'synchronisation'} costs more than computing; {cure}"
-                )
+                said.append(f"{compared}: {act} costs more than computing; {cure}")
         return said
 
 

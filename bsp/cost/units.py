@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 superstep`, `2 supersteps`: a number with its noun."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
+
+
 def in_bytes(number: float) -> str:
     """`12.3 MB`."""
     return _scaled(number, 1000.0, ("B", "KB", "MB", "GB", "TB", "PB"))

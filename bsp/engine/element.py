@@ -165,12 +165,13 @@ class Element:
             task.greenlet = greenlet.greenlet(task.run)
             task.greenlet.gr_context = contextvars.copy_context()  # as a process alone on its element has it
         running = list(self.tasks)
+        clock = perf_counter if self.recorder is None else self.recorder.clock
         while running:
             if order is not None and self.checker is not None and self.checker.shuffles:
                 order.shuffle(running)
             for task in running:
                 assert task.greenlet is not None
-                began = perf_counter()
+                began = clock()
                 task.enter()
                 if self.lifeline is not None:
                     self.lifeline.turn(task.pid, self.superstep)

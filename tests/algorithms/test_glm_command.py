@@ -102,6 +102,8 @@ MISTAKES = {
     "--target y --family poison": "family='poison': one of gaussian, binomial, poisson, gamma",
     "--target y --family binomial": "y is 3; in a binomial model it must be",
     "--target region --family poisson": "region has texts; a poisson model needs numbers",
+    "--target region": "a gaussian model needs numbers. For two classes: LogisticRegression, or --family logistic",
+    "--target region --family logistic --reference region=far": "only columns that explain take a reference level",
     "--target y --offset region": "offset has texts; it needs numbers",
     "--target y --reference region": "--reference region: COLUMN=TEXT",
     "--target y --reference region=west": "column 'region' has no 'west'; it has north, south, far",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -275,6 +276,61 @@ def test_rows_with_missing_values_are_left_out_on_request(tmp_path: Path) -> Non
         assert "note: 3 of 90 rows have missing values and are left out" in str(model.summary())
     message = raised(7, lambda: glm.PoissonRegression().fit(path, "visits"))
     assert "values are missing: 'age' 2 (first: line 6), 'region' 1 (first: line 72)" in message
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_a_prediction_with_missing_values_is_not_told_to_drop_what_it_was_told_to(missing: str, tmp_path: Path) -> None:
+    frame = people()
+    path = written(tmp_path, frame)
+    frame.loc[4, "age"] = np.nan
+    gap = tmp_path / "gap.csv"
+    frame.to_csv(gap, index=False)
+
+    def main() -> None:
+        model = glm.PoissonRegression().fit(path, "visits")
+        model.predict(read_table(gap, missing=missing))
+
+    told = raised(2, main)
+    assert "values are missing: 'age' 1 (first: line 6); a row is predicted from all of its values" in told
+    assert "drop" not in told
+
+
+@pytest.mark.parametrize("reference", [{}, {"region": "south"}])
+def test_a_summary_names_the_levels_that_others_are_compared_with(reference: dict[str, str], tmp_path: Path) -> None:
+    path = written(tmp_path, people())
+
+    def main(proc: bsp.Process) -> Any:
+        return glm.PoissonRegression().fit(read_table(path, reference=reference), "visits")
+
+    (model, *_) = fitted(2, main)
+    region = reference.get("region", "east, far")
+    said = f"levels that others are compared with: region {region!r}, smokes 'no'"
+    assert said in model.summary().notes
+    assert f"note: {said}" in str(model.summary())
+    numbers = glm.LinearRegression().fit(people()[["age", "visits"]], "visits")
+    assert not any("compared with" in note for note in numbers.summary().notes)
+
+
+def test_the_reference_of_a_column_that_does_not_explain_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, people())
+    told = raised(2, lambda: glm.LogisticRegression().fit(read_table(path, reference={"smokes": "yes"}), "smokes"))
+    assert "reference='smokes': only columns that explain take a reference level" in told
+    assert "the first in sorted order counts as 0" in told
+
+
+def test_what_belongs_to_the_data_is_refused_by_models_with_the_call_that_takes_it() -> None:
+    with pytest.raises(TypeError) as refused:
+        glm.LogisticRegression(missing="drop")  # type: ignore[call-arg]
+    assert str(refused.value) == (
+        "LogisticRegression(missing=...): that belongs to the data, not to the model: "
+        "fit(glm.read_table(path, missing='drop'), y='a column')"
+    )
+    with pytest.raises(TypeError, match=r"^GLM\(reference=\.\.\.\): that belongs to the data"):
+        glm.GLM("poisson", reference={"region": "south"})  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'alhpa'"):
+        glm.GLM(alhpa=1)  # type: ignore[call-arg]
+    assert list(inspect.signature(glm.GLM).parameters)[:2] == ["family", "alpha"]
+    assert next(iter(inspect.signature(glm.LogisticRegression).parameters)) == "alpha"
 
 
 def test_another_reference_level_moves_the_others_by_its_own(tmp_path: Path) -> None:

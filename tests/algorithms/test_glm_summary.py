@@ -93,7 +93,7 @@ def test_a_penalised_fit_shows_coefficients_alone_and_says_why() -> None:
 
 def test_a_fit_that_has_not_converged_says_so() -> None:
     text = str(small(max_iter=1).summary())
-    assert "1 iterations, not converged to 1e-10" in text
+    assert "1 iteration, not converged to 1e-10" in text
     assert "note: no convergence" in text
 
 
@@ -154,3 +154,10 @@ def test_ticks_are_round_and_inside(low: float, high: float) -> None:
     found = ticks(low, high)
     assert 2 <= len(found) <= 8
     assert all(low - 1e-9 * (high - low) <= each <= high + 1e-9 * (high - low) for each in found)
+
+
+def test_a_prompt_shows_the_table_and_not_what_it_is_made_of() -> None:
+    X = np.arange(12.0).reshape(6, 2) ** 1.5
+    summary = glm.LinearRegression().fit(X, X[:, 0] + 1).summary()
+    assert repr(summary) == str(summary)
+    assert "Solution(" not in repr(summary)

@@ -215,12 +215,16 @@ def test_repr_shows_values_that_every_process_has_and_takes_no_superstep() -> No
         assert proc.superstep == before
         return texts
 
-    for texts in bsp.run(main, nprocs=2):
+    here = [
+        "; here [0:50000]: [    0,     1,     2, ..., 49997, 49998, 49999]",
+        "; here [50000:100000]: [50000, 50001, 50002, ..., 99997, 99998, 99999]",
+    ]
+    for pid, texts in enumerate(bsp.run(main, nprocs=2)):
         assert texts == [
             "<float64[2] on every process: [1.5, 2.5]>",
             "<int64[2, 2] on every process:\n[[1, 2],\n [3, 4]]>",
             "<int64[100] on every process: [ 0,  1,  2, ..., 97, 98, 99]>",
-            "<int64[100000] 2 blocks on 2 processes>",
+            f"<int64[100000] 2 blocks on 2 processes{here[pid]}>",
             "<float64[1] lazy>",
             "<float64[] on every process: 0.>",
         ]

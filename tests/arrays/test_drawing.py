@@ -55,3 +55,45 @@ def test_arrays_print_as_numpys_and_bring_only_the_edges_together(shape: tuple[i
         assert told.startswith(f"<float64{list(shape)} ")
     words = bsp.predict(lambda proc: print(ba.asarray(data, grid=(2,) * len(shape))), nprocs=3).words
     assert words <= 2 * 8 ** len(shape) + 64
+
+
+def test_a_block_and_what_is_lazy_are_told_in_the_picture() -> None:
+    assert "4.8 MB; a block at most 250 x 200, 400 KB<br>" in drawn((1000, 600), (4, 3), 6)
+    assert "a block at most 3, 24 B" in drawn((7,), (3,), 2)
+    (page, *_) = bsp.run(lambda proc: (ba.zeros((10, 4), grid=(2, 1)) + 1)._repr_html_(), nprocs=2)
+    assert "; a block at most 5 x 4, 160 B; lazy: nothing is computed yet<br>" in page
+    assert "lazy" not in drawn((10, 4), (2, 1), 2)
+
+
+@pytest.mark.parametrize(("shape", "grid"), [((7,), (3,)), ((7, 5), (2, 2)), ((2, 7, 5), (1, 2, 2)), ((0, 4), (1, 2))])
+def test_repr_shows_a_block_that_is_here_and_which_part_of_the_array_it_is(
+    shape: tuple[int, ...], grid: tuple[int, ...]
+) -> None:
+    data = np.arange(float(np.prod(shape))).reshape(shape)
+
+    def main(proc: bsp.Process) -> tuple[str, str, int, bool]:
+        x = ba.asarray(data, grid=grid)
+        before = proc.superstep
+        told = repr(x), repr(x + 1), proc.superstep - before
+        return *told, any(block.size for block in x.to_local().values())
+
+    for told, lazy, supersteps, here in bsp.run(main, nprocs=4):
+        assert supersteps == 0
+        assert lazy == f"<float64{list(shape)} lazy>"
+        assert ("; here [" in told) is here
+        if not here:
+            continue
+        part, text = re.search(r"; here \[(.*?)\]:\s(.*)>$", told, re.DOTALL).groups()  # type: ignore[union-attr]
+        index = tuple(slice(*map(int, each.split(":"))) if ":" in each else int(each) for each in part.split(", "))
+        assert text == np.array2string(data[index], separator=", ", threshold=60, edgeitems=3)
+
+
+def test_plans_show_at_a_prompt_as_lines() -> None:
+    def main(proc: bsp.Process) -> list[tuple[str, str]]:
+        x = ba.ones((30, 8))
+        told = ((x.T @ x).explain(), ba.explain(x + 1), x.plan().explain(), ba.forecast(ba.sort, x))
+        return [(repr(each), str(each)) for each in told]
+
+    for shown, text in bsp.run(main, nprocs=2)[0]:
+        assert shown == text
+        assert "\\n" not in shown

@@ -202,10 +202,10 @@ def test_explain_says_what_who_and_how_much() -> None:
     assert text.splitlines() == [
         "superstep 1  partial reduce        v0 = partial x0.T @ x0                    on 1x3x1     1.3e+06 flops",
         "superstep 1  total exchange        v0                                        h = 128 words, 2 pieces",
-        "superstep 2  merge                 v1 = merged x0.T @ x0                     on all       1.9e+02 flops",
+        "afterwards   merge                 v1 = merged x0.T @ x0                     on all       1.9e+02 flops",
         text.splitlines()[-1],
     ]
-    assert text.splitlines()[-1].startswith("1 supersteps, 128 words, 1.28e+06 flops, peak ")
+    assert text.splitlines()[-1].startswith("1 superstep, 128 words, 1.28e+06 flops, peak ")
 
 
 OPERATIONS = {

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 import threading
+import traceback
 from typing import Any
 
 import pytest
@@ -174,3 +177,45 @@ def test_rounds_are_a_range_with_a_state(run: Any) -> None:
         return [state.total, *proc.rounds(2)]
 
     assert run(main, nprocs=3) == [[18, 0, 1]] * 3
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize(("rank", "warned"), [("0", True), ("1", False)])
+@pytest.mark.parametrize("launcher", ["OMPI_COMM_WORLD", "PMI"])
+def test_copies_that_mpiexec_starts_of_a_plain_script_are_told_of(launcher: str, rank: str, warned: bool) -> None:
+    program = "import bsp\nprint(bsp.process().nprocs)"
+    environment = os.environ | {f"{launcher}_SIZE": "2", f"{launcher}_RANK": rank}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )  # fmt: skip
+    assert ran.stdout == "1\n"
+    told = "RuntimeWarning: MPI has started 2 copies of this program, and each is a world of one process"
+    assert (told in ran.stderr and "bsprun -p 2" in ran.stderr) is warned
+    assert warned or not ran.stderr
+
+
+@pytest.mark.solo
+def test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between() -> None:
+    def inner(x: bsp.Coarray) -> None:
+        x.put(0, [1, 2, 3, 4])
+
+    def main(proc: bsp.Process) -> None:
+        x = proc.coarray(3)
+        proc.sync()
+        inner(x)
+
+    with pytest.raises(bsp.ShapeError) as ended:
+        bsp.run(main, nprocs=2)
+    frames = [each.name for each in traceback.extract_tb(ended.value.__traceback__)]
+    test = "test_tracebacks_of_run_show_the_caller_and_the_program_and_no_frame_between"
+    assert frames == [test, "main", "inner"]
+
+
+@pytest.mark.solo
+def test_a_mistake_that_is_none_of_this_packages_keeps_the_frames_behind_the_programs_last() -> None:
+    with pytest.raises(TypeError) as ended:
+        bsp.run(lambda proc: proc.coarray(3, dtype="no such dtype"), nprocs=2)
+    files = [os.path.basename(each.filename) for each in traceback.extract_tb(ended.value.__traceback__)]
+    assert files[:2] == ["test_interpreter.py", "test_interpreter.py"]
+    assert files[2:]
+    assert "test_interpreter.py" not in files[2:]

@@ -354,6 +354,34 @@ def test_progress_is_a_live_line_on_a_terminal(tmp_path: Path) -> None:
     assert text.endswith(b"\r\x1b[K")
 
 
+@pytest.mark.parametrize("elements", [1, 2])
+def test_progress_is_on_the_terminal_while_the_program_runs(elements: int, tmp_path: Path) -> None:
+    """The program goes on only when its line has been seen."""
+    import pty
+
+    seen = tmp_path / "seen"
+    path = script(
+        tmp_path,
+        "import bsp, os, sys, time\nproc = bsp.process()\nfor k in proc.rounds(1000):\n    time.sleep(0.01)\n"
+        "    proc.sync()\n"
+        f"    if proc.allreduce(int(os.path.exists({str(seen)!r})), op='max'): break\n"
+        "else: sys.exit('nobody has seen a line')\n",
+    )
+    master, slave = pty.openpty()
+    child = subprocess.Popen([*BSPRUN, "-p", "2", "-n", str(elements), "--progress", path], stderr=slave, stdout=slave)
+    os.close(slave)
+    text = b""
+    try:
+        while chunk := os.read(master, 4096):
+            text += chunk
+            if b" of 1000" in text:
+                seen.touch()
+    except OSError:  # the other end is closed
+        pass
+    os.close(master)
+    assert child.wait(60) == 0, text
+
+
 def test_ctrl_c_ends_a_prediction_and_leaves_nothing_behind(tmp_path: Path) -> None:
     path = script(tmp_path, "import bsp\nprint('go')\nopen('started', 'w').close()\nwhile True: pass\n")
     child = subprocess.Popen(

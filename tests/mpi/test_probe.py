@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import numpy as np
 import pytest
 
 from bsp.cost.machine_file import RATES, read, to_machine
+from bsp.cost.probe.command import refused
 from bsp.cost.probe.fit import fitted
-from bsp.cost.probe.program import PATTERNS, POINTS, SIZES
+from bsp.cost.probe.program import PATTERNS, POINTS, SIZES, Measured
 
 BSP = os.path.join(os.path.dirname(sys.executable), "bsp")
 
@@ -63,6 +65,20 @@ def test_a_fit_whose_interval_reaches_zero_is_refused_by_name() -> None:
     assert "o" in fit.refused or "registration" in fit.refused or "L" in fit.refused
 
 
+def test_a_refusal_says_first_that_the_machine_is_busy_and_then_which_time_is_uncertain() -> None:
+    sure = fitted(np.tile(known(**TRUE), (8, 1)).tolist(), POINTS, 1)
+    unsure = dataclasses.replace(sure, intervals=sure.intervals | {"fine": (-1e-9, 1e-8)})
+    assert refused(Measured({}, sure, sure, 8, True), 30) is None
+    told = refused(Measured({}, unsure, sure, 8, False), 30)
+    assert told == (
+        "the machine is too busy to be measured: try again when less runs on it, or with --seconds 60; no machine file "
+        "was written, because after 8 rounds the 95 % interval of the time of a word put one by one inside an element "
+        "reaches down to 0"
+    )
+    alone = refused(Measured({}, unsure, None, 8, False), 30)
+    assert alone is not None and alone.endswith("interval of the time of a word put one by one reaches down to 0")
+
+
 @pytest.mark.jobs
 @pytest.mark.timeout(180)
 def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:
@@ -73,6 +89,7 @@ def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=300, env=environment,
     )  # fmt: skip
     if done.returncode == 1:  # too busy to be measured: said in one line, nothing written
+        assert done.stderr.splitlines()[-1].startswith("bsp probe: error: the machine is too busy to be measured")
         assert "reaches down to 0" in done.stderr
         assert not out.exists()
         return

@@ -59,7 +59,8 @@ def complete(table: Table, coding: Coding) -> None:
     """DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
     used = [table.column(column.name) for column in coding.columns]
     told = agreed(lambda: [_facts(table, k, None) for k in used])
-    _check_missing(table, {k: [each[i] for each in told] for i, k in enumerate(used)})
+    facts = {k: [each[i] for each in told] for i, k in enumerate(used)}
+    _check_missing(table, facts, "a row is predicted from all of its values; correct such rows, or take them out")
 
 
 def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tuple[Coding, Kept, tuple[str, ...]]:
@@ -78,15 +79,26 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
     told = agreed(look)
     facts = {k: [each[place] for _, each in told] for place, k in enumerate(used)}
     if table.missing == "error":
-        _check_missing(table, facts)
+        _check_missing(table, facts, "read_table(..., missing='drop'), or --missing drop, leaves such rows out")
     rows, left = sum(table.counts), sum(count for count, _ in told)
     if not left:
         raise DataError(f"{table.source}: every row has a missing value; exclude the columns that have most of them")
     for name in table.reference:
+        if name in others:
+            raise DataError(
+                f"{table.source}: reference={name!r}: only columns that explain take a reference level; of a target "
+                "of two texts the first in sorted order counts as 0"
+            )
         if table.levels[table.column(name)] is None:
             raise DataError(f"{table.source}: column {name!r} has numbers, it has no reference level")
-    notes = (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
-    return Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns)), kept, notes
+    notes: tuple[str, ...] = (
+        (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
+    )
+    coding = Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns))
+    compared = [f"{column.name} {column.reference!r}" for column in coding.columns if column.levels is not None]
+    if compared:
+        notes += (f"levels that others are compared with: {', '.join(compared)}",)
+    return coding, kept, notes
 
 
 def _kept(table: Table, columns: Sequence[int]) -> Kept:
@@ -124,8 +136,8 @@ def _facts(table: Table, k: int, kept: Kept) -> Facts:
     return Facts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
 
 
-def _check_missing(table: Table, facts: dict[int, list[Facts]]) -> None:
-    """DataError that names each column with missing values, how many there are, and the first."""
+def _check_missing(table: Table, facts: dict[int, list[Facts]], advice: str) -> None:
+    """DataError that names each column with missing values, how many there are, and the first; and what to do."""
     gone = {k: each for k, each in facts.items() if any(fact.missing for fact in each)}
     if not gone:
         return
@@ -140,9 +152,7 @@ def _check_missing(table: Table, facts: dict[int, list[Facts]]) -> None:
         f"{table.names[k]!r} {sum(fact.missing for fact in each)} (first: {said[first[k]][k]})"
         for k, each in gone.items()
     ]
-    raise DataError(
-        f"{table.source}: values are missing: {', '.join(parts)}; missing='drop' (--missing drop) leaves such rows out"
-    )
+    raise DataError(f"{table.source}: values are missing: {', '.join(parts)}; {advice}")
 
 
 def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:

@@ -120,7 +120,10 @@ def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepare
             raise DataError(f"trials are of binomial models; this one is {family}")
         y, texts = _response(parts.vectors.y)
         if texts and not labelled and (not FAMILIES[family].proportions or trials is not None):
-            raise DataError(f"{target} has texts; a {family} model needs numbers")
+            raise DataError(
+                f"{target} has texts; a {family} model needs numbers. For two classes: LogisticRegression, or "
+                "--family logistic"
+            )
         if trials is not None:
             y = shares(y, trials)
         looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials])

@@ -12,6 +12,7 @@ import numpy as np
 
 from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
+from bsp.cost.units import counted
 
 
 class Coefficient(NamedTuple):
@@ -26,9 +27,9 @@ class Coefficient(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
-    """str() is a table in text; a notebook, and `to_html()`, show it as HTML.
+    """str() and repr() are a table in text; a notebook, and `to_html()`, show it as HTML.
 
     level : of the confidence intervals.
     The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma) it is
@@ -122,7 +123,7 @@ class Summary:
         if model.alpha:
             facts.append(("penalty", f"alpha {model.alpha:g}, l1_ratio {model.l1_ratio:g}"))
         state = f"converged to {model.tol:g}" if found.converged else f"not converged to {model.tol:g}"
-        facts.append(("solver", f"{found.solver}, {found.n_iter} iterations, {state}"))
+        facts.append(("solver", f"{found.solver}, {counted(found.n_iter, 'iteration')}, {state}"))
         return facts
 
     @property
@@ -168,6 +169,8 @@ class Summary:
         wide = max(len(name) for name, _ in self.facts)
         lines += [f"{name.ljust(wide)}  {text}" for name, text in self.facts]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    __repr__ = __str__  # a prompt shows the table
 
     def to_html(self) -> str:
         """A <div> with two tables; no styles of its own but alignment."""

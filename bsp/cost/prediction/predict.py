@@ -18,10 +18,11 @@ import psutil
 
 from bsp.cost.machine_file import host_id, profile_of, to_machine
 from bsp.cost.model import Machine
+from bsp.cost.prediction.clock import OwnClock
 from bsp.cost.record.account import starts
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import headed, peak_bytes
-from bsp.cost.units import in_bytes
+from bsp.cost.units import in_bytes, in_seconds
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
 from bsp.errors import LaunchError, NoInput, NoRoom
@@ -34,6 +35,7 @@ Host = Callable[[Element], None]
 _MEMORY_KEPT = 0.9  # of what is available, the share that the first superstep may fill
 _LEAST = 0.03  # of all memory, the share that stays free
 _EVERY = 0.005  # seconds between looks at it
+_BUSY, _NOTICED = 0.25, 0.05  # a busy machine: waits for a core above this share of the time, and so many seconds
 
 
 class Prediction(Sequence[dict[str, Any]]):
@@ -134,10 +136,16 @@ def predicted(
         scale, notes = _scale(seen)
         recorder.work_of = lambda seconds: seconds * scale
     memory = _Memory(nprocs, say)
+    clock = OwnClock()
     if not abstract:
         recorder.after_a_turn = memory.look
+        recorder.clock = clock
+    began, waited = clock(), clock.waited()
     with around, hosting(element):
         verdict = element.run()
+    if not abstract:
+        notes += _on_a_busy_machine(clock() - began, clock.waited() - waited)
+    clock.close()
     assert recorder.account is not None
     record = headed("prediction", program, seed, notes) | recorder.account.record(measured=False)
     record["abstract"] = abstract
@@ -172,6 +180,16 @@ def _scale(machine: Machine) -> tuple[float, list[str]]:
     from bsp.cost.probe.rates import quick_rate
 
     return quick_rate() / machine.r, [f"computing is scaled to {machine.name} by r, from a short measurement here"]
+
+
+def _on_a_busy_machine(own: float, waited: float) -> list[str]:
+    """What to say of a prediction that took `own` seconds, and waited so many more for a core."""
+    if waited < max(_NOTICED, _BUSY * own):
+        return []
+    return [
+        f"this machine was busy: of {in_seconds(own + waited)} the program waited {in_seconds(waited)} for a core, "
+        "which is left out; what shared caches cost is not: repeat it when less runs here"
+    ]
 
 
 class _NoInput(io.TextIOBase):

@@ -30,9 +30,10 @@ from bsp.cost.machine_file import (
 )
 from bsp.cost.prediction.predict import predict
 from bsp.cost.probe.fit import Fit
-from bsp.cost.probe.program import PATTERNS, measure, pattern
+from bsp.cost.probe.program import PATTERNS, Measured, measure, pattern
 from bsp.cost.probe.rates import rates
 from bsp.cost.report.tables import machines_text, probe_text
+from bsp.cost.units import counted
 from bsp.cost.whole_file import write_text
 from bsp.errors import MachineError
 from bsp.host import find_mpiexec
@@ -41,26 +42,24 @@ from bsp.runner import blas_limit
 _HELD_OUT_WORDS = (16, 1024, 65536)
 _HELD_OUT_PROCESSES = 4  # an element
 _REPEAT = 20
+_MEANT = {
+    "L": "a superstep", "o": "a message", "g": "a word in a large block", "fine": "a word put one by one",
+    "registration": "making a coarray",
+}  # fmt: skip
 
 
 def probe(elements: int, seconds: float, output: str | None) -> int:
     """Measure with this many elements; 0 if there is a machine file now, 1 if the fit was refused."""
     began = perf_counter()
-    print(f"bsp probe: {elements} element{'s' * (elements > 1)} of {socket.gethostname()}", file=sys.stderr)
+    print(f"bsp probe: {counted(elements, 'element')} of {socket.gethostname()}", file=sys.stderr)
     with blas_limit(1):
         alone = rates(0.15)
     found = bsp.run(
         measure, seconds, sys.stderr.isatty(), nprocs=elements, elements=elements, machine=bsp.Machine(),
         blas_threads=1,
     )[0]  # fmt: skip
-    fit: Fit = found.between or found.inside
-    refused = fit.refused + [f"{name} inside elements" for name in found.inside.refused]
-    if refused:
-        print(
-            f"bsp probe: error: no machine file: the interval of {', '.join(refused)} reaches down to 0 after "
-            f"{found.rounds} rounds; the machine is too busy: try again, or with --seconds {2 * seconds:g}",
-            file=sys.stderr,
-        )
+    if (refusal := refused(found, seconds)) is not None:
+        print(f"bsp probe: error: {refusal}", file=sys.stderr)
         return 1
     profile = _profile(elements, alone, found.rates, found.between, found.inside)
     errors = _held_out(profile, elements)
@@ -79,6 +78,21 @@ def probe(elements: int, seconds: float, output: str | None) -> int:
         )
     print("written to " + " and ".join(str(path) for path in paths))
     return 0
+
+
+def refused(found: Measured, seconds: float) -> str | None:
+    """Why no machine file is made of what was measured, and what to do; None if there is no reason."""
+    fit: Fit = found.between or found.inside
+    names = [f"the time of {_MEANT[name]}" for name in fit.refused]
+    if found.between is not None:
+        names += [f"the time of {_MEANT[name]} inside an element" for name in found.inside.refused]
+    if not names:
+        return None
+    return (
+        "the machine is too busy to be measured: try again when less runs on it, or with "
+        f"--seconds {2 * seconds:g}; no machine file was written, because after {counted(found.rounds, 'round')} the "
+        f"95 % interval of {', '.join(names)} reaches down to 0"
+    )
 
 
 def _profile(

@@ -47,6 +47,7 @@ class Recorder:
         self.bins = min(nprocs, 128)
         self.chunk = max(16, _CHUNK // nprocs)
         self.after_a_turn: Callable[[], None] | None = None
+        self.clock: Callable[[], float] = perf_counter  # what turns are timed by
         self.work_of: Callable[[float], float] = float  # what a turn of so many seconds counts as
         # of the supersteps not folded yet
         self._work: list[float] = []
@@ -58,6 +59,7 @@ class Recorder:
         self._settled = 0
         self.account = Account(machine, nprocs, elements) if pids.start == 0 else None
         self._mark = perf_counter()
+        self._worked = self.clock()  # where a lone process began to compute
         self.choices: list[tuple[int, Choice]] = []  # superstep, what was chosen in it
 
     # ------------------------------------------------------------------ during the run
@@ -65,16 +67,17 @@ class Recorder:
     def begin(self) -> None:
         """The clock starts: the next turn is the program's first."""
         self._mark = perf_counter()
+        self._worked = self.clock()
 
     def turn(self, began: float) -> None:
-        """A process here has computed since `began`."""
-        self._work.append(self.work_of(perf_counter() - began))
+        """A process here has computed since `began`, a time of `clock`."""
+        self._work.append(self.work_of(self.clock() - began))
         if self.after_a_turn is not None:
             self.after_a_turn()
 
     def alone(self) -> None:
         """The lone process here has computed since the last superstep."""
-        self._work.append(self.work_of(perf_counter() - self._mark))
+        self._work.append(self.work_of(self.clock() - self._worked))
 
     def issued(self, effects: Sequence[Effect]) -> None:
         """What processes here put, send and ask for in this superstep."""
@@ -137,6 +140,7 @@ class Recorder:
             self._fold()
             now = perf_counter()
         self._mark = now
+        self._worked = self.clock()
 
     # ------------------------------------------------------------------ sums
 

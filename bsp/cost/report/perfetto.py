@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bsp.cost.record.reading import Parts, parts
+from bsp.cost.units import counted
 
 PROGRAM, MODEL = 1, 2
 _NANO = 10**9
@@ -26,7 +27,7 @@ def perfetto(trace: dict[str, Any]) -> dict[str, Any]:
     """
     measured = trace["kind"] == "trace"
     program = " ".join(trace["program"])
-    on = f"p = {trace['processes']} on {trace['elements']} elements"
+    on = f"p = {trace['processes']} on {counted(trace['elements'], 'element')}"
     events = []
     if measured:
         events += _named(PROGRAM, f"{program}: measured, {on}", "supersteps")

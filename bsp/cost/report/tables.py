@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bsp.cost.model import Classical
-from bsp.cost.units import in_bytes, in_seconds, in_words
+from bsp.cost.units import counted, in_bytes, in_seconds, in_words
 
 _WIDTH = 110
 _MOST_ROWS = 30
@@ -22,10 +22,11 @@ def prediction_text(record: dict[str, Any]) -> str:
     abstract = ", work counted by shape" if record.get("abstract") else ""
     p, elements = record["processes"], record["elements"]
     lines = [
-        f"{' '.join(record['program']) or 'program'}: {p} process{'es' * (p > 1)} on {elements} "
-        f"element{'s' * (elements > 1)} of {machine['name']} ({machine['kind']}){abstract}",
-        f"predicted {in_seconds(record['seconds'])}   {record['supersteps']} supersteps   "
-        f"{in_words(record['words'])} words   {in_words(record['messages'])} messages   "
+        f"{' '.join(record['program']) or 'program'}: {counted(p, 'process', 'processes')} on "
+        f"{counted(elements, 'element')} of {machine['name']} ({machine['kind']}){abstract}",
+        f"predicted {in_seconds(record['seconds'])}   {counted(record['supersteps'], 'superstep')}   "
+        f"{in_words(record['words'])} word{'s' * (record['words'] != 1)}   "
+        f"{in_words(record['messages'])} message{'s' * (record['messages'] != 1)}   "
         f"{in_bytes(record['peak_bytes'])} an element",
         str(Classical(**{name: record["classical"][name] for name in "WHSgL"})),
     ]

@@ -84,6 +84,11 @@ def test_classical_cost_and_the_advice_of_mccoll_1_7_3() -> None:
     words, steps = cost.balance()
     assert words.startswith("g = 100 < 1e+03 = W/H: balanced")
     assert steps.startswith("L = 2e+05 >= 1e+05 = W/S: synchronisation costs more than computing")
+    assert words.endswith("communication takes 10% of the time of computing")
+    (few, _) = Classical(W=1e9, H=1e3, S=10, g=4.0, L=2e5).balance()
+    assert few == "g = 4 < 1e+06 = W/H: communication is negligible, less than 1% of the time of computing"
+    (idle, _) = Classical(W=0.0, H=1e3, S=10, g=4.0, L=2e5).balance()
+    assert idle.startswith("g = 4 >= 0 = W/H: communication costs more than computing")
     assert Classical(1.0, 0.0, 0, 1.0, 1.0).balance() == [
         "g: no words, any g will do",
         "L: no supersteps, any L will do",

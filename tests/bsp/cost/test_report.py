@@ -362,6 +362,39 @@ def test_nothing_is_wider_than_the_window(supersteps: int, width: int, shown: Ca
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.jobs
+@pytest.mark.parametrize("predicted", [False, True])
+@pytest.mark.parametrize("width", [500, 380])
+def test_a_narrow_window_shows_where_the_time_went_by_source_line(
+    width: int, predicted: bool, shown: Callable[..., Page]
+) -> None:
+    page = shown(made(10, p=4), *([made(10, p=4, kind="prediction")] if predicted else []))
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.until(lambda: page.script("return innerWidth") == width)
+        wide = "return document.querySelector(arguments[0]).getBoundingClientRect().width"
+        for cell in ("#lines-table td", "#steps-table td:nth-child(2)", "#steps-table td:nth-child(3)"):
+            assert page.browser.execute_script(wide, cell) >= 40, cell
+        assert page.script("return document.querySelector('#lines-table td').textContent").endswith(
+            tuple(f":{line}" for line in (31, 48, 52, 117))
+        )
+        assert page.script(TOO_WIDE) == 0
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize(("kind", "time"), [("trace", "measured"), ("prediction", "predicted")])
+def test_shares_of_the_model_and_shares_of_the_time_say_which_they_are(
+    kind: str, time: str, shown: Callable[..., Page]
+) -> None:
+    page = shown(made(10, p=4, kind=kind))
+    assert "shares are of this cost of the model" in page.text("#classical")
+    assert ("not of the measured time" in page.text("#classical")) is (kind == "trace")
+    assert f"Shares are of the {time} time" in page.text("#parts-lead")
+
+
 def headline(page: Page) -> dict[str, tuple[str, str, str]]:
     """What each tile says: its figure, the figure in full, and the line below."""
     tiles = """return Object.fromEntries([...document.querySelectorAll('.tile')].map(tile => [tile.dataset.figure,

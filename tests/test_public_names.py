@@ -1,0 +1,64 @@
+"""What `help` and completion show of the packages that people import: their public names, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import pydoc
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import bsp
+
+PACKAGES = [
+    "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.linalg", "bsp.arrays.random", "bsp.algorithms",
+    "bsp.algorithms.glm", "bsp.algorithms.matmul", "bsp.algorithms.qr",
+]  # fmt: skip
+# names of a namespace beside `__all__`: those that `from ... import *` would put in place of Python's own, or modules
+BESIDE = {
+    "bsp": {"__version__", "arrays", "algorithms"},
+    "bsp.arrays": {
+        "__array_api_version__", "bool", "complex64", "complex128", "float32", "float64", "int8", "int16", "int32",
+        "int64", "uint8", "uint16", "uint32", "uint64",
+    },
+    "bsp.algorithms.glm": {"families"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_completion_shows_public_names_only_and_each_of_them_is_there(name: str) -> None:
+    package = importlib.import_module(name)
+    assert set(package.__all__) <= set(dir(package)) <= set(package.__all__) | BESIDE.get(name, set())
+    for each in dir(package):
+        found = getattr(package, each)
+        inner = f"{name}.{each}"
+        assert not isinstance(found, ModuleType) or inner in PACKAGES or each in BESIDE.get(name, ()), inner
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_packages_open_with_a_summary_and_more_than_that(name: str) -> None:
+    summary, _, rest = (importlib.import_module(name).__doc__ or "").partition("\n")
+    assert summary.endswith(".")
+    assert len(rest.strip().splitlines()) > 2
+
+
+def test_help_of_bsp_describes_what_people_use_and_names_no_import_of_its_own() -> None:
+    text = pydoc.plaintext.document(bsp, "bsp")
+    for name in ("run(main", "class Coarray", "class Process", "process()"):
+        assert name in text
+    for name in ("TYPE_CHECKING", "_HOMES", "__getattr__"):
+        assert name not in text
+
+
+def test_packages_of_algorithms_are_loaded_when_first_used() -> None:
+    program = (
+        "import sys, bsp.algorithms\n"
+        "assert not any(name.startswith('bsp.algorithms.') for name in sys.modules)\n"
+        "print(bsp.algorithms.qr.__name__)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "bsp.algorithms.qr\n"
+    with pytest.raises(AttributeError, match=r"module 'bsp\.algorithms' has no attribute 'lasso'"):
+        _ = importlib.import_module("bsp.algorithms").lasso
