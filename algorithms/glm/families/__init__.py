@@ -1,0 +1,13 @@
+"""Families of responses, one module each.  A new module here is a family that models and the command line can name."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from bsp.algorithms.glm.families.family import FAMILIES, Family, Fitted, Undefined, family_names, family_of, registered
+
+for _module in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+__all__ = ["FAMILIES", "Family", "Fitted", "Undefined", "family_names", "family_of", "registered"]
