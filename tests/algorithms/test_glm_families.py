@@ -19,9 +19,8 @@ from numpy.testing import assert_allclose
 
 import bsp
 from bsp.algorithms import glm
-from bsp.algorithms.glm.families import FAMILIES, Family, Undefined, family_of, registered
+from bsp.algorithms.glm.families import FAMILIES, Family, Tweedie, Undefined, family_of, registered
 from bsp.algorithms.glm.families.family import Sums, Vector, gammaln, xlogy
-from bsp.algorithms.glm.families.tweedie import Tweedie
 from bsp.algorithms.glm.links import LINKS, Link
 from bsp.algorithms.glm.links.link import registered as registered_link
 

@@ -11,3 +11,11 @@ for _module in pkgutil.iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["FAMILIES", "Family", "Fitted", "Undefined", "family_names", "family_of", "registered"]
+
+
+def __getattr__(name: str) -> type[Family]:
+    """Return the registered family of this class name: `from bsp.algorithms.glm.families import Tweedie`."""
+    for cls in FAMILIES.values():
+        if cls.__name__ == name:
+            return cls
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
