@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from bsp.command.launch import BLAS_VARIABLES, SCHEDULES, Launch, start
+from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.units import counted
@@ -20,6 +20,7 @@ from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own
 from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
+from bsp.transport.schedules import CHOICES
 from bsp.world import handle, hosting
 
 
@@ -42,7 +43,7 @@ def run(
     engine : "plain", or "world": this interpreter is itself one rank of an MPI job, and every rank makes
         this same call; the ranks of COMM_WORLD are the elements, results are returned on all.
     check : also look for overlaps, and run a second time in another order of turns (see bsp.checking.overlaps).
-    schedule : "auto", "latin", "bruck" or "two-phase".
+    schedule : one of `bsp.transport.schedules.CHOICES`: "auto", "latin", ...
     blas_threads : 1 if nprocs > 1 unless given (D8).
     machine : what choices are made by: a Machine, a machine file, or a name that `bsprun --machine` knows.
         None: what `bsp probe` has measured here for this many elements, else a default.
@@ -50,8 +51,8 @@ def run(
     """
     if engine not in ("plain", "world"):
         raise LaunchError(f"bsp.run: engine {engine!r} is none of 'plain', 'world'")
-    if schedule not in SCHEDULES:
-        raise LaunchError(f"bsp.run: schedule {schedule!r} is none of {', '.join(SCHEDULES)}")
+    if schedule not in CHOICES:
+        raise LaunchError(f"bsp.run: schedule {schedule!r} is none of {', '.join(CHOICES)}")
     if engine == "world":
         from mpi4py import MPI
 

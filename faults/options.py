@@ -12,40 +12,53 @@ from typing import Any
 from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch
 from bsp.host import cores
 
-NAMES = (
-    "clones", "vertical", "standby", "tail_limit", "hang_limit", "checkpoint", "every", "keep", "resume", "inject",
-    "events", "resilience",
-)  # fmt: skip
-AUTO = ("availability", "rounds", "round_seconds", "mtbf", "checkpoint_seconds", "times")  # what auto goes by
-MOST_CLONES = 1000  # any more is a slip
 EVERY = 100  # rounds between checkpoints, unless asked otherwise
+MOST_CLONES = 1000  # any more is a slip
+
+OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them; each is declared here alone
+    "--clones": {
+        "type": float, "metavar": "HC", "help": "copies of every process on elements of their own (2, 1.5, ...)",
+    },
+    "--vertical": {"type": int, "metavar": "VC", "help": "instances an element keeps, the others passive (default 1)"},
+    "--standby": {"type": int, "metavar": "S", "help": "elements that wait to take a place (default 0)"},
+    "--tail-limit": {"type": float, "metavar": "T", "help": "a clone above T times MinTime is a tail (default 5)"},
+    "--hang-limit": {
+        "type": float, "metavar": "SECONDS", "help": "of silence, before an element is ended (default 10)",
+    },
+    "--checkpoint": {
+        "metavar": "DIR", "help": "write the state of rounds there, sealed; SIGTERM: write one and end (75)",
+    },
+    "--every": {"type": int, "metavar": "N", "help": f"rounds between checkpoints (default {EVERY})"},
+    "--keep": {"type": int, "metavar": "K", "help": "checkpoints to keep (default 2)"},
+    "--resume": {"metavar": "DIR", "help": "go on from the last checkpoint there"},
+    "--inject": {"metavar": "FAULTS", "help": 'rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"'},
+    "--events": {"metavar": "FILE.jsonl", "help": "log each fault, when it was seen, what was done"},
+    "--resilience": {
+        "choices": ("auto",), "help": "choose clones, standbys and T as `bsp advise` does, from what follows",
+    },
+}  # fmt: skip
+AUTO_OPTIONS: dict[str, dict[str, Any]] = {  # what --resilience auto goes by
+    "--availability": {"type": float, "metavar": "A", "help": "with auto: P[no round is lost] (default 0.9999)"},
+    "--rounds": {"type": int, "metavar": "R", "help": "with auto: rounds of the run (default 1000)"},
+    "--round-seconds": {"type": float, "metavar": "S", "help": "with auto: length of a round (default 1)"},
+    "--mtbf": {
+        "type": float, "metavar": "HOURS", "help": "with auto: mean time between the crashes of one element",
+    },
+    "--checkpoint-seconds": {
+        "type": float, "metavar": "S", "help": "with auto: length of a checkpoint; sets --every by it",
+    },
+    "--times": {
+        "metavar": "FILE", "help": "with auto: measured round times, or a trace, that show how heavy tails are",
+    },
+}  # fmt: skip
+NAMES, AUTO = (tuple(flag.removeprefix("--").replace("-", "_") for flag in each) for each in (OPTIONS, AUTO_OPTIONS))
 _BEATS = 5  # signs of life that must be missing until anybody is taken for dead
 
 
 def add(parser: argparse.ArgumentParser, shown: bool) -> None:
-    """To bsprun's parser; most people never need them, so its help names them only when asked."""
-
-    def add(*names: str, help: str, **rest: Any) -> None:
-        parser.add_argument(*names, help=help if shown else argparse.SUPPRESS, **rest)
-
-    add("--clones", type=float, metavar="HC", help="copies of every process on elements of their own (2, 1.5, ...)")
-    add("--vertical", type=int, metavar="VC", help="instances an element keeps, the others passive (default 1)")
-    add("--standby", type=int, metavar="S", help="elements that wait to take a place (default 0)")
-    add("--tail-limit", type=float, metavar="T", help="a clone above T times MinTime is a tail (default 5)")
-    add("--hang-limit", type=float, metavar="SECONDS", help="of silence, before an element is ended (default 10)")
-    add("--checkpoint", metavar="DIR", help="write the state of rounds there, sealed; SIGTERM: write one and end (75)")
-    add("--every", type=int, metavar="N", help=f"rounds between checkpoints (default {EVERY})")
-    add("--keep", type=int, metavar="K", help="checkpoints to keep (default 2)")
-    add("--resume", metavar="DIR", help="go on from the last checkpoint there")
-    add("--inject", metavar="FAULTS", help='rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"')
-    add("--resilience", choices=("auto",), help="choose clones, standbys and T as `bsp advise` does, from what follows")
-    add("--availability", type=float, metavar="A", help="with auto: P[no round is lost] (default 0.9999)")
-    add("--rounds", type=int, metavar="R", help="with auto: rounds of the run (default 1000)")
-    add("--round-seconds", type=float, metavar="S", help="with auto: length of a round (default 1)")
-    add("--mtbf", type=float, metavar="HOURS", help="with auto: mean time between the crashes of one element")
-    add("--checkpoint-seconds", type=float, metavar="S", help="with auto: length of a checkpoint; sets --every by it")
-    add("--times", metavar="FILE", help="with auto: measured round times, or a trace, that show how heavy tails are")
-    add("--events", metavar="FILE.jsonl", help="log each fault, when it was seen, what was done")
+    """Add them to bsprun's parser; most people never need them, so its help names them only when asked."""
+    for flag, declared in (OPTIONS | AUTO_OPTIONS).items():
+        parser.add_argument(flag, **(declared if shown else declared | {"help": argparse.SUPPRESS}))
 
 
 def asked(options: argparse.Namespace) -> bool:

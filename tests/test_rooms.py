@@ -58,10 +58,12 @@ arrays/methods
 arrays/__init__
 
 algorithms/__init__
+algorithms/glm/links
+algorithms/glm/families
 algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
 """
 
-GLM = "algorithms/glm"  # its three rooms, and the modules that put them together, import each other
+GLM = "algorithms/glm"  # its rooms, and the modules that put them together, import each other
 
 # The imports that run up.  None of them is carried out while modules are loaded.
 FOR_TYPES = """

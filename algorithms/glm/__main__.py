@@ -16,6 +16,7 @@ import bsp
 from bsp.algorithms.glm.data.table import Table, read_table
 from bsp.algorithms.glm.errors import no_column
 from bsp.algorithms.glm.estimators import GLM
+from bsp.algorithms.glm.families import family_names
 from bsp.algorithms.glm.inference.report import page
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.errors import BspError
@@ -25,7 +26,6 @@ EXAMPLES = """\
   bsprun -p 64 -m bsp.algorithms.glm visits.csv --family poisson --target mdvis --report fit.html
   python -m bsp.algorithms.glm survey.csv.gz --family binomial --target vote --reference region=south --missing drop
 """
-FAMILIES = {"linear": "gaussian", "logistic": "binomial"}  # other names for some
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("file", help="CSV with names in the first line (also .gz, .bz2, .xz), or Parquet")
     add("--target", required=True, metavar="COLUMN", help="what is explained by the other columns")
-    add("--family", default="gaussian", help="gaussian (or linear), binomial (or logistic), poisson, gamma")
+    add("--family", default="gaussian", help=family_names())
     add("--columns", default="", metavar="A,B", help="explain by these columns only")
     add("--exclude", default="", metavar="A,B", help="leave these columns out")
     add("--reference", action="append", default=[], metavar="COLUMN=TEXT", help="what other texts are compared with")
@@ -115,7 +115,7 @@ def _fitted(options: argparse.Namespace) -> tuple[GLM, Summary]:
         if name in exclude:
             raise ValueError(f"--exclude {name}: the column is needed")
     model = GLM(
-        FAMILIES.get(options.family, options.family), options.alpha, options.l1_ratio, options.solver,
+        options.family, options.alpha, options.l1_ratio, options.solver,
         not options.no_intercept, options.tol, options.max_iter, options.robust,
     )  # fmt: skip
     model._model()  # a mistake shows before a large file is read

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.inference.covariance import matrices_wanted
 from bsp.algorithms.glm.inference.likelihood import TERMS
 from bsp.algorithms.glm.problem import Model, Rows, Solution, chosen_solver
@@ -28,13 +27,13 @@ A_ROW = 30.0  # operations on a row's predictor: mean, loss, score and curvature
 def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = USUAL) -> Cost:
     """Return the cost of `solve` for n dense rows of k columns on p processes, n/p each.
 
-    d = k + 1 with an intercept, else k.  Without an offset.
+    d = k + 1 with an intercept, else k.  Without an offset and weights.
     iterations : Newton's, or L-BFGS's.  Steps that are halved, and line searches that look twice, take points more.
     machine : decides how sums are made (`allreduce`); None: the default one.
     Newton and proximal Newton, i iterations: sums of 7 + 2k, 3, i + 1 times 1 + d + d(d + 1)/2, and 5 numbers, each a
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
     W = (i + 1)·4(n/p)d.  Each matrix that covariances are made from and the solver has not: d(d + 1)/2 numbers more
-    in the last sum, (n/p)d² flops.
+    in the last sum, (n/p)d² flops.  A number more in a sum of its own where the likelihood needs it (tweedie).
     M = 3n/p + 2kl + 10l + 7d² + 20d words, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows
     shifted and scaled, and its vectors; Hessians.  Of matrices that are missing kl more for each but the first, 4d²
     for each.
@@ -50,7 +49,7 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
 
 def of_solve(costs: Costs, rows: Rows, model: Model, start: Any = None, progress: Any = None) -> Solution:
     """Declare the cost of `fitting.solve`, as many iterations as are usual."""
-    of = _Fit(costs, model, rows.X.shape, rows.names)
+    of = _Fit(costs, model, rows.X.shape, rows)
     with costs.holding(of.memory):
         of.survey(_iterates(rows, model))
         of.solver(of.usual)
@@ -60,7 +59,7 @@ def of_solve(costs: Costs, rows: Rows, model: Model, start: Any = None, progress
 
 def of_path(costs: Costs, rows: Rows, model: Model, alphas: Any = None) -> list[Solution]:
     """Declare the cost of `path.path`, as many iterations for each penalty as are usual for one."""
-    of = _Fit(costs, model, rows.X.shape, rows.names)
+    of = _Fit(costs, model, rows.X.shape, rows)
     with costs.holding(of.memory):
         of.survey(_iterates(rows, model))
         if alphas is None:
@@ -76,24 +75,25 @@ def of_path(costs: Costs, rows: Rows, model: Model, alphas: Any = None) -> list[
 def _iterates(rows: Rows, model: Model) -> bool:
     """Whether the model with an intercept only has no closed form, because of an offset."""
     nothing = np.zeros(0)
-    return rows.offset is not None and FAMILIES[model.family].offset_sum(nothing, nothing, nothing) is None
+    return rows.offset is not None and model.family.offset_sum(nothing, nothing, nothing) is None
 
 
 class _Fit:
     """What one process does in a fit of its own rows: `shape` is (rows, columns)."""
 
-    def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], names: tuple[str, ...] = ()) -> None:
+    def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], rows: Rows | None = None) -> None:
         self.costs, self.model = costs, model
+        self.weighted = rows is not None and (rows.weights is not None or rows.trials is not None)
         self.n, self.k = n, k = shape
-        self.names = names or tuple(f"x{j}" for j in range(k))
+        self.names = (rows and rows.names) or tuple(f"x{j}" for j in range(k))
         if not k + model.fit_intercept:
             raise ValueError("there are no columns and there is no intercept: nothing to fit")
         self.d = k + model.fit_intercept
         self.half = self.d * (self.d + 1) // 2
         self.method = chosen_solver(model, self.d)
         self.newton = self.method != "lbfgs"
-        self.wanted = matrices_wanted(model, FAMILIES[model.family], self.d)
-        self.missing = len(self.wanted - ({"hessian"} if self.newton else set()))
+        self.wanted = matrices_wanted(model, model.family, self.d)
+        self.missing = len(self.wanted - ({model.family.solved_by} if self.newton else set()))
         self.usual = min(USUAL if self.newton else 3 * USUAL, model.max_iter)
         rooms = 1 + max(1, self.missing)  # chunks of X: shifted, and scaled for each matrix
         squares = MATRICES + 4 * self.missing if self.newton or self.missing else 0
@@ -136,6 +136,8 @@ class _Fit:
             elementwise=A_ROW * n, nbytes=8.0 * n * self.k,
         )  # fmt: skip
         self.costs.allreduce(2 + TERMS + self.missing * self.half)
+        if self.model.family.is_dispersed(self.weighted):
+            self.costs.allreduce(1)
 
     def solution(self) -> Solution:
         """What the fit returns, without values."""

@@ -24,7 +24,7 @@ from bsp.algorithms.glm.cost import A_ROW, cost
 from bsp.algorithms.glm.data.inputs import is_frame
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
-from bsp.algorithms.glm.families import FAMILIES, Family
+from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.inference.summary import Summary
@@ -80,7 +80,7 @@ class Regression(Conventions):
     solution_ : all that is known of the fit (`bsp.algorithms.glm.problem.Solution`).
     """
 
-    family: str
+    family: str | Family
     coef_: np.ndarray
     intercept_: float
     n_iter_: int
@@ -221,20 +221,20 @@ class Regression(Conventions):
     def predict_proba(self) -> Callable[..., Any]:
         """Of a binomial model: predict_proba(X, offset=None), the probabilities of failure and success, (n, 2)."""
         if not self._family.proportions:
-            raise AttributeError(f"predict_proba is of binomial models; this one is {self.family!r}")
+            raise AttributeError(f"predict_proba is of binomial models; this one is {str(self._family)!r}")
         return self._probabilities
 
     def _probabilities(self, X: Any, offset: Any = None) -> Any:
-        mean = self._family.mean
+        link = self._family.link
 
         def both(eta: Any) -> Any:
-            return np.stack([mean(-eta), mean(eta)], axis=1)  # so that a small one is not a difference
+            return np.stack([link.complement(eta), link.mean(eta)], axis=1)  # so that a small one is not a difference
 
         return self._linear(X, offset).mapped(both)
 
     @property
     def _family(self) -> Family:
-        return FAMILIES[self.family]
+        return family_of(self.family)
 
     @declares(_of_score)
     def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
@@ -256,7 +256,7 @@ class Regression(Conventions):
         def check(y: Any) -> None:
             wrong, must_be = family.wrong(y)
             if wrong.any():
-                raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {family.name} model must be {must_be}")
+                raise DataError(f"y = {y[np.argmax(wrong)]:g}, which of a {family} model must be {must_be}")
 
         total, summed, unexplained = found.summed(parts, y, sample_weight, check=check)
         _check_weights(total)
@@ -275,11 +275,14 @@ class Regression(Conventions):
 class GLM(Regression):
     """A generalised linear model of a family, with an optional elastic-net penalty: see `Regression`.
 
-    family : "gaussian" (identity link), "binomial" (logit), "poisson" (log), "gamma" (log).
+    family : a `Family` of `bsp.algorithms.glm.families`, as Tweedie(1.5) or Binomial("probit"); or its name, with its
+        parameter and link where they are not the default ones: "gaussian" (links: identity, log), "binomial" (logit,
+        probit, cloglog, identity), "poisson", "gamma", "inverse-gaussian", "negative-binomial:SPREAD" and
+        "tweedie:POWER" (log, identity), as "tweedie:1.5" and "binomial:probit".
     """
 
     def __init__(
-        self, family: str = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
+        self, family: str | Family = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
         fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter, robust)

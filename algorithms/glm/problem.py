@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families import FAMILIES
+from bsp.algorithms.glm.families import family_of
 
 SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
 LARGEST = 1024  # coefficients, beyond which there is no Hessian
@@ -40,14 +40,14 @@ class Model:
     The objective is sum_i w_i·loss_i / (sum_i w_i) + alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²), scikit-learn's;
     the loss is half the unit deviance (up to constants), w_i = weight·trials.  The intercept is not penalised.
 
-    family : "gaussian", "binomial", "poisson", "gamma"; links: identity, logit, log, log.
+    family : a `Family`, or its name (`family_of`), which becomes one: "poisson", "tweedie:1.5", "binomial:probit".
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
     tol : of `Solution.gradient_norm` at the point that is returned.
     robust : whether to compute the robust covariance, which takes one more product of X with itself.
     Raises ValueError for a parameter that cannot be.
     """
 
-    family: str
+    family: Any
     alpha: float = 0.0
     l1_ratio: float = 0.0
     fit_intercept: bool = True
@@ -57,9 +57,9 @@ class Model:
     robust: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "family", family_of(self.family))
         alpha, l1_ratio, max_iter = self.alpha, self.l1_ratio, self.max_iter
         for sound, text in (
-            (self.family in FAMILIES, f"family={self.family!r}: one of {', '.join(FAMILIES)}"),
             (self.solver in SOLVERS, f"solver={self.solver!r}: one of {', '.join(SOLVERS)}"),
             (is_number(alpha) and 0 <= alpha < np.inf, f"alpha={alpha!r}: a number, 0 or more"),
             (is_number(l1_ratio) and 0 <= l1_ratio <= 1, f"l1_ratio={l1_ratio!r}: from 0 to 1"),
@@ -97,7 +97,7 @@ class Solution:
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
         robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
-    dispersion : 1 for binomial and poisson; Pearson's chi²/df_resid for gaussian and gamma.
+    dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, ...); 1 of others.
     df_resid : rows of positive weight, less the coefficients that are not left out.
     log_likelihood : at the estimates; for aic and bic.
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.

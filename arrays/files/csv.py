@@ -26,6 +26,7 @@ from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import ragged
 from bsp.arrays.files.agreement import PathLike, agreed, in_layout, same_everywhere
 from bsp.arrays.files.fields import BadLine, Fields, fields_of, is_blank, is_missing, is_number, parsed
+from bsp.arrays.files.format import register
 from bsp.values.payload import cuts_of
 
 Columns = int | str | Sequence[int | str] | None
@@ -224,3 +225,6 @@ def dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Piece | 
         return wrong, None
     opened, text, before = mine
     return None, Piece(Opening(Fields(*opened[0]), *opened[1:]), text, lambda: before)
+
+
+register(".csv", read=read_csv, functions=(read_csv,))

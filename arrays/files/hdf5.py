@@ -25,6 +25,7 @@ from bsp.arrays.files.agreement import (
     same_everywhere,
     writers_of,
 )
+from bsp.arrays.files.format import register
 
 _FILES = Held("HDF5", "biufc")
 
@@ -103,3 +104,6 @@ def write_hdf5(path: PathLike, x: Any, dataset: str = "data", **options: Any) ->
         flushed(part)
 
     replaced(f"write_hdf5({os.fspath(path)!r})", path, prepare, write, writers, in_turns=True)
+
+
+register(".h5", ".hdf5", read=read_hdf5, write=write_hdf5, functions=(read_hdf5, write_hdf5))

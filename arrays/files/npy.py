@@ -21,12 +21,14 @@ from bsp.arrays.files.agreement import (
     agreed,
     evaluated,
     in_layout,
+    path_of,
     replaced,
     same_everywhere,
     slabs,
     write_at,
     writers_of,
 )
+from bsp.arrays.files.format import register
 
 _FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
@@ -157,3 +159,12 @@ def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: A
     for at, row in zip(np.ndindex(*block.shape[:outer]), rows, strict=True):
         first = inner + sum((box[axis][0] + k) * steps[axis] for axis, k in enumerate(at))
         write_at(file, start + first * block.itemsize, row.view(np.uint8).data)
+
+
+def _save(file: PathLike, arr: Any, allow_pickle: bool = True) -> None:
+    """numpy.save: a .npy file, whatever the name says."""
+    path = path_of(file, "save")
+    save_npy(path if path.endswith(".npy") else path + ".npy", arr)
+
+
+register(of_numpy={np.save: _save})

@@ -33,6 +33,7 @@ from bsp.arrays.files.agreement import (
     slabs,
     write_at,
 )
+from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import load_npy
 
 _POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)
@@ -259,3 +260,9 @@ def _inflated(call: str, path: PathLike, name: str) -> np.ndarray:
 
     agreed(call, work)
     return found[0]
+
+
+register(
+    ".npz", read=load_npz, functions=(savez, savez_compressed),
+    of_numpy={np.savez: savez, np.savez_compressed: savez_compressed},
+)  # fmt: skip

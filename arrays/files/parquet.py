@@ -29,6 +29,7 @@ from bsp.arrays.files.agreement import (
     same_everywhere,
     slabs,
 )
+from bsp.arrays.files.format import register
 
 _FILES = Held("Parquet", "biuf", long=False)
 _AXES = b"nonstop-bsp.axes"  # of the array that a file was written from, in its metadata
@@ -191,3 +192,6 @@ def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, hi
                     found[first - low : last - low, k] = table.column(name).to_numpy()
         start = int(places[-1])
     return found
+
+
+register(".parquet", read=read_parquet, write=write_parquet, functions=(read_parquet, write_parquet))

@@ -16,6 +16,7 @@ from bsp.arrays.api.creation import asarray
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.files.agreement import PathLike, evaluated, in_layout, path_of, slabs, written_in_parts
+from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import save_raw
 
 # streams of these follow each other in one file, so each process compresses what it has
@@ -82,3 +83,6 @@ def tofile(x: Any, fid: PathLike, sep: str = "", format: str = "%s") -> None:
         items = [format % item for item in own.reshape(-1).tolist()]
         text = sep * bool(items and before) + sep.join(items)
     written_in_parts(f"tofile({path!r})", path, text.encode())
+
+
+register(functions=(savetxt,), of_numpy={np.savetxt: savetxt}, methods=(tofile,))

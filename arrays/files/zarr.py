@@ -25,6 +25,7 @@ from bsp.arrays.files.agreement import (
     slabs,
     writers_of,
 )
+from bsp.arrays.files.format import register
 
 _FILES = Held("Zarr", long=False)
 
@@ -107,3 +108,6 @@ def _chunked(layout: Layout, nprocs: int) -> Layout:
     if all(cut is None or cut == axis.cuts for cut, axis in zip(cuts, layout.axes, strict=True)):
         return layout
     return dealt(layout.shape, layout.grid, layout.process_grid, cuts)
+
+
+register(".zarr", read=read_zarr, write=write_zarr, functions=(read_zarr, write_zarr))

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 # -------------------------------------------------------------------- from one to all
 
 
+def _only(chosen: str, name: str) -> None:
+    """Check that what follows is the algorithm that was chosen: one that has a price and no steps is a mistake."""
+    if chosen != name:
+        raise NotImplementedError(f"algorithm {chosen!r} has a price, and no steps in bsp/collectives/algorithms.py")
+
+
 class _Plan(NamedTuple):
     """How the root of a broadcast or scatter goes about it; travels with the data."""
 
@@ -303,6 +309,7 @@ def scan(
             return None
         values = [unpack(part) for part in steps.of_all(arrived, count)]
         return _own(prefix(values, count, todo.op), todo) if count else todo.op.identity_like(value)
+    _only(todo.algorithm, "two-phase")
     for rank, chunk in enumerate(todo.chunks()):
         steps.post([rank], chunk)
     arrived = steps.step()
@@ -328,6 +335,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
             steps.post(range(steps.n), packed)
         arrived = steps.step()
         return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
+    _only(chosen, "doubling")
     held = {steps.me: own_copy(packed)}
     for j in range(steps_up):
         if steps.takes_part and 1 << j < steps.n:
@@ -359,6 +367,7 @@ def _all_to_all(
             steps.post([rank], part)
         arrived = steps.step()
         return [unpack(part) for part in steps.of_all(arrived)] if steps.takes_part else None
+    _only(chosen, "logarithmic")
     held: list[tuple[int, int, Packed]] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
     for j in range(hops):
         if steps.takes_part and 1 << j < steps.n:

@@ -105,6 +105,26 @@ class _Prices:
         return cost
 
 
+Priced = Callable[[_Prices], dict[str, float]]  # by algorithm
+
+_PRICES: dict[str, Priced] = {}
+
+
+def _priced(collective: str) -> Callable[[Priced], Priced]:
+    """Decorate the function that returns the price of each algorithm of a collective."""
+
+    def register(of: Priced) -> Priced:
+        _PRICES[collective] = of
+        return of
+
+    return register
+
+
+def priced() -> tuple[str, ...]:
+    """Return the collectives that have prices."""
+    return tuple(_PRICES)
+
+
 def prices(machine: Machine, p: int, collective: str, words: float, chunked: bool) -> dict[str, float]:
     """Return the price of each algorithm of a collective in flop-times, for values of `words` words.
 
@@ -113,7 +133,7 @@ def prices(machine: Machine, p: int, collective: str, words: float, chunked: boo
     """
     if collective not in _PRICES:
         raise UnknownAlgorithm(
-            f"collective {collective!r} has no prices; cost/collective_prices.py has those of {', '.join(_PRICES)}"
+            f"collective {collective!r} has no prices; bsp/collectives/prices.py has those of {', '.join(_PRICES)}"
         )
     found = _PRICES[collective](_Prices(machine, p, words))
     if not chunked:
@@ -121,6 +141,7 @@ def prices(machine: Machine, p: int, collective: str, words: float, chunked: boo
     return found
 
 
+@_priced("broadcast")
 def _broadcast(at: _Prices) -> dict[str, float]:
     return {
         "one-phase": at.one_to_all() + at.steps(1),
@@ -128,6 +149,7 @@ def _broadcast(at: _Prices) -> dict[str, float]:
     } | {f"tree-{k}": at.tree(k, False) for k in ARITIES}
 
 
+@_priced("reduce")
 def _reduce(at: _Prices) -> dict[str, float]:
     combined = at.all_to_all(at.chunk) + at.combine(at.v * (at.p - 1), at.chunk)
     return {
@@ -136,6 +158,7 @@ def _reduce(at: _Prices) -> dict[str, float]:
     } | {f"tree-{k}": at.tree(k, True) for k in ARITIES}
 
 
+@_priced("allreduce")
 def _allreduce(at: _Prices) -> dict[str, float]:
     combined = at.all_to_all(at.chunk) + at.combine(at.v * (at.p - 1), at.chunk)
     return {
@@ -144,6 +167,7 @@ def _allreduce(at: _Prices) -> dict[str, float]:
     } | {f"tree-{k}": at.tree(k, True) + at.tree(k, False) for k in ARITIES}
 
 
+@_priced("scan")
 def _scan(at: _Prices) -> dict[str, float]:
     # in two phases every process makes the prefixes of all of its chunk, each in the tree of D3
     prefixes = at.combine(at.v * at.p * at.hops, at.chunk)
@@ -153,16 +177,19 @@ def _scan(at: _Prices) -> dict[str, float]:
     }
 
 
+@_priced("gather")
 def _gather(at: _Prices) -> dict[str, float]:
     return {"one-phase": at.all_to_one(at.n) + at.steps(1)} | {f"tree-{k}": _gather_tree(at, k) for k in ARITIES}
 
 
+@_priced("scatter")
 def _scatter(at: _Prices) -> dict[str, float]:
     """`words` are those of all values together."""
     found = {"one-phase": at.all_to_one(at.chunk) + at.steps(1)}
     return found | {f"tree-{k}": _scatter_tree(at, k, at.chunk) for k in ARITIES}
 
 
+@_priced("allgather")
 def _allgather(at: _Prices) -> dict[str, float]:
     return {
         "one-phase": at.each_to_all(at.n) + at.steps(1),
@@ -170,6 +197,7 @@ def _allgather(at: _Prices) -> dict[str, float]:
     }
 
 
+@_priced("alltoall")
 def _alltoall(at: _Prices) -> dict[str, float]:
     return {
         "one-phase": at.all_to_all(at.n) + at.steps(1),
@@ -188,9 +216,3 @@ def _scatter_tree(at: _Prices, arity: int, chunk: float) -> float:
     levels = levels_of(at.p, arity)
     moved = at.out(1, chunk * at.p) + at.copies(_BUNDLE * (levels * (arity - 1) + at.v - 1) + at.p, 0)
     return moved + at.out(levels * (arity - 1), 0) + at.steps(levels)
-
-
-_PRICES: dict[str, Callable[[_Prices], dict[str, float]]] = {
-    "broadcast": _broadcast, "reduce": _reduce, "allreduce": _allreduce, "scan": _scan, "gather": _gather,
-    "scatter": _scatter, "allgather": _allgather, "alltoall": _alltoall,
-}  # fmt: skip

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from bsp.command.launch import MOST_ELEMENTS_A_CORE, SCHEDULES, Launch, start
+from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, matching, named
 from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
+from bsp.transport.schedules import CHOICES
 
 _RUN_EXAMPLES = """\
 examples:
@@ -60,7 +61,7 @@ def _run_parser() -> Parser:
     add("--check", action="store_true", help="find overlaps, undeclared state, nondeterminism")
     add(
         "--schedule",
-        choices=SCHEDULES,
+        choices=CHOICES,
         default="auto",
         help="how data travels between elements (default: the cheapest)",
     )
@@ -118,20 +119,12 @@ def _version() -> str:
     return f"nonstop-bsp {__version__}"
 
 
-def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """bsprun's own options, and the program with everything behind it, untouched."""
-    flags = {
-        "--check",
-        "--show",
-        "--version",
-        "-h",
-        "--help",
-        "--predict",
-        "--abstract",
-        "--json",
-        "--progress",
-        "--help-nonstop",
-    }
+def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = None) -> tuple[list[str], list[str]]:
+    """Return bsprun's own options, and the program with everything behind it, untouched."""
+    parser = parser or _run_parser()
+    takes_none = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
+    takes_one = {flag for action in parser._actions if action.nargs is None for flag in action.option_strings}
+    short = {flag for flag in takes_one if not flag.startswith("--")}  # a value may follow at once: -p4
     own: list[str] = []
     k = 0
     while k < len(arguments):
@@ -140,7 +133,7 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             return own, list(arguments[k + 1 :])
         if word == "-m" or not word.startswith("-"):
             break
-        alone = word in flags or "=" in word or (word[:2] in ("-p", "-n") and len(word) > 2)
+        alone = word in takes_none or "=" in word or (word[:2] in short and len(word) > 2)
         if not alone and word.startswith("--") and k + 1 < len(arguments):
             own.append(f"{word}={arguments[k + 1]}")  # a value may look like an option: --mpi-args '--verbose'
         else:
@@ -151,8 +144,8 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def bsprun(arguments: Sequence[str] | None = None) -> int:
     """The `bsprun` command."""
-    own, program = split(sys.argv[1:] if arguments is None else arguments)
     parser = _run_parser()
+    own, program = split(sys.argv[1:] if arguments is None else arguments, parser)
     options = parser.parse_args(own)
     _check(parser, options, program)
     try:

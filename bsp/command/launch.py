@@ -26,7 +26,6 @@ from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
-SCHEDULES = ("auto", "latin", "bruck", "two-phase")  # how blocks travel between elements: see bsp.transport.exchange
 MOST_ELEMENTS_A_CORE = 64
 _GRACE = 2.0  # seconds between asking a job to end and making it
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed

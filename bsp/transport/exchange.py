@@ -23,6 +23,7 @@ from mpi4py import MPI
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.errors import UnknownAlgorithm
+from bsp.transport.schedules import SCHEDULES
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
 Schedule = Callable[[MPI.Comm, Blocks, Blocks, tuple[int, int]], None]
@@ -99,6 +100,21 @@ def checked(schedule: str) -> Schedule:
     return _SCHEDULES[schedule]
 
 
+_SCHEDULES: dict[str, Schedule] = {}
+
+
+def _named(name: str) -> Callable[[Schedule], Schedule]:
+    """Decorate a schedule, by the name that `schedules` offers it under; KeyError if it offers none."""
+    if name not in SCHEDULES:
+        raise KeyError(f"exchange schedule {name!r} is not in bsp/transport/schedules.py")
+
+    def register(schedule: Schedule) -> Schedule:
+        _SCHEDULES[name] = schedule
+        return schedule
+
+    return register
+
+
 def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
     for block in blocks:
         if 0 < block.nbytes <= _LARGEST:
@@ -108,6 +124,7 @@ def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
                 yield block[start : start + _LARGEST]
 
 
+@_named("latin")
 def _latin(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     for shift in range(1, elements):
@@ -124,6 +141,7 @@ def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[n
         MPI.Request.Waitall(requests)
 
 
+@_named("bruck")
 def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     held = [(me, dest, k, block.tobytes()) for dest in sorted(out) for k, block in enumerate(out[dest])]
@@ -182,6 +200,7 @@ def _pieces(matrix: np.ndarray, seed: tuple[int, int]) -> list[list[_Piece]]:
     return through
 
 
+@_named("two-phase")
 def _two_phase(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     sizes = [sum(block.nbytes for block in out.get(dest, ())) for dest in range(elements)]
@@ -222,4 +241,5 @@ def _whole(parts: Iterator[np.ndarray]) -> np.ndarray:
     return found[0] if len(found) == 1 else np.concatenate(found)
 
 
-_SCHEDULES: dict[str, Schedule] = {"latin": _latin, "bruck": _bruck, "two-phase": _two_phase}
+if _lacking := set(SCHEDULES) - set(_SCHEDULES):
+    raise NotImplementedError(f"schedules that bsp/transport/schedules.py names and nothing here is: {_lacking}")

@@ -99,7 +99,11 @@ MISTAKES = {
     "--target y --exclude regin": "there is no column 'regin'; did you mean 'region'?",
     "--target y --exclude y": "--exclude y: the column is needed",
     "--target y --weights y": "column 'y' is given two roles",
-    "--target y --family poison": "family='poison': one of gaussian, binomial, poisson, gamma",
+    "--target y --family poison": "family='poison': one of binomial, gamma, gaussian, inverse-gaussian, "
+    "negative-binomial, poisson, tweedie",
+    "--target y --family tweedie:2.5": "family='tweedie:2.5': power=2.5: between 1 and 2",
+    "--target y --family tweedie:1.5:logit": "family='tweedie:1.5:logit': family 'tweedie' has no link 'logit': one of",
+    "--target y --family poisson:3:log": "family='poisson:3:log': poisson[:log|identity]",
     "--target y --family binomial": "y is 3; in a binomial model it must be",
     "--target region --family poisson": "region has texts; a poisson model needs numbers",
     "--target region": "a gaussian model needs numbers. For two classes: LogisticRegression, or --family logistic",

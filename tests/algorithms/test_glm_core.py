@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import statsmodels.api as sm
+from glm_families import DEFAULTS, possible, theirs_of, tight
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import ElasticNet, GammaRegressor, LogisticRegression, PoissonRegressor
@@ -17,9 +18,6 @@ import bsp
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.path import path
 from bsp.algorithms.glm.problem import Model, Rows, Solution
-
-FAMILIES = ("gaussian", "binomial", "poisson", "gamma")
-TIGHT = {"tol": 1e-15, "maxiter": 200}
 
 
 def share(values: Any, proc: bsp.Process) -> Any:
@@ -78,19 +76,10 @@ def tumours() -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(X[:, :10]), y.astype(float)
 
 
-def response(family: str, y: np.ndarray) -> np.ndarray:
-    """Doctor visits as each family can have them."""
-    return {"binomial": (y > 0).astype(float), "gamma": y + 0.5}.get(family, y)
-
-
 def known(family: str, X: np.ndarray, y: np.ndarray, intercept: bool = True, **options: Any) -> tuple[Any, Any]:
     """statsmodels' fit, and its robust standard errors."""
-    kind = {
-        "gaussian": sm.families.Gaussian, "binomial": sm.families.Binomial, "poisson": sm.families.Poisson,
-        "gamma": lambda: sm.families.Gamma(sm.families.links.Log()),
-    }[family]()  # fmt: skip
-    model = sm.GLM(y, sm.add_constant(X) if intercept else X, family=kind, **options)
-    return model.fit(**TIGHT), model.fit(cov_type="HC0", **TIGHT).bse
+    model = sm.GLM(y, sm.add_constant(X) if intercept else X, family=theirs_of(family), **options)
+    return model.fit(**tight(family)), model.fit(cov_type="HC0", **tight(family)).bse
 
 
 @lru_cache
@@ -126,11 +115,11 @@ def assert_as_statsmodels(
 # ------------------------------------------------------------------------------ statsmodels
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DEFAULTS)
 @pytest.mark.parametrize("with_", [(), ("offset",), ("weights",), ("offset", "weights")])
 def test_each_family_fits_doctor_visits_as_statsmodels_does(family: str, with_: tuple[str, ...]) -> None:
     X, visited = visits()
-    X, y = X[::5], response(family, visited[::5])
+    X, y = X[::5], possible(family, visited[::5])
     rng = np.random.default_rng(5)
     columns = {"offset": 0.3 * rng.normal(size=len(y)), "weights": 0.1 + rng.random(len(y))}
     columns = {name: columns[name] for name in with_}
@@ -176,10 +165,10 @@ def test_binomial_counts_are_proportions_with_trials(nprocs: int) -> None:
     assert found.sum_weights == trials.sum()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DEFAULTS)
 def test_without_an_intercept_the_fit_is_statsmodels_too(family: str) -> None:
     X, visited = visits()
-    y = response(family, visited[::5])
+    y = possible(family, visited[::5])
     found = fit(X[::5], y, family=family, fit_intercept=False)
     assert_as_statsmodels(found, known(family, X[::5], y, intercept=False), intercept=False)
     assert found.intercept == 0.0
@@ -203,7 +192,7 @@ def test_weight_2_is_a_row_twice_and_weight_0_is_no_row() -> None:
 @pytest.mark.parametrize("family", ["poisson", "gamma"])
 def test_ridge_regression_is_scikit_learns_objective(family: str, alpha: float) -> None:
     X, visited = visits()
-    X, y = X[::5], response(family, visited[::5])
+    X, y = X[::5], possible(family, visited[::5])
     weights = 0.5 + np.random.default_rng(6).random(len(y))
     kind = {"poisson": PoissonRegressor, "gamma": GammaRegressor}[family]
     right = kind(alpha=alpha, tol=1e-12, solver="newton-cholesky", max_iter=1000).fit(X, y, weights)
@@ -248,11 +237,11 @@ def test_the_thesis_example_on_which_newton_with_the_sign_goes_back_and_forth_is
 # ------------------------------------------------------------------------- between ourselves
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DEFAULTS)
 @pytest.mark.parametrize("solver", ["lbfgs", "coordinate"])
 def test_all_solvers_find_the_same(family: str, solver: str) -> None:
     X, visited = visits()
-    X, y = X[::20], response(family, visited[::20])
+    X, y = X[::20], possible(family, visited[::20])
     newton, other = (fit(X, y, family=family, solver=each) for each in ("newton", solver))
     assert other.converged
     assert_allclose(estimates(other), estimates(newton), rtol=1e-8)

@@ -81,7 +81,7 @@ def test_a_value_that_is_no_number_is_named_by_row_and_column(value: float, solv
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"family": "probit"}, "family='probit': one of gaussian, binomial"),
+        ({"family": "probit"}, "family='probit': one of binomial, gamma, gaussian"),
         ({"family": "gaussian", "solver": "adam"}, "solver='adam': one of auto, newton"),
         ({"family": "gaussian", "alpha": -1.0}, "alpha=-1.0: a number, 0 or more"),
         ({"family": "gaussian", "alpha": 1.0, "l1_ratio": 2.0}, "l1_ratio=2.0: from 0 to 1"),

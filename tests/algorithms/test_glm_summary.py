@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from glm_families import DEFAULTS, possible, theirs_of, tight
 
 import bsp
 from bsp.algorithms import glm
+from bsp.algorithms.glm.families import family_of
 from bsp.algorithms.glm.inference.report import page, ticks
-
-FAMILIES = {
-    "gaussian": sm.families.Gaussian(), "binomial": sm.families.Binomial(), "poisson": sm.families.Poisson(),
-    "gamma": sm.families.Gamma(sm.families.links.Log()),
-}  # fmt: skip
 
 
 def affairs() -> tuple[np.ndarray, np.ndarray]:
@@ -28,19 +25,19 @@ def affairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def response(family: str, y: np.ndarray) -> np.ndarray:
-    return {"gaussian": y, "binomial": y > 0, "poisson": np.round(y), "gamma": y + 0.1}[family].astype(float)
+    return possible(family, np.round(y))
 
 
 @pytest.mark.parametrize("robust", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", DEFAULTS)
 def test_the_numbers_are_statsmodels(family: str, robust: bool) -> None:
     X, raw = affairs()
     y = response(family, raw)
-    estimated = family in ("gaussian", "gamma")
-    known = sm.GLM(y, sm.add_constant(X), family=FAMILIES[family]).fit(
-        tol=1e-14, maxiter=200, cov_type="HC0" if robust else "nonrobust", use_t=estimated
+    estimated = family_of(family).free_dispersion
+    known = sm.GLM(y, sm.add_constant(X), family=theirs_of(family)).fit(
+        **tight(family), cov_type="HC0" if robust else "nonrobust", use_t=estimated
     )
-    summary = bsp.run(lambda proc: glm.GLM(family, robust=robust).fit(X, y).summary(level=0.9), nprocs=3)[1]
+    summary = bsp.run(lambda proc: glm.GLM(family, tol=1e-12, robust=robust).fit(X, y).summary(level=0.9), nprocs=3)[1]
     rows = np.array([each[1:] for each in summary.coefficients])
     low, high = known.conf_int(0.1).T
     np.testing.assert_allclose(rows[:, 0], known.params, rtol=1e-8, atol=0)
@@ -57,11 +54,11 @@ def test_the_numbers_are_statsmodels(family: str, robust: bool) -> None:
     assert found.df_resid == known.df_resid
 
 
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
+@pytest.mark.parametrize("family", [each for each in DEFAULTS if not family_of(each).free_dispersion])
 def test_information_criteria_are_statsmodels(family: str) -> None:
     X, raw = affairs()
     y = response(family, raw)
-    known = sm.GLM(y, sm.add_constant(X), family=FAMILIES[family]).fit(tol=1e-14, maxiter=200)
+    known = sm.GLM(y, sm.add_constant(X), family=theirs_of(family)).fit(**tight(family))
     summary = glm.GLM(family).fit(X, y).summary()
     assert summary.aic == pytest.approx(known.aic, rel=1e-10)
     assert summary.bic == pytest.approx(known.bic_llf, rel=1e-10)

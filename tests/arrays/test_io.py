@@ -28,6 +28,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
 from bsp.arrays.files import fields as io_fields
+from bsp.arrays.files import format as registry
 from bsp.arrays.files import npy as io_npy
 from bsp.arrays.files import npz
 from bsp.arrays.files.fields import BadLine, Fields, exact, parsed
@@ -748,3 +749,39 @@ def test_what_a_format_takes_it_gives_back(tmp_path: Path, ending: str) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def test_a_format_of_ones_own_is_one_call_of_register(tmp_path: Path) -> None:
+    def read_pairs(path: Any, *, grid: Any = None, process_grid: Any = None, scale: float = 1.0) -> Any:
+        return ba.asarray(scale * np.loadtxt(path), grid=grid)
+
+    def write_pairs(path: Any, x: Any) -> None:
+        values = x.compute()
+        if bsp.process().pid == 0:
+            np.savetxt(path, values)
+        bsp.process().sync()
+
+    registry.register(".pairs", read=read_pairs, write=write_pairs)
+    try:
+        with pytest.raises(ValueError, match=r"files that end in \.pairs are read and written by .* already"):
+            registry.register(".PAIRS".lower(), read=read_pairs)
+        path = tmp_path / "x.pairs"
+
+        def main(proc: bsp.Process) -> np.ndarray:
+            ba.save(path, ba.arange(12.0).reshape((6, 2)))
+            return ba.load(path, scale=3.0, grid=(3, 1)).compute()
+
+        for found in bsp.run(main, nprocs=3):
+            np.testing.assert_array_equal(found, 3 * np.arange(12.0).reshape(6, 2))
+    finally:
+        del registry.FORMATS[".pairs"]
+
+
+def test_every_format_that_is_registered_is_reached_by_its_ending() -> None:
+    for ending, known in registry.FORMATS.items():
+        assert ending == ending.lower() and ending.startswith(".")
+        assert known.read is not None or known.write is not None
+    for name, function in registry.FUNCTIONS.items():
+        assert getattr(ba, name) is function
+    with pytest.raises(ValueError, match="read_csv is the name of another format's function"):
+        registry.register(functions=(ba.read_csv,))

@@ -15,6 +15,7 @@ import pytest
 import bsp.command.bsprun
 import bsp.command.tool
 from bsp.command.launch import MOST_ELEMENTS_A_CORE
+from bsp.faults import options
 from bsp.host import cores
 
 pytestmark = pytest.mark.solo
@@ -201,6 +202,30 @@ def test_help_fits_a_screen_opens_with_two_examples_and_closes_with_the_statuses
         assert vars(bsp.command.bsprun._run_parser().parse_args(own))["nprocs"] == 64
         assert program[0] in ("script.py", "-m")
     assert statuses.startswith("exit status:")
+
+
+def test_every_option_takes_what_it_is_declared_to_take_and_leaves_the_program_alone() -> None:
+    """Nothing lists the options a second time: a new one is read as its declaration says."""
+    actions = bsp.command.bsprun._run_parser()._actions
+    assert len(actions) >= 40
+    program = ["script.py", "--check", "-n", "3"]
+    for action in actions:
+        for flag in action.option_strings:
+            own = [flag] if action.nargs == 0 else [flag, "--value"]
+            joined = own if len(own) == 1 or not flag.startswith("--") else [f"{flag}=--value"]
+            assert bsp.command.bsprun.split([*own, *program]) == (joined, program), flag
+
+
+def test_options_of_nonstop_jobs_are_declared_once() -> None:
+    flags = [*options.OPTIONS, *options.AUTO_OPTIONS]
+    names = [flag[2:].replace("-", "_") for flag in flags]
+    assert [*options.NAMES, *options.AUTO] == names
+    for flag, name in zip(flags, names, strict=True):
+        value = "auto" if "choices" in (options.OPTIONS | options.AUTO_OPTIONS)[flag] else "1"
+        found = bsp.command.bsprun._run_parser().parse_args([f"{flag}={value}"])
+        assert getattr(found, name) is not None
+        assert options.asked(found)
+    assert not options.asked(bsp.command.bsprun._run_parser().parse_args([]))
 
 
 def test_bsp_without_a_command_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.collectives.prices import prices
+from bsp.collectives.prices import priced, prices
 from bsp.cost.model import Machine
 
 PROCS = [1, 2, 3, 4, 7, 12]
@@ -367,6 +367,19 @@ def test_a_caught_transfer_mismatch_leaves_the_job_failed(run: Any) -> None:
         run(main, nprocs=3)
 
 
+@pytest.mark.parametrize("name", priced())
+def test_every_algorithm_that_has_a_price_runs_under_its_name_with_the_same_result(run: Any, name: str) -> None:
+    algorithms = list(prices(Machine(), 5, name, 1, True))
+    assert len(algorithms) > 1
+
+    def main(proc: bsp.Process) -> list[Any]:
+        memory = np.arange(5.0 * 6).reshape(5, 6)
+        return [flattened(call(proc, name, each, memory)) for each in [None, *algorithms]]
+
+    for found in run(main, nprocs=5):
+        assert all(each == found[0] for each in found)
+
+
 ALL_ALGORITHMS = [
     *[("broadcast", name) for name in [*ROOTED, "two-phase"]],
     *[("gather", name) for name in ROOTED],
@@ -470,6 +483,7 @@ def test_the_type_of_a_reduction_does_not_depend_on_how_many_processes_there_are
 
 def test_a_collective_without_prices_is_an_error() -> None:
     with pytest.raises(
-        bsp.UnknownAlgorithm, match=r"collective 'rotate' has no prices; .* broadcast, reduce, allreduce"
+        bsp.UnknownAlgorithm,
+        match=r"'rotate' has no prices; bsp/collectives/prices.py .* broadcast, reduce, allreduce",
     ):
         prices(Machine(), 4, "rotate", 1, False)

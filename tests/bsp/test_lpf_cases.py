@@ -16,10 +16,11 @@ import pytest
 from tests_run import PROCESSES, SEVERAL, told_to_all
 
 import bsp
+from bsp.transport.schedules import CHOICES
 
 WORDS = 2048
 BIG = 40_000  # words; more than fits a control packet
-SCHEDULES = ["auto", "latin", "bruck", "two-phase"]
+SCHEDULES = CHOICES
 
 
 def refusal(call: Callable[[], Any]) -> tuple[str, str]:

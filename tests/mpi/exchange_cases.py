@@ -8,10 +8,11 @@ from mpi4py import MPI
 from bsp.cost.model import Machine
 from bsp.errors import UnknownAlgorithm
 from bsp.transport import exchange
+from bsp.transport.schedules import SCHEDULES
 
 comm = MPI.COMM_WORLD
 me, elements = comm.rank, comm.size
-KINDS = ("latin", "bruck", "two-phase")
+KINDS = SCHEDULES
 
 
 def content(source: int, dest: int, k: int, size: int) -> np.ndarray:

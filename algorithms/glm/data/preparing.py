@@ -15,7 +15,7 @@ from bsp.algorithms.glm.data.inputs import matrix_of, numbers, opened, part_of, 
 from bsp.algorithms.glm.data.responses import Facts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
-from bsp.algorithms.glm.families import FAMILIES
+from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows
 from bsp.arrays.execution.world import world
 from bsp.values.payload import is_abstract
@@ -54,7 +54,7 @@ class _Parts(NamedTuple):
 _CALLED = Given("y", "sample_weight", "offset", "trials")
 
 
-def prepared(X: Any, given: Given, family: str, classify: bool) -> Prepared:
+def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
     """This process's rows of the problem.
 
     classify : y has labels of any kind, two of them; else numbers, or with a binomial family two texts.
@@ -108,7 +108,7 @@ def _of_table(table: Table, given: Given) -> _Parts:
     return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
 
 
-def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepared:
+def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
     """The rows as numbers, looked at by all processes together."""
     looked_at: list[Any] = []
     labelled = classify and parts.vectors.trials is None
@@ -116,10 +116,10 @@ def _checked(parts: _Parts, target: str, family: str, classify: bool) -> Prepare
     def look() -> Facts:
         vectors = zip(parts.vectors[1:], _CALLED[1:], strict=True)
         weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
-        if trials is not None and not FAMILIES[family].proportions:
+        if trials is not None and not family.proportions:
             raise DataError(f"trials are of binomial models; this one is {family}")
         y, texts = _response(parts.vectors.y)
-        if texts and not labelled and (not FAMILIES[family].proportions or trials is not None):
+        if texts and not labelled and (not family.proportions or trials is not None):
             raise DataError(
                 f"{target} has texts; a {family} model needs numbers. For two classes: LogisticRegression, or "
                 "--family logistic"
@@ -157,9 +157,9 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
     return found if found.dtype.kind in "iu" else found.astype(np.float64), False
 
 
-def _check_possible(y: np.ndarray, family: str, target: str, place: Callable[[int], str]) -> None:
+def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:
     """DataError with the place of the first response that the family cannot have."""
-    wrong, what = FAMILIES[family].wrong(y)
+    wrong, what = family.wrong(y)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(f"{place(row)}: {target} is {y[row]:g}; in a {family} model it must be {what}")

@@ -38,15 +38,15 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
     summed words.
     """
     sums = [np.zeros(())] * 2
-    grams = {name: Gram(of.k, of.model.fit_intercept) for name in wanted}
+    signed = of.family.solved_by == "information"  # then curvatures may be below 0
+    grams = {name: Gram(of.k, of.model.fit_intercept, signed and name == "hessian") for name in wanted}
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for rows, X in chunks(of):
             y = of.rows.y[rows]
             eta = predictor(of, X, beta, rows)
-            mu = of.family.mean(eta)
             loss, score, curve = of.family.expansion(eta, y)
             w = np.ones_like(y) if of.weights is None else of.weights[rows]
-            here = w @ loss, w @ ((y - mu) ** 2 / of.family.variance(mu))
+            here = w @ loss, w @ of.family.chi2(eta, y)
             sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
             for name, gram in grams.items():
                 if name == "meat":
@@ -77,7 +77,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     model, point = of.model, state.point
     bread_name = "hessian" if of.family.canonical else "information"
     needed = matrices_wanted(model, of.family, of.d)
-    known = {} if point.curvature is None else {"hessian": point.curvature * of.sum_weights}
+    known = {} if point.curvature is None else {of.family.solved_by: point.curvature * of.sum_weights}
     fit = measured(of, point.beta, sorted(needed - set(known)))
     known |= fit.grams
     kept = np.arange(of.d) if state.kept is None else state.kept

@@ -29,11 +29,13 @@ def terms(of: Survey) -> np.ndarray:
 def log_likelihood(of: Survey, sums: np.ndarray, loss: float, deviance: float, dispersion: float) -> Any:
     """From the sums over all processes of `terms`, the weighted losses and the deviance.
 
-    A collective for gamma models with weights: one superstep of 1 word.
+    A collective where a sum depends on the dispersion (gamma with weights, tweedie): one superstep of 1 word.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        weights = None if of.weights is None else of.weights[of.weights > 0]
-        dispersed = of.family.dispersed(weights, dispersion)
-        if dispersed is not None:
-            dispersed = of.proc.allreduce(dispersed)
+        y, weights = of.rows.y, of.weights
+        if weights is not None:
+            y, weights = y[weights > 0], weights[weights > 0]
+        dispersed = None
+        if of.family.is_dispersed(weights is not None):
+            (dispersed,) = of.proc.allreduce(np.array([of.family.dispersed(y, weights, dispersion)]))
         return of.family.log_likelihood(sums, Fitted(of.n_rows, of.sum_weights, loss, deviance, dispersion), dispersed)

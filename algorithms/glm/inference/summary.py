@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.families import FAMILIES
 from bsp.algorithms.glm.problem import Model, Solution
 from bsp.cost.units import counted
 
@@ -32,8 +31,8 @@ class Summary:
     """str() and repr() are a table in text; a notebook, and `to_html()`, show it as HTML.
 
     level : of the confidence intervals.
-    The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma) it is
-    t, with the residual degrees of freedom.
+    The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma, ...)
+    it is t, with the residual degrees of freedom.
     aic : 2d - 2·log-likelihood;  bic : d·log(rows) - 2·log-likelihood; d counts coefficients, not the dispersion, as
     statsmodels counts.
     """
@@ -47,7 +46,7 @@ class Summary:
     @property
     def statistic(self) -> str:
         """ "z" or "t"."""
-        return "t" if FAMILIES[self.model.family].free_dispersion else "z"
+        return "t" if self.model.family.free_dispersion else "z"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -103,8 +102,8 @@ class Summary:
     def title(self) -> str:
         """The model in a line."""
         return (
-            f"{FAMILIES[self.model.family].title} regression of {self.target} "
-            f"({FAMILIES[self.model.family].link} link), {self.solution.n_rows} rows"
+            f"{self.model.family.title} regression of {self.target} "
+            f"({self.model.family.link.name} link), {self.solution.n_rows} rows"
         )
 
     @property
@@ -145,7 +144,7 @@ class Summary:
             "objective", "gradient_norm", "n_iter", "converged", "solver",
         )  # fmt: skip
         return {
-            "family": self.model.family, "target": self.target, "alpha": self.model.alpha,
+            "family": str(self.model.family), "target": self.target, "alpha": self.model.alpha,
             "l1_ratio": self.model.l1_ratio, "coefficients": rows, "statistic": self.statistic, "level": self.level,
             "robust": self.model.robust, **{name: _told(getattr(found, name)) for name in names},
             "aic": _told(self.aic), "bic": _told(self.bic), "notes": self.notes,

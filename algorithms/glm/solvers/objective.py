@@ -80,6 +80,13 @@ class Objective:
         sound = np.isfinite(first.value) & np.isfinite(first.gradient).all() & np.isfinite(first.curvature).all()
         if not sound:
             look_for_nonfinite(self.of)
+            family = self.of.family
+            low, high = family.means
+            if not self.of.model.fit_intercept and not low < family.mean(np.zeros(1))[0] < high:
+                raise DataError(
+                    f"a {family} model has means from {low:g} to {high:g}, and coefficients of 0, where a fit begins, "
+                    "give others: fit an intercept, or take another link"
+                )
             raise DataError(
                 "the objective at the start is beyond the range of numbers: scale the columns, or start nearer"
             )

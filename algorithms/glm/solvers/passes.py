@@ -27,10 +27,13 @@ class Sums(NamedTuple):
 
 
 class Gram:
-    """[1 X]' diag(weights) [1 X], weights >= 0, added up over chunks of rows: (d, d), the row of ones if asked for."""
+    """[1 X]' diag(weights) [1 X], added up over chunks of rows: (d, d), the row of ones if asked for.
 
-    def __init__(self, k: int, intercept: bool) -> None:
-        self.intercept = intercept
+    signed : whether weights may be below 0, where no square root makes a product of a matrix with itself.
+    """
+
+    def __init__(self, k: int, intercept: bool, signed: bool = False) -> None:
+        self.intercept, self.signed = intercept, signed
         self.inner, self.edge, self.corner = np.zeros((k, k)), np.zeros(k), np.zeros(())
         self.room = np.empty((0, k))
 
@@ -43,6 +46,8 @@ class Gram:
         elif len(weights) and (weights == weights[0]).all():  # as where a solver begins
             inner = X.T @ X
             inner *= weights[0]
+        elif self.signed:
+            inner = X.T @ (X * weights[:, None])
         else:
             if len(self.room) < len(X):
                 self.room = np.empty_like(X)
@@ -110,7 +115,10 @@ def add_up(of: Survey, beta: np.ndarray, curvature: str) -> Sums:
     gradient, diagonal, gram = np.zeros(of.d), np.zeros(of.d), Gram(of.k, intercept)
     with np.errstate(over="ignore", invalid="ignore"):  # of a step too far; the objective says so
         for rows, X in chunks(of):
-            some, score, curve = of.family.expansion(predictor(of, X, beta, rows), of.rows.y[rows])
+            eta = predictor(of, X, beta, rows)
+            some, score, curve = of.family.expansion(eta, of.rows.y[rows])
+            if curvature != "none":
+                curve = of.family.bend(eta, curve)
             if of.weights is not None:
                 w = of.weights[rows]
                 some, score, curve = w * some, w * score, w * curve

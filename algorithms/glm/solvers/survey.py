@@ -17,7 +17,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.errors import DataError
-from bsp.algorithms.glm.families import FAMILIES, Family
+from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Model, Rows
 from bsp.arrays.execution.world import world
 
@@ -85,7 +85,7 @@ def survey(rows: Rows, model: Model) -> Survey:
     if not rows.X.shape[1] + model.fit_intercept:
         raise ValueError("there are no columns and there is no intercept: nothing to fit")
     proc = world().private
-    family = FAMILIES[model.family]
+    family: Family = model.family
     wrong = _wrong(rows, family)
     y = rows.y
     weights = _product(rows.weights, rows.trials)
@@ -109,6 +109,12 @@ def survey(rows: Rows, model: Model) -> Survey:
     shift = _shift(sums[7:], some) if model.fit_intercept and isinstance(rows.X, np.ndarray) else None
     constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
     least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
+    if rows.offset is not None and not np.isfinite(above):
+        low, high = family.means
+        raise DataError(
+            f"with this offset a {family} model has no intercept by which all means lie from {low:g} to {high:g}, "
+            "where a fit begins: leave it out, or take another link"
+        )
     return Survey(proc, rows, model, family, weights, shift, n_rows, total, constant, least, 2 * above, chi2)
 
 
@@ -119,7 +125,7 @@ def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
     """The first row of this process's that cannot be, and why."""
     checks = [(~np.isfinite(rows.y), "y = {}", rows.y, "must be a finite number")]
     impossible, must_be = family.wrong(rows.y)
-    checks.append((impossible, "y = {}", rows.y, f"of a {family.name} model must be {must_be}"))
+    checks.append((impossible, "y = {}", rows.y, f"of a {family} model must be {must_be}"))
     if rows.weights is not None:
         bad = ~(np.isfinite(rows.weights) & (rows.weights >= 0))
         checks.append((bad, "weight = {}", rows.weights, "must be finite and 0 or more"))
@@ -207,10 +213,9 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
         part = slice(first, first + LENGTH)
         y = rows.y[part]
         eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
-        mu = family.mean(eta)
         least = family.least(y)
         above = family.expansion(eta, y).loss - least
-        here = (w[part] @ each for each in (least, above, (y - mu) ** 2 / family.variance(mu)))
+        here = (w[part] @ each for each in (least, above, family.chi2(eta, y)))
         sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
     return sums
 
@@ -219,8 +224,9 @@ def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, cons
     """Newton's method in one variable, kept between the points where the slope is known to change its sign."""
     low, high = -np.inf, np.inf
     for _ in range(100):
-        _, score, curvature = family.expansion(constant + rows.offset, rows.y)
-        slope, bend = proc.allreduce(np.stack([w @ score, w @ curvature]))
+        eta = constant + rows.offset
+        _, score, curvature = family.expansion(eta, rows.y)
+        slope, bend = proc.allreduce(np.stack([w @ score, w @ family.bend(eta, curvature)]))
         low, high = (constant, high) if slope < 0 else (low, constant)
         step = np.clip(-slope / bend if bend > 0 else -np.sign(slope), -4.0, 4.0)
         if abs(step) <= 4 * np.finfo(float).eps * max(1.0, abs(constant)):

@@ -1,0 +1,73 @@
+"""Successes of trials: logistic and probit regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+
+_TINY = 1e-300
+
+
+@registered
+class Binomial(Family):
+    """Two outcomes, and proportions of trials.  Losses are of the link's log-probabilities, which lose no digits."""
+
+    name, also = "binomial", ("logistic",)
+    links = convex_links = ("logit", "probit", "cloglog", "identity")
+    canonical_link = "logit"
+    proportions, lowest, highest, means = True, 0.0, 1.0, (0.0, 1.0)
+
+    @property
+    def title(self) -> str:
+        return "Logistic" if self.by_default else "Binomial"
+
+    def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        if self.by_default:
+            small = np.exp(-np.abs(eta))  # at most 1: nothing overflows
+            rest = 1 + small
+            mu = np.where(eta < 0, small, 1.0) / rest
+            return Expansion(np.maximum(eta, 0) - y * eta + np.log1p(small), mu - y, small / (rest * rest))
+        with np.errstate(all="ignore"):
+            won, lost = self.link.success(eta), self.link.failure(eta)
+            loss, score, curvature = (y * a + (1 - y) * b for a, b in zip(won, lost, strict=True))
+            return Expansion(self.possible(self.mean(eta), loss), score, curvature)
+
+    def information(self, eta: Vector) -> Vector:
+        if self.by_default:
+            small = np.exp(-np.abs(eta))
+            return small / (1 + small) ** 2
+        with np.errstate(all="ignore"):
+            won, lost = self.link.success(eta).curvature, self.link.failure(eta).curvature
+            return self.mean(eta) * won + self.link.complement(eta) * lost
+
+    def least(self, y: Vector) -> Vector:
+        return -xlogy(y, y) - xlogy(1 - y, 1 - y)
+
+    def variance(self, mu: Vector) -> Vector:
+        return mu * (1 - mu)
+
+    def chi2(self, eta: Vector, y: Vector) -> Vector:
+        mu, rest = self.mean(eta), self.link.complement(eta)  # 1 - mu would lose the digits of a small one
+        return (y * rest - (1 - y) * mu) ** 2 / np.maximum(mu * rest, _TINY)
+
+    def wrong(self, y: Vector) -> tuple[Vector, str]:
+        return (y < 0) | (y > 1), "the proportion of successes, between 0 and 1"
+
+    def hopeless(self, successes: float, failures: float) -> str:
+        if successes and failures:
+            return ""
+        alike = 0 if successes == 0 else 1
+        return f"y has one class only: all are {alike}; a binomial model needs successes and failures"
+
+    def level(self, total: Any, successes: Any, failures: Any) -> Any:
+        return np.log(successes / failures) if self.by_default else self.predictor(successes / total)
+
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        if trials is None and ((y == 0) | (y == 1)).all():
+            return 0.0, 0.0, 0.0  # there is one way
+        m = np.ones_like(y) if trials is None else trials
+        ways = gammaln(m + 1) - gammaln(m * y + 1) - gammaln(m - m * y + 1)  # of the successes among the trials
+        return (w / m) @ ways, 0.0, 0.0

@@ -1,0 +1,63 @@
+"""The gamma distribution: positive amounts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, gammaln, registered
+
+
+@registered
+class Gamma(Family):
+    """Positive amounts whose spread grows with their mean.  Its log-likelihood is that at the estimated dispersion."""
+
+    name, links, convex_links = "gamma", ("log", "identity"), ("log",)
+    nonnegative, free_dispersion, means = True, True, (0.0, np.inf)
+
+    @property
+    def title(self) -> str:
+        return "Gamma"
+
+    def loss(self, mu: Vector, y: Vector) -> Vector:
+        return y / mu + np.log(mu)
+
+    def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        if not self.by_default:
+            return super().expansion(eta, y)
+        ratio = y * np.exp(-eta)
+        return Expansion(ratio + eta, 1 - ratio, ratio)
+
+    def information(self, eta: Vector) -> Vector:
+        return np.ones_like(eta) if self.by_default else super().information(eta)
+
+    def variance(self, mu: Vector) -> Vector:
+        return mu * mu
+
+    def variance_slope(self, mu: Vector) -> Vector:
+        return 2 * mu
+
+    def wrong(self, y: Vector) -> tuple[Vector, str]:
+        return y <= 0, "an amount above 0"
+
+    def offset_sum(self, w: Vector, y: Vector, offset: Vector) -> Any:
+        return w @ (y * np.exp(-offset)) if self.by_default else None
+
+    def level_with_offset(self, total: Any, successes: Any, found: Any) -> Any:
+        return self.predictor(found / total)
+
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        return w @ np.log(w), w @ np.log(y), np.log(y).sum()
+
+    def is_dispersed(self, weighted: bool) -> bool:
+        return weighted
+
+    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
+        return float(gammaln(w / dispersion).sum())
+
+    def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
+        first, second, third = constants
+        shapes = fitted.n_rows * gammaln(1 / fitted.dispersion) if dispersed is None else dispersed
+        scaled = first + second - fitted.loss - fitted.sum_weights * np.log(fitted.dispersion)
+        return scaled / fitted.dispersion - shapes - third

@@ -1,0 +1,61 @@
+"""The normal distribution: linear regression."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, registered
+
+
+@registered
+class Gaussian(Family):
+    """Linear regression.  Its log-likelihood is the largest over the dispersion too: the profile likelihood."""
+
+    name, also = "gaussian", ("linear",)
+    links, convex_links, canonical_link = ("identity", "log"), ("identity",), "identity"
+    free_dispersion = True
+
+    @property
+    def title(self) -> str:
+        return "Linear" if self.by_default else "Gaussian"
+
+    def loss(self, mu: Vector, y: Vector) -> Vector:
+        return 0.5 * (mu - y) ** 2
+
+    def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        if not self.by_default:
+            return super().expansion(eta, y)
+        error = eta - y
+        return Expansion(0.5 * error * error, error, np.ones_like(error))
+
+    def variance(self, mu: Vector) -> Vector:
+        return np.ones_like(mu)
+
+    def variance_slope(self, mu: Vector) -> Vector:
+        return np.zeros_like(mu)
+
+    def wrong(self, y: Vector) -> tuple[Vector, str]:
+        return np.zeros(y.shape, bool), ""
+
+    def hopeless(self, successes: float, failures: float) -> str:
+        if self.by_default or successes > 0:
+            return ""
+        return "the mean of y is not above 0: it has no logarithm, where a fit by the log link begins"
+
+    def offset_sum(self, w: Vector, y: Vector, offset: Vector) -> Any:
+        return w @ (y - offset) if self.by_default else None
+
+    def level_with_offset(self, total: Any, successes: Any, found: Any) -> Any:
+        return found / total
+
+    def rounding(self, level: Any) -> Any:
+        return self.mean(level) ** 2
+
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        return np.log(w).sum(), 0.0, 0.0
+
+    def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
+        n = fitted.n_rows
+        return 0.5 * (constants[0] - n * (1 + np.log(2 * np.pi * fitted.deviance / n)))

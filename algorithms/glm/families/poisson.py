@@ -1,0 +1,57 @@
+"""The Poisson distribution: counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+
+
+@registered
+class Poisson(Family):
+    """Counts whose variance is their mean."""
+
+    name, links = "poisson", ("log", "identity")
+    convex_links, canonical_link = ("log", "identity"), "log"
+    nonnegative, lowest, means = True, 0.0, (0.0, np.inf)
+
+    @property
+    def title(self) -> str:
+        return "Poisson"
+
+    def loss(self, mu: Vector, y: Vector) -> Vector:
+        return mu - xlogy(y, mu)
+
+    def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        if not self.by_default:
+            return super().expansion(eta, y)
+        mu = np.exp(eta)
+        return Expansion(mu - y * eta, mu - y, mu)
+
+    def information(self, eta: Vector) -> Vector:
+        return np.exp(eta) if self.by_default else super().information(eta)
+
+    def variance(self, mu: Vector) -> Vector:
+        return mu
+
+    def variance_slope(self, mu: Vector) -> Vector:
+        return np.ones_like(mu)
+
+    def wrong(self, y: Vector) -> tuple[Vector, str]:
+        return y < 0, "a count, 0 or more"
+
+    def hopeless(self, successes: float, failures: float) -> str:
+        if successes:
+            return ""
+        return "all y are 0: the logarithm of their mean is not a number; there is nothing to fit"
+
+    def offset_sum(self, w: Vector, y: Vector, offset: Vector) -> Any:
+        return w @ np.exp(offset) if self.by_default else None
+
+    def level_with_offset(self, total: Any, successes: Any, found: Any) -> Any:
+        return self.predictor(successes / found)
+
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        return -(w @ gammaln(y + 1)), 0.0, 0.0

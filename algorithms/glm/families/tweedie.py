@@ -1,0 +1,80 @@
+"""Tweedie's compound Poisson distributions: amounts that are 0 with positive probability, as of insurance claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bsp.algorithms.glm.families.family import Family, Fitted, Sums, Vector, registered
+
+
+@registered
+class Tweedie(Family):
+    """Sums of a Poisson number of gamma variables: amounts of variance mu^power, some of them 0.
+
+    power : between 1, where Poisson's distribution lies, and 2, where the gamma distribution lies.
+    Its log-likelihood is that at the estimated dispersion, by Wright's Bessel function.
+    Source: Dunn & Smyth, Statistics and Computing 15 (2005).
+    """
+
+    name, links, convex_links = "tweedie", ("log", "identity"), ("log",)
+    parameters = ("power",)
+    nonnegative, free_dispersion, lowest, means = True, True, 0.0, (0.0, np.inf)
+
+    def __init__(self, power: float = 1.5, link: str | None = None) -> None:
+        if not 1 < power < 2:
+            raise ValueError(
+                f"power={power:g}: between 1 and 2; of 1, 2 and 3 use 'poisson', 'gamma' and 'inverse-gaussian'"
+            )
+        self.power = float(power)
+        super().__init__(link)
+
+    @property
+    def title(self) -> str:
+        return f"Tweedie (power {self.power:g})"
+
+    def loss(self, mu: Vector, y: Vector) -> Vector:
+        p = self.power
+        return y * mu ** (1 - p) / (p - 1) + mu ** (2 - p) / (2 - p)
+
+    def least(self, y: Vector) -> Vector:
+        p = self.power
+        return y ** (2 - p) / ((p - 1) * (2 - p))
+
+    def variance(self, mu: Vector) -> Vector:
+        return mu**self.power
+
+    def variance_slope(self, mu: Vector) -> Vector:
+        return self.power * mu ** (self.power - 1)
+
+    def wrong(self, y: Vector) -> tuple[Vector, str]:
+        return y < 0, "an amount, 0 or more"
+
+    def hopeless(self, successes: float, failures: float) -> str:
+        return "" if successes else "all y are 0: their mean has no logarithm; there is nothing to fit"
+
+    def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        return np.log(y[y > 0]).sum(), 0.0, 0.0
+
+    def is_dispersed(self, weighted: bool) -> bool:
+        return True
+
+    def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
+        p = self.power
+        alpha = (2 - p) / (1 - p)
+        some = y > 0
+        scale = dispersion / (np.ones_like(y) if w is None else w)[some]
+        x = ((p - 1) * scale / y[some]) ** alpha / ((2 - p) * scale)
+        return float(_log_wright_bessel(-alpha, x).sum())
+
+    def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
+        return dispersed - constants[0] - fitted.loss / fitted.dispersion
+
+
+def _log_wright_bessel(a: float, x: Vector) -> Vector:
+    from scipy import special  # it takes as long to import as many a fit
+
+    if hasattr(special, "log_wright_bessel"):  # since scipy 1.14
+        return special.log_wright_bessel(a, 0.0, x)
+    return np.log(special.wright_bessel(a, 0.0, x))
