@@ -1,13 +1,14 @@
-"""The event log of a nonstop job, `--events f.jsonl`: what happened, to whom, when; one JSON object a line.
+"""The event log of a nonstop job, `--events f.jsonl`: one JSON object per line with time, kind and fields of an event.
 
-It is evidence, for tests (each injected fault appears once, with what was done about it) and for people, so its
-kinds and their fields are closed sets, documented here; `record` refuses any other.  What an event owes to those
-before it (which injected fault it shows, how long ago that was detected, rounds lost) the ledger adds.
+The log is evidence, for tests (each injected fault appears once, with its consequences) and for people.  So its kinds
+and their fields are closed sets, documented here; `record` refuses any other.  The ledger adds the fields that follow
+from earlier events: the injected fault that an event shows, the time since its detection, and the rounds lost.
 
-It is written by bsprun alone, outside the data path, and flushed at once: what was recorded before a crash of bsprun
-is in the file.  It is no part of the job: a full disk or a view that fails is told once on stderr, and the job goes on.
+Only bsprun writes the log, outside the data path, and each event at once: what was recorded before a crash of bsprun is
+in the file.  The job does not depend on the log: after a full disk or a failing view there is one warning on stderr,
+and the job goes on.
 
-Times are seconds since the job began, on the monotonic clock: they never go back, whatever is done to the date.
+Times are seconds since the job began, on the monotonic clock, so they never decrease, even if the date is changed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from bsp.faults.events.ledger import Ledger
 
 
 class Kind(NamedTuple):
-    """What an event means and its fields besides time and kind.
+    """A kind of event: its meaning, and its fields besides time and kind.
 
-    fields : given whenever it is recorded;  may : given where they apply;  adds : by the log itself, where known.
+    fields : given whenever it is recorded.
+    may : given where they apply.
+    adds : added by the log itself, where known.
     """
 
     means: str
@@ -156,7 +159,7 @@ Subscriber = Callable[[Mapping[str, Any]], None]
 
 
 class EventLog:
-    """Records events: to a file if there is one, to subscribers, and as counts in memory.  Any thread may record."""
+    """Records events in a file, if there is one, passes them to subscribers, and counts them.  Thread-safe."""
 
     def __init__(
         self,
@@ -164,14 +167,18 @@ class EventLog:
         subscribers: Iterable[Subscriber] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The job begins now.  Raises OSError if the file cannot be made: nothing has run yet, so say so."""
+        """Open the log; the job begins now.
+
+        path : the file to write, replaced if it exists; None: no file.
+        Raises OSError if the file cannot be made.  Nothing has run at that point, so the caller reports it and stops.
+        """
         self.path = path
         self.counts: Counter[str] = Counter()
         self._clock = clock
         self._began = clock()
         self._subscribers = list(subscribers)
         self._ledger = Ledger()
-        self._lock = threading.RLock()  # a subscriber may record
+        self._lock = threading.RLock()  # reentrant, because a subscriber may record an event itself
         self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
 
     def __enter__(self) -> EventLog:
@@ -181,12 +188,18 @@ class EventLog:
         self.close()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call it with every event from now on, in the order of the file."""
+        """Call `subscriber` with every event from now on, in the order of the file.
+
+        It is called while the log is locked, so it must be quick; if it raises, it is removed with a warning.
+        """
         with self._lock:
             self._subscribers.append(subscriber)
 
     def record(self, kind: str, /, **fields: Any) -> None:
-        """One event, now.  ValueError for a kind or field that `KINDS` does not have, or a field that is missing."""
+        """Record one event, at the present time.
+
+        Raises ValueError for a kind or field that `KINDS` does not contain, and for a missing field.
+        """
         if kind not in KINDS:
             raise ValueError(f"no event is called {kind!r}; there are {', '.join(KINDS)}")
         if reserved := _RESERVED & fields.keys():
@@ -206,24 +219,26 @@ class EventLog:
                 self._tell(subscriber, event)
 
     def close(self) -> None:
-        """Close the file; later events are counted and shown, no longer written."""
+        """Close the file.  Later events are still counted and passed to subscribers, but not written."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
 
     def _write(self, event: Mapping[str, Any]) -> None:
+        """Write one line.  If that fails, warn and close the file; the job goes on."""
         if self._file is None:
             return
         rest = memoryview(json.dumps(event).encode() + b"\n")
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
-        except OSError as error:  # half a line may be there: anything after it could not be read
+        except OSError as error:  # a partial line may be in the file: what follows it could not be read
             _complain(f"{self.path}: {error.strerror}; no more events are written, the job goes on")
             self.close()
 
     def _tell(self, subscriber: Subscriber, event: Mapping[str, Any]) -> None:
+        """Call a subscriber; if it raises, warn and remove it, since a view must not stop the job."""
         try:
             subscriber(event)
         except Exception as error:  # noqa: BLE001 - a view must not stop the job
@@ -232,7 +247,7 @@ class EventLog:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The events of a log, also of one whose writer was killed in its last line.
+    """Return the events of a log, without the last line if its writer was killed while writing it.
 
     Raises ValueError if any other line is damaged.
     """
@@ -244,7 +259,7 @@ def read(path: Path) -> list[dict[str, Any]]:
             if not (isinstance(event, dict) and event.keys() >= _RESERVED):
                 raise ValueError("no event")
         except ValueError:
-            if number == len(lines):  # nothing, or cut short: a whole line ends in a newline
+            if number == len(lines):  # empty or cut short: every complete line ends in a newline
                 break
             raise ValueError(f"{path}, line {number}: no event, but {line[:60]!r}") from None
         events.append(event)
@@ -252,7 +267,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def documentation() -> str:
-    """The tables above as docs/events.md has them."""
+    """Return docs/events.md: the tables above as Markdown."""
     return "\n".join(_documentation()) + "\n"
 
 
@@ -275,7 +290,7 @@ def _documentation() -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: NumPy's numbers and arrays, sets and tuples; anything else by its text."""
+    """Return a value as JSON can hold it: NumPy values, sets and tuples become lists and numbers, the rest text."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, str)):
@@ -294,7 +309,8 @@ def _plain(value: Any) -> Any:
 
 
 def _complain(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody is listening
+    """Print a warning on stderr; do nothing if stderr is closed."""
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         print(f"bsprun: warning: {text}", file=sys.stderr, flush=True)
 
 
