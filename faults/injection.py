@@ -144,6 +144,8 @@ def stretch(D: float, seed: int, element: int, superstep: int) -> float:
 
 # -------------------------------------------------------------------------------- keys and values
 
+# each function returns the value of a key; it raises ValueError with what a value must be, for `_parse_item`
+
 
 def _natural(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,18}", text):
@@ -271,4 +273,5 @@ def _wrong(part: str, kind: str, reason: str) -> ValueError:
 
 
 def _example(kind: str) -> str:
+    """Return an example of a kind, for messages."""
     return f"for example {KINDS[kind].example}"

@@ -82,6 +82,7 @@ def naming(task: Task, place: Place | None) -> Callable[[Any], Any]:
     state = place.state if place is not None else None
 
     def named(value: Any) -> Any:
+        """Return what replaces a value in a comparison: a view's place in a coarray, or a kind; None: compare it."""
         if isinstance(value, np.ndarray) and value.nbytes and not value.dtype.hasobject:
             low, high = _extent(value)
             for first, last, context, index in memory:
@@ -257,9 +258,12 @@ def uses(code: CodeType, line: int) -> Uses:
         return Uses(line)
     loop = path[-1][0][path[-1][1]]
     assert isinstance(loop, ast.For)
+    # a round, with the loop's variable written: what it reads before writing is needed from the round before
     inside = _Reads()
     inside.store(loop.target, set())
     inside.block(loop.body, {*inside.stored})
+    # the code behind the loop, block by block outwards.  It is surely reached as long as every enclosing statement is
+    # an `if` or a `with`: a loop or a `try` may be left another way
     behind = _Reads()
     written: set[str] | None = behind.block(loop.orelse, set())
     for depth in range(len(path) - 1, -1, -1):
@@ -427,6 +431,7 @@ class _Reads:
             ways = [self._way([*node.body, *node.orelse], written)]
             ways += [self._way(handler.body, written) for handler in node.handlers]
             left = [way for way in ways if way is not None]
+            # `finally` runs after each way; if no way reaches its end, neither does the statement
             after = self.block(node.finalbody, set.intersection(*left) if left else set(written))
             return after if left else None
         elif isinstance(node, ast.Match):

@@ -84,7 +84,7 @@ class Tail:
         found = np.ones_like(chance)
         n = len(self.times)
         if n:
-            of_all = 1 - (1 - chance) ** self.of
+            of_all = 1 - (1 - chance) ** self.of  # the chance for the largest of `of`, which `times` are
             found = self.times[np.clip(np.ceil(n * (1 - of_all)).astype(int) - 1, 0, n - 1)]
         if self.D is not None:
             far = self.threshold * (np.minimum(chance, self.share) / self.share) ** (-1 / self.D)
@@ -175,7 +175,7 @@ def goodness(times: ArrayLike, k: int) -> float:
     logs = np.log(ordered[-k:] / ordered[-k - 1])
     if not logs[-1] > 0:
         return 0.0
-    z = np.maximum(logs / logs.mean(), 1e-12)
+    z = np.maximum(logs / logs.mean(), 1e-12)  # times equal to X_(k+1) give 0, whose logarithm below is infinite
     odd = 2 * np.arange(1, k + 1) - 1
     a2 = -k - float(np.mean(odd * (np.log(-np.expm1(-z)) - z[::-1])))
     a = a2 * (1 + 0.6 / k)
@@ -235,6 +235,7 @@ def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> E
         if p_value >= LEVEL:
             bend = _bend(k / n, of)
             D *= bend
+            # the share of times above the threshold, from the largest of `of` to a single element
             tail = Tail(D, float(ordered[-k - 1]), -math.expm1(math.log1p(-k / n) / of), ordered, of)
             return Estimate(tail, D, *hill_interval(D, k), k, n, p_value, True, warnings)
     low, high = hill_interval(D, used) if used and math.isfinite(D) else (math.nan, math.nan)

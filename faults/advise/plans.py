@@ -31,7 +31,7 @@ class Job:
 
     processes: int
     rounds: int
-    round_seconds: float  # one process on an element, no faults, no tails
+    round_seconds: float  # of one process on an element, without faults and tails
     availability: float
     mtbf_hours: float | None  # mean time between crashes of one element
     checkpoint_seconds: float | None
@@ -62,9 +62,9 @@ class Plan:
     processes_each: int  # the most processes that one element runs in turn
     standby: int  # S
     standby_wanted: int  # standbys with which the pool lasts the run
-    elements: int  # in all
-    seconds: float  # expected
-    time: float  # over Perfect
+    elements: int  # in all, standbys included
+    seconds: float  # expected time of the run
+    time: float  # seconds over Perfect
     cost: float  # element-seconds over p·Perfect
     loss: float  # the probability that some round is lost
     tail_limit: float | None = None  # T
@@ -185,7 +185,7 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
     if math.isinf(one):
         return _priced(job, plan)
     crash = -math.expm1(-one / job.mtbf_seconds)
-    away = 1 + math.ceil(job.relaunch_seconds / one)
+    away = 1 + math.ceil(job.relaunch_seconds / one)  # rounds that a crashed clone misses
     gone = away * crash / (away * crash + 1 - crash)  # the probability that a clone is away, see loss_per_round
     if vertical > 1:  # a bundle whose first row is gone is computed after another one: that round lasts twice as long
         one *= 1 + min(1.0, bundles * gone**clones)

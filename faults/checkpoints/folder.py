@@ -95,6 +95,7 @@ class Source:
     """The bytes of an open file, read from front to back, with the SHA-256 of everything read so far."""
 
     def __init__(self, file: FileIO, size: int) -> None:
+        """Read `file`, which has `size` bytes, from its beginning."""
         self._file = file
         self._left = size
         self._digest = hashlib.sha256()
@@ -150,6 +151,7 @@ def opened(inside: Path, part: Part) -> Iterator[Source]:
             same = hmac.compare_digest(source.digest(), part.digest)
         except ValueError:
             same = False
+        # damage explains whatever the reader found, so it is reported first
         if not same:
             raise CheckpointError(f"{part.file} (bundle {part.bundle}) is damaged: its digest does not match")
         if wrong is not None:
@@ -176,6 +178,7 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
     size = 0
 
     def chunks() -> Iterator[Block]:
+        """Yield the blocks; digest and count each on the way."""
         nonlocal size
         for block in blocks:
             digest.update(block)
@@ -183,6 +186,7 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
             yield block
 
     def named() -> Path:
+        """Return the part's path; its digest is complete only after the last block."""
         return inside / f"part-{bundle:06d}-{digest.hexdigest()[:16]}.npz"
 
     path = _write_whole(inside, "part", chunks(), named)
@@ -364,6 +368,7 @@ def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[
 
 
 def _of_size(size: int, part: Part) -> str:
+    """Return in words that a part's file has another size than the manifest lists."""
     return f"has {size:,} bytes instead of {part.size:,}"
 
 

@@ -33,6 +33,7 @@ class Key:
     """A checkpoint key, and where it comes from.  The secret appears in no message."""
 
     def __init__(self, secret: bytes, source: str) -> None:
+        """Hold `secret`.  source : where it comes from, for messages."""
         self._secret = secret
         self.source = source  # for messages: the variable, the path, or a description
 

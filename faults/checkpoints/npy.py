@@ -57,6 +57,7 @@ class _Reader:
     """A minimal file over a buffer, from which NumPy reads a header; it copies only what is read."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        """Read `data` from its beginning; `at` is the position."""
         self._data = memoryview(data)
         self.at = 0
 

@@ -59,6 +59,8 @@ def capture(task: Task, place: Place) -> Packed:
     streams = task.streams.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
+    # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
+    # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, values or {})
     with task.as_main():
         try:
@@ -75,6 +77,7 @@ def check(task: Task, place: Place) -> None:
     named, values = _naming(task), vars(place.state or State())
 
     def light(value: Any) -> Any:
+        """Leave arrays of numbers out: they can always be pickled, and cost most."""
         return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
 
     with task.as_main():
@@ -97,6 +100,7 @@ def _naming(task: Task) -> Named:
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
 
     def named(value: Any) -> Any:
+        """Return the name of a value of which the newcomer has its own; None for any other."""
         if type(value) is np.ndarray:
             return locals_.get(id(value))
         if type(value) is Coarray:
@@ -117,6 +121,7 @@ class _Beside:
     """
 
     def __init__(self, task: Task, values: dict[str, Any]) -> None:
+        """Prepare names: attributes of the State by theirs, coarrays by context and index; other arrays get numbers."""
         self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
         for context in task.contexts.values():
             for index, coarray in enumerate(context.coarrays):
@@ -127,6 +132,7 @@ class _Beside:
         self._data: list[tuple[str, bytearray]] = []
 
     def __call__(self, value: Any) -> Any:
+        """Return the reference to an array taken out of the pickle; None for anything that stays in it."""
         if type(value) is not np.ndarray:
             return None
         if id(value) not in self._positions:
@@ -245,6 +251,7 @@ class _Arrays:
         self._made: dict[int, np.ndarray] = {}
 
     def __call__(self, position: int, writeable: bool) -> np.ndarray:
+        """Return the array at a position; the same object each time, as it was one object in the sibling."""
         if position not in self._made:
             self._made[position] = npy.decode(self._data[position])
             self._made[position].flags.writeable = writeable

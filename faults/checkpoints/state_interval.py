@@ -17,6 +17,7 @@ class Spacing:
     """The costs of the last states and the time of the newest one; decides at which heads to take the next."""
 
     def __init__(self, now: float) -> None:
+        """Begin at time `now`, with no state taken."""
         self._head, self._then = 0, now
         self._costs: deque[float] = deque(maxlen=_COSTS)
 
@@ -37,6 +38,7 @@ class Spacing:
         """
         if len(self._costs) < 2:
             return True
+        # the interval: the least power of 2 of rounds in which one state takes at most _SHARE of the time
         a_round = (now - self._then) / max(1, head - self._head)
         doubled = ceil(log2(max(1.0, min(self._costs) / (_SHARE * max(a_round, 1e-9)))))
         if len(self._costs) < _COSTS:

@@ -127,12 +127,14 @@ class Ledger:
         return seen.fields()
 
     def _outvoted(self, event: Event) -> Fields:
+        """Record that a clone was outvoted; a bit flipped in its element is the cause."""
         element = event["element"]
         seen = self._see(event, lambda fault, at: fault.kind == "flip" and at == element)
         self._wrong[event["bundle"], element] = seen
         return seen.fields()
 
     def _diverged(self, event: Event) -> Fields:
+        """Record that clones differ without a majority; a bit flipped in one of them is the cause."""
         self._last = self._see(event, lambda fault, at: fault.kind == "flip" and at in event["elements"])
         return self._last.fields()
 
@@ -147,12 +149,14 @@ class Ledger:
         return {}
 
     def _remade(self, event: Event) -> Fields:
+        """Record that a clone is made anew from a sibling's state: it mends the wrong bytes when it is restored."""
         key = event["bundle"], event["element"]
         self._replaying.pop(key, None)
         self._joining[key] = self._wrong.pop(key, _Seen(event["time"], None))
         return self._joining[key].fields()
 
     def _restored(self, event: Event) -> Fields:
+        """Record that a newcomer is live: the fault for which it was made is mended."""
         seen = self._joining.pop((event["bundle"], event["element"]), None)
         self._last = None
         return {} if seen is None else seen.mended(event)
@@ -201,6 +205,7 @@ class Ledger:
         return {}
 
     def _refreshed(self, event: Event) -> Fields:
+        """Record that the job stops for a refresh, which mends the fault that ends this incarnation."""
         return {} if self._broken is None else self._broken.mended(event)
 
     def _resumed(self, event: Event) -> Fields:
@@ -210,8 +215,10 @@ class Ledger:
         return {} if self._broken is None else self._broken.mended(event)
 
     def _started(self, event: Event) -> Fields:
+        """Record that a job runs: after a refresh or resume, the fault that ended the one before is mended."""
         broken, self._broken = self._broken, None
         return {} if broken is None else broken.mended(event)
 
     def _ended(self, _: Event) -> Fields:
+        """Return the rounds lost in the whole job."""
         return {"rounds_lost": self.rounds_lost}

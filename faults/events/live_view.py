@@ -117,6 +117,7 @@ class LiveView:
         self._erase()
 
     def _draw(self) -> None:
+        """Replace the picture on the terminal by the present one, unless the program is in the middle of a line."""
         if self._open or self._over:
             return
         text = _UP * self._stands + "".join(f"{line}\n" for line in self._lines)
@@ -124,11 +125,13 @@ class LiveView:
         self._write(text)
 
     def _erase(self) -> None:
+        """Remove the picture from the terminal, if it is there."""
         if self._stands:
             self._write(_UP * self._stands)
             self._stands = 0
 
     def _write(self, text: str) -> None:
+        """Write to the terminal at once.  A terminal that is gone is ignored."""
         with contextlib.suppress(OSError):  # the terminal may be gone; the job goes on
             self._console.file.write(text)
             self._console.file.flush()

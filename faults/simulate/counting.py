@@ -73,10 +73,10 @@ class Counts:
 
     times: np.ndarray  # (trials, rounds): how long each round took; 0 if every bundle was gone
     lost_rounds: np.ndarray  # rounds that lost a bundle
-    lost_bundles: np.ndarray  # by round and bundle
-    first_lost: np.ndarray  # the first such round, -1 if none
-    marks: np.ndarray  # clones later than the TailLimit, by round and clone
-    crashes: np.ndarray
+    lost_bundles: np.ndarray  # bundles lost, summed over rounds
+    first_lost: np.ndarray  # the first round that lost a bundle, -1 if none
+    marks: np.ndarray  # clones later than the TailLimit, summed over rounds
+    crashes: np.ndarray  # elements that died
     jumps: np.ndarray  # rounds skipped by clones more than one round behind
     spent: np.ndarray  # element time computing, in units of MinTime
 
@@ -105,12 +105,15 @@ def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts
         begun = np.maximum(free, head[:, None, None]) if not setting.wait else head[:, None, None]
         finish = np.where(serves, begun + work, np.inf)
         done = finish.min(axis=1)  # (trials, bundles)
+        # the round ends with its last bundle that some clone serves; if there is none it takes no time
         served = np.where(np.isfinite(done), done, -np.inf).max(axis=1, initial=-np.inf)
         served = np.where(np.isfinite(served), served, head)
+        # N6: an element still at an earlier round when this one has been served leaves it out
         behind = (free > served[:, None, None]) & serves if not setting.wait else np.zeros(shape, dtype=bool)
         ran = serves & ~behind
         lost = ~(ran & ~late).any(axis=1)
         if not setting.wait:
+            # an element that leaves the round out stays busy as before; an absent one is idle when it returns
             free = np.where(ran, finish, np.where(serves | ~real, free, head[:, None, None]))
         times[:, now] = served - head
         head = served

@@ -193,7 +193,7 @@ class Simulation:
         for effect in effects:
             if not node.alive:
                 return
-            if node.fuse >= 0:
+            if node.fuse >= 0:  # a crash is counted in effects, so it can come between two sends of a superstep
                 node.fuse -= 1
                 if node.fuse < 0:
                     self._kill(element, "crashed")
@@ -245,6 +245,7 @@ class Simulation:
         self._perform(element, node.member.tick(self.now))
 
     def _connect(self, element: int) -> None:
+        """Connect an element to bsprun at the start."""
         self.arbiter.appeared(self.now, element)
         self._plan_tick(element)
 
