@@ -23,7 +23,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: its kind, and the fields that the kind takes (`KINDS`).  `str` returns the text that `parse` reads."""
+    """A fault: its kind, and the fields that the kind takes (`KINDS`).  `str` returns the text that `parse` reads."""
 
     kind: str
     element: int | None = None

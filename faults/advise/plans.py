@@ -53,7 +53,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Plan:
-    """One way of running the job, with its price."""
+    """A priced way of running the job."""
 
     way: Way
     clones: int  # HC

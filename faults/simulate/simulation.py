@@ -102,7 +102,7 @@ class Simulation:
         heapq.heappush(self._queue, (when, self._count, what, arguments))
 
     def run(self, until: float = 120.0) -> Any:
-        """Run until the job has ended and all elements have left; return its outcome.  Then compare text and answer.
+        """Run until the job has ended and all elements have left, compare answer and text, and return the outcome.
 
         A job that has not ended after `until` virtual seconds is a violation.
         """
@@ -250,7 +250,7 @@ class Simulation:
         self._plan_tick(element)
 
     def _kill(self, element: int, how: str) -> None:
-        """Kill an element; bsprun learns of it a few milliseconds later."""
+        """Kill an element; bsprun learns of it 1 to 31 ms later."""
         node = self.nodes[element]
         if node.alive:
             node.alive = False
