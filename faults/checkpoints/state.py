@@ -199,7 +199,10 @@ def restore(task: Task, place: Place, data: Packed) -> None:
 
 
 def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
-    """Load the coarrays and inboxes first: the State may refer to coarrays by name, so they must exist before it."""
+    """Load the coarrays and inboxes, then the State, generators and text.
+
+    The order matters: the State may refer to coarrays by name, so they must exist before it is loaded.
+    """
     for identity, registered, arrived, inbox, coarrays in memory.load():
         context = task.contexts.setdefault(identity, Context(identity))
         context.registered, context.arrived, context.inbox = registered, arrived, inbox
