@@ -1,4 +1,4 @@
-"""What cloned execution raises on purpose; the rest is in `bsp.errors`."""
+"""Exceptions of cloned execution; the others are in `bsp.errors`."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from bsp.errors import BspError
 
 
 class CheckpointError(BspError, ValueError):
-    """A folder without checkpoints, or a checkpoint that is damaged or does not fit."""
+    """There is no usable checkpoint or key: missing, damaged, forged, open to other users, or another job's."""

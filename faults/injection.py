@@ -1,11 +1,11 @@
-"""Faults on purpose: the text of `bsprun --inject`, parsed, checked and held.
+"""Fault injection: the text of `bsprun --inject`, parsed and checked, as data.
 
     bsprun --clones 2 --inject "kill:element=3,superstep=17; slow:element=2,factor=10" heat.py
 
-Faults are data: who performs one (agent, worker, transport or bsprun, and the simulator just as well) looks for
-those that concern it.  They name an element, its worker or a process, and a superstep, never a time, so that a
-run with injected faults can be repeated.  A fault is parsed before anything starts: a typing error must not turn
-a test of resilience into a run without faults.
+This module performs no fault: agents, workers, the transport, bsprun and the simulator each look for those that concern
+them.  A fault refers to an element, its worker or a process, and to a superstep, never to a time, so that a run with
+injected faults can be repeated.  Faults are parsed before anything starts, because a typing error must not turn a test
+of resilience into a run without faults.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: its kind, and the fields that the kind has (`KINDS`); `str` is the text that `parse` reads."""
+    """A fault: its kind, and the fields that the kind takes (`KINDS`).  `str` returns the text that `parse` reads."""
 
     kind: str
     element: int | None = None
-    worker: int | None = None  # the worker of this element
+    worker: int | None = None  # the element whose worker is hit
     process: int | None = None
     superstep: int | None = None
     seconds: float | None = None
     status: int | None = None
-    name: str | None = None  # of a signal
+    name: str | None = None  # the signal's name
     factor: float | None = None
     since: int | None = None  # "from" in the text
     until: int | None = None  # inclusive
@@ -49,15 +49,15 @@ class Fault:
 
     @property
     def host(self) -> int | None:
-        """The element that is hit, or whose worker is; None if the fault names none."""
+        """The element that is hit, itself or its worker; None if the fault refers to no element."""
         return self.worker if self.element is None else self.element
 
     def lasts(self, superstep: int) -> bool:
-        """Whether a superstep lies in from..until, both included."""
+        """Return whether a superstep lies in the fault's range from..until, both included."""
         return (self.since is None or superstep >= self.since) and (self.until is None or superstep <= self.until)
 
     def _given(self) -> Iterator[tuple[str, Value]]:
-        """The keys of its kind whose values are not the default ones."""
+        """Yield the keys of the fault's kind, as in the text, with those values that are not the defaults."""
         for key in KINDS[self.kind].keys:
             field = _FIELDS.get(key, key)
             value = getattr(self, field)
@@ -67,16 +67,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class Kind:
-    """What a kind of fault does and which keys it takes."""
+    """A kind of fault: its effect, the keys it takes, and an example."""
 
     does: str
-    needs: tuple[str, ...]  # "element|worker": one of the two
-    may: tuple[str, ...]
+    needs: tuple[str, ...]  # required keys; "element|worker": exactly one of the two
+    may: tuple[str, ...]  # optional keys
     example: str
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All keys it takes."""
+        """All keys that the kind takes, required and optional."""
         return tuple(key for need in (*self.needs, *self.may) for key in need.split("|"))
 
 
@@ -114,14 +114,14 @@ KINDS: Mapping[str, Kind] = {
 
 
 def parse(text: str) -> tuple[Fault, ...]:
-    """The faults of `kind:key=value,key=value; kind:...`; ValueError names the part that is wrong."""
+    """Return the faults in `kind:key=value,key=value; kind:...`.  Raises ValueError, which quotes the wrong part."""
     if not text.strip():
         raise ValueError(f"--inject: no fault in {text!r}; the kinds are {', '.join(KINDS)}; {_example('kill')}")
     return tuple(_parse_one(part.strip(), text) for part in text.split(";"))
 
 
 def check(faults: Iterable[Fault], elements: int, nprocs: int) -> None:
-    """Refuse faults that name an element or a process that the job does not have."""
+    """Raise ValueError if a fault refers to an element or a process that the job does not have."""
     for fault in faults:
         for what, number, count in (("element", fault.host, elements), ("process", fault.process, nprocs)):
             if number is not None and not 0 <= number < count:
@@ -130,19 +130,21 @@ def check(faults: Iterable[Fault], elements: int, nprocs: int) -> None:
 
 
 def stretch(D: float, seed: int, element: int, superstep: int) -> float:
-    """What `tails` multiplies an element's compute time by in a superstep: Pareto, P(factor > t) = t^-D, t >= 1.
+    """Return the factor by which `tails` multiplies an element's compute time: Pareto, P(factor > t) = t^-D, t >= 1.
 
-    A function of its arguments alone.  McColl 1.8.2: 'an expected fraction P/t^D of the processing elements will
-    fail to complete any round in less than t·MinTime'.
+    A pure function of its arguments, so every run draws the same factors.  McColl 1.8.2: 'an expected fraction P/t^D of
+    the processing elements will fail to complete any round in less than t·MinTime'.
     """
     if not D > 0:
         raise ValueError(f"D must be above 0, not {D}")
     word = int(np.random.SeedSequence(seed, spawn_key=(element, superstep)).generate_state(1, np.uint64)[0])
-    uniform = ((word >> 11) + 0.5) * 2.0**-53  # never 0 nor 1
+    uniform = ((word >> 11) + 0.5) * 2.0**-53  # 53 random bits; the half keeps it off 0 and 1
     return math.exp(min(-math.log(uniform) / D, 700.0))  # finite for any D
 
 
 # -------------------------------------------------------------------------------- keys and values
+
+# each function returns the value of a key; it raises ValueError with what a value must be, for `_parse_item`
 
 
 def _natural(text: str) -> int:
@@ -158,6 +160,7 @@ def _status(text: str) -> int:
 
 
 def _number(text: str, wanted: str, fits: Callable[[float], bool]) -> float:
+    """Return the finite number in `text` if it `fits`.  Raises ValueError with `wanted`, what a value must be."""
     try:
         value = float(text) if re.fullmatch(r"[0-9.eE+-]+", text) else math.nan
     except ValueError:
@@ -209,11 +212,11 @@ _VALUES: Mapping[str, Callable[[str], Value]] = {
     "clone": _natural,
     "what": _what,
 }
-_FIELDS = {"from": "since"}  # a word of Python's
+_FIELDS = {"from": "since"}  # `from` is a keyword of Python and cannot be a field's name
 
 
 def _text(value: Value) -> str:
-    """The shortest text that is read as the same value."""
+    """Return the shortest text that is parsed to the same value."""
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -221,6 +224,7 @@ def _text(value: Value) -> str:
 
 
 def _parse_one(part: str, text: str) -> Fault:
+    """Return the fault in one part of `text`.  Raises ValueError."""
     if not part:
         raise ValueError(f"--inject: there is an empty part in {text!r}; faults are separated by one ';'")
     name, colon, rest = part.partition(":")
@@ -248,6 +252,7 @@ def _parse_one(part: str, text: str) -> Fault:
 
 
 def _parse_item(part: str, kind: str, item: str) -> tuple[str, Value]:
+    """Return the key and the value of one `key=value` of a fault.  Raises ValueError."""
     key, equals, value = (piece.strip() for piece in item.partition("="))
     if not equals or not key or not value:
         raise _wrong(part, kind, f"{item.strip()!r} is not key=value")
@@ -260,6 +265,7 @@ def _parse_item(part: str, kind: str, item: str) -> tuple[str, Value]:
 
 
 def _wrong(part: str, kind: str, reason: str) -> ValueError:
+    """Return the error for a wrong part: the reason, the keys that the kind takes, and an example."""
     needs = ", ".join(need.replace("|", " or ") for need in KINDS[kind].needs)
     may = "".join(f", {key}" for key in KINDS[kind].may)
     takes = f"{kind} takes {needs}" + (f" (optional: {may[2:]})" if may else "")
@@ -267,4 +273,5 @@ def _wrong(part: str, kind: str, reason: str) -> ValueError:
 
 
 def _example(kind: str) -> str:
+    """Return an example of a kind, for messages."""
     return f"for example {KINDS[kind].example}"

@@ -1,4 +1,4 @@
-"""The options of bsprun that ask for a nonstop job: what they are, and what is wrong with them."""
+"""The options of bsprun that make a job nonstop: their definitions, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch
 from bsp.host import cores
 
 EVERY = 100  # rounds between checkpoints, unless asked otherwise
-MOST_CLONES = 1000  # any more is a slip
+MOST_CLONES = 1000  # a larger number is taken for a typing error
 
 OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them; each is declared here alone
     "--clones": {
@@ -52,26 +52,33 @@ AUTO_OPTIONS: dict[str, dict[str, Any]] = {  # what --resilience auto goes by
     },
 }  # fmt: skip
 NAMES, AUTO = (tuple(flag.removeprefix("--").replace("-", "_") for flag in each) for each in (OPTIONS, AUTO_OPTIONS))
-_BEATS = 5  # signs of life that must be missing until anybody is taken for dead
+_BEATS = 5  # signs of life that must be missing before an element is taken for dead
 
 
 def add(parser: argparse.ArgumentParser, shown: bool) -> None:
-    """Add them to bsprun's parser; most people never need them, so its help names them only when asked."""
+    """Add the options to bsprun's parser.
+
+    shown : whether help lists them; most people never need them, so help lists them only on request.
+    """
     for flag, declared in (OPTIONS | AUTO_OPTIONS).items():
         parser.add_argument(flag, **(declared if shown else declared | {"help": argparse.SUPPRESS}))
 
 
 def asked(options: argparse.Namespace) -> bool:
-    """Whether any of them was given."""
+    """Return whether any of these options was given."""
     return any(getattr(options, name) is not None for name in NAMES + AUTO)
 
 
 def _option(name: str) -> str:
+    """Return an option as it is typed: `--tail-limit` for tail_limit."""
     return f"--{name.replace('_', '-')}"
 
 
 def resume(options: argparse.Namespace) -> None:
-    """`--resume` without -p or -n: as many processes and elements as its checkpoint has; here may be other cores."""
+    """Fill in -p and -n from the checkpoint of `--resume` where they were not given.
+
+    The number of cores here may differ from that of the machine on which the job began.
+    """
     if options.resume is None:
         return
     from bsp.faults.checkpoints.folder import newest_job
@@ -79,7 +86,7 @@ def resume(options: argparse.Namespace) -> None:
     from bsp.faults.errors import CheckpointError
 
     job: dict[str, Any] = {}
-    with contextlib.suppress(CheckpointError):  # told by whoever starts the job
+    with contextlib.suppress(CheckpointError):  # reported when the job starts
         job = newest_job(Path(options.resume), user_key(make=False))
     for name in ("nprocs", "elements"):
         if getattr(options, name) is None:
@@ -87,7 +94,10 @@ def resume(options: argparse.Namespace) -> None:
 
 
 def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
-    """`--resilience auto`: fill in what was not given; says what and why."""
+    """Carry out `--resilience auto`: set the options that were not given, and print the choice and its risk on stderr.
+
+    Ends the program with a message if the question cannot be answered.
+    """
     from bsp.faults.advise.command import AVAILABILITY, advise
     from bsp.faults.advise.measured import estimate_from
 
@@ -109,10 +119,10 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
         parser.error(f"--resilience auto: {wrong}")
     plan = advice.choice
     missed = ""
-    if not plan.reaches(advice.target):  # nothing does: the clones that come nearest
+    if not plan.reaches(advice.target):  # no plan does: take the clones that come nearest
         plan, missed = advice.plan("clone") or plan, f", and the target is {1 - advice.target:.2g}"
     written = advice.plan("checkpoint")
-    if plan.way == "nothing" and written is not None:  # they do not pay, but are asked for
+    if plan.way == "nothing" and written is not None:  # checkpoints do not pay, but were asked for
         plan = written
     says = f"{plan.name()}; P[a round is lost] = {plan.loss:.2g}{missed}"
     if plan.way == "clone":
@@ -136,12 +146,16 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
 
 
 def plain(options: argparse.Namespace) -> bool:
-    """Whether nothing is left that only the engine of nonstop jobs can do: no clones, checkpoints, faults, log."""
+    """Return whether no option is left that needs the nonstop engine: no clones, checkpoints, faults or event log."""
     return all(getattr(options, name) is None for name in NAMES if name != "resilience")
 
 
 def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
-    """Check them all, and run or show; None if auto finds that nothing of this pays: the plain engine is cheaper."""
+    """Check all options, then run the job, or print what would run with `--show`; return the exit status.
+
+    Returns None if `--resilience auto` chooses neither clones nor checkpoints: the caller then uses the plain engine,
+    which costs less.  Ends the program with a message if an option is wrong.
+    """
     from bsp.faults.engine.job import Resilience
     from bsp.faults.engine.nonstop import run, show
     from bsp.faults.injection import parse
@@ -195,7 +209,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     if options.resume is not None and options.checkpoint not in (None, options.resume):
         parser.error(f"--checkpoint '{options.checkpoint}': a resumed job goes on writing into '{options.resume}'")
     periodic = options.checkpoint is not None or options.resume is not None
-    beat = 0.1 * max(1.0, count / 10)  # so that bsprun hears 100 signs of life a second
+    beat = 0.1 * max(1.0, count / 10)  # so that bsprun receives at most 100 signs of life a second
     if options.hang_limit is not None and options.hang_limit < _BEATS * beat:
         parser.error(
             f"--hang-limit {options.hang_limit:g}: {_BEATS * beat:g} s or more; "

@@ -1,1 +1,1 @@
-"""`bsprun --check`: overlapping accesses, nondeterminism, and state that a restarted process would miss."""
+"""`bsprun --check`: finds overlapping accesses, nondeterminism, and state that a restarted process would lack."""

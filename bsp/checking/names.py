@@ -1,9 +1,10 @@
-"""Which names does a round need of the last one?  The source of a loop, and the values of its names.
+"""The names that a round needs of the last one: analysis of a loop's source, and fingerprints of the names' values.
 
-A newcomer has every variable as it stood when the loop was entered.  What it misses are names that
-rounds have changed since and that are read again: by a later round before it writes them, or by the
-code behind the loop.  The source tells which those are: `sure` where the read is certain (not under
-an `if`, an inner loop, a `try`), `live` where it may happen.  Whether values changed, fingerprints tell.
+A newcomer has every variable as it was when the loop was entered.  It lacks names that rounds have changed since and
+that are read again: by a later round before it writes them, or by the code behind the loop.
+
+The source gives those names: `sure` where the read is certain (not under an `if`, an inner loop or a `try`), `live`
+where it may happen.  Fingerprints show whether their values changed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 def is_users(filename: str) -> bool:
-    """Whether a file is the user's: not ours, not Python's, not installed, not made up."""
+    """Return whether a file is the user's: not this library's, not Python's, not installed, not a frozen module."""
     if is_ours(filename) or filename.startswith("<frozen"):
         return False
     return not os.path.realpath(filename).startswith(_INSTALLED)
@@ -51,7 +52,10 @@ def is_users(filename: str) -> bool:
 
 
 def fingerprint(value: Any, named: Callable[[Any], Any]) -> bytes | None:
-    """Equal for equal values; None for what cannot be compared (an open file, a generator)."""
+    """Return a digest that is equal for equal values; None for what cannot be compared (an open file, a generator).
+
+    named : a pickle `persistent_id`, as `naming` returns it.  Cost: pickles the whole value.
+    """
     if isinstance(value, _FIXED):
         return None
     try:
@@ -60,11 +64,14 @@ def fingerprint(value: Any, named: Callable[[Any], Any]) -> bytes | None:
         return None
 
 
-NOTHING = fingerprint(None, lambda value: None)
+NOTHING = fingerprint(None, lambda value: None)  # of None, a usual value of names before the first round
 
 
 def naming(task: Task, place: Place | None) -> Callable[[Any], Any]:
-    """What a newcomer is given, or has of its own: named instead of compared."""
+    """Return a pickle `persistent_id` that names what a newcomer is given or has, so that it is not compared.
+
+    These are coarrays and views of their memory, handles, the generator and the State.
+    """
     memory = [
         (*_extent(coarray.local), context.id, index)
         for context in task.contexts.values()
@@ -75,6 +82,7 @@ def naming(task: Task, place: Place | None) -> Callable[[Any], Any]:
     state = place.state if place is not None else None
 
     def named(value: Any) -> Any:
+        """Return what replaces a value in a comparison: a view's place in a coarray, or a kind; None: compare it."""
         if isinstance(value, np.ndarray) and value.nbytes and not value.dtype.hasobject:
             low, high = _extent(value)
             for first, last, context, index in memory:
@@ -90,14 +98,14 @@ def naming(task: Task, place: Place | None) -> Callable[[Any], Any]:
 
 
 def _extent(array: np.ndarray) -> tuple[int, int]:
-    """Where an array lies, also one with steps."""
+    """Return the addresses of the first byte of an array and behind its last, for any strides."""
     start: int = array.__array_interface__["data"][0]
     steps = [stride * (n - 1) for stride, n in zip(array.strides, array.shape, strict=True)]
     return start + sum(min(step, 0) for step in steps), start + sum(max(step, 0) for step in steps) + array.itemsize
 
 
 def user_frames(task: Task) -> Iterator[FrameType]:
-    """The user's frames of a process that waits, innermost first."""
+    """Yield the user's frames of a waiting process, innermost first."""
     frame = task.greenlet.gr_frame if task.greenlet is not None else sys._getframe(1)
     while frame is not None and frame.f_code is not Task.run.__code__:
         if is_users(frame.f_code.co_filename):
@@ -106,13 +114,17 @@ def user_frames(task: Task) -> Iterator[FrameType]:
 
 
 def values_of(frame: FrameType) -> dict[str, Any]:
-    """The names of a frame, and behind a function's own those of its module."""
+    """Return the names visible in a frame with their values: its own, and those of its module that they do not hide."""
     own = {} if frame.f_locals is frame.f_globals else frame.f_locals
     return {name: value for name, value in {**frame.f_globals, **own}.items() if not name.startswith("__")}
 
 
 def fingerprints(task: Task, place: Place | None, names: frozenset[str] | None, frame: FrameType) -> dict[str, bytes]:
-    """The names of a loop's frame; without `names` all of them, and all else that the user's code can reach by name."""
+    """Return the fingerprints of the names that are visible in a loop's frame.
+
+    names : only these; None: all of them, their attributes, the names in outer frames, and those of the user's modules.
+    Values that cannot be compared are left out.  Cost: pickles every value.
+    """
     named = naming(task, place)
     found: dict[str, bytes] = {}
 
@@ -134,7 +146,7 @@ def fingerprints(task: Task, place: Place | None, names: frozenset[str] | None, 
             for name, value in outer.f_locals.items():
                 note(f"{name} of {outer.f_code.co_name}", value)
     for module in _users_modules():
-        found[f"{module.__name__}."] = b""  # it has been imported
+        found[f"{module.__name__}."] = b""  # an empty entry: the module has been imported
         for name, value in vars(module).items():
             if not name.startswith("__"):
                 note(f"{module.__name__}.{name}", value)
@@ -142,7 +154,10 @@ def fingerprints(task: Task, place: Place | None, names: frozenset[str] | None, 
 
 
 def watched(task: Task) -> tuple[str, dict[str, tuple[str, bytes]]]:
-    """The names of a process that waits at a boundary, in the frame that has called it: source line, fingerprint."""
+    """Return where a process waits, and for each name there the line that wrote it last and its fingerprint.
+
+    The process waits at a boundary; names that cannot be compared are left out.
+    """
     frame = next(user_frames(task), None)
     if frame is None:
         return "", {}
@@ -155,7 +170,10 @@ def watched(task: Task) -> tuple[str, dict[str, tuple[str, bytes]]]:
 
 
 def _assigned(frame: FrameType, name: str) -> str:
-    """`solver.py:7: x = random.random()`: where a name has last been written, by line; empty if nowhere."""
+    """Return where a name was last written before the frame's present line, as `solver.py:7: x = random.random()`.
+
+    "Last" is by line number, not by time.  Empty if the name is written nowhere in the file.
+    """
     filename, lines = frame.f_code.co_filename, _writes(frame.f_code.co_filename).get(name, [])
     above = [line for line in lines if line <= frame.f_lineno] or lines
     if not above:
@@ -165,6 +183,7 @@ def _assigned(frame: FrameType, name: str) -> str:
 
 @cache
 def _writes(filename: str) -> dict[str, list[int]]:
+    """Return the lines of a file that write each name, sorted; empty if the source cannot be parsed."""
     found: dict[str, list[int]] = {}
     try:
         tree = ast.parse("".join(linecache.getlines(filename)))
@@ -178,7 +197,7 @@ def _writes(filename: str) -> dict[str, list[int]]:
 
 
 def changes(before: dict[str, bytes], now: dict[str, bytes]) -> set[str]:
-    """The names with other values; what a module that was imported meanwhile brings along is none."""
+    """Return the names whose fingerprints differ, without those of modules that were imported meanwhile."""
     imported = {name for name in now if name.endswith(".") and name not in before}
     return {
         name for name, data in now.items()
@@ -187,10 +206,12 @@ def changes(before: dict[str, bytes], now: dict[str, bytes]) -> set[str]:
 
 
 def _has_attributes(value: Any) -> bool:
+    """Return whether a value is an instance of a class with attributes worth comparing one by one."""
     return not isinstance(value, _FIXED) and type(value).__module__ != "builtins" and hasattr(value, "__dict__")
 
 
 def _users_modules() -> list[ModuleType]:
+    """Return the imported modules that are the user's, without `__main__`."""
     return [
         module
         for name, module in list(sys.modules.items())
@@ -204,7 +225,7 @@ def _users_modules() -> list[ModuleType]:
 
 @dataclass(frozen=True)
 class Uses:
-    """The names of a loop; `changes` says in which line a round changes one."""
+    """The names that a loop's rounds, and the code behind the loop, read and change."""
 
     line: int
     sure: frozenset[str] = frozenset()  # assigned by a round and surely read by the next one
@@ -216,14 +237,17 @@ class Uses:
     returns: frozenset[int] = frozenset()  # lines that leave the function
 
     def text(self, name: str, filename: str) -> str:
-        """`'beta' (solver.py:14)`."""
+        """Return a name and the line that changes it, as `'beta' (solver.py:14)`."""
         line = self.changes.get(name.partition(".")[0])
         return f"'{name}'" + (f" ({os.path.basename(filename)}:{line})" if line else "")
 
 
 @cache
 def uses(code: CodeType, line: int) -> Uses:
-    """The names of the loop whose head is in this line; of an unknown source, none."""
+    """Analyse the loop whose head is at `line` of `code`; return its names, or no names if the source is unknown.
+
+    The code behind the loop is followed through all enclosing blocks up to the end of the function.
+    """
     try:
         tree = ast.parse("".join(linecache.getlines(code.co_filename)))
     except (SyntaxError, ValueError):
@@ -234,9 +258,12 @@ def uses(code: CodeType, line: int) -> Uses:
         return Uses(line)
     loop = path[-1][0][path[-1][1]]
     assert isinstance(loop, ast.For)
+    # a round, with the loop's variable written: what it reads before writing is needed from the round before
     inside = _Reads()
     inside.store(loop.target, set())
     inside.block(loop.body, {*inside.stored})
+    # the code behind the loop, block by block outwards.  It is surely reached as long as every enclosing statement is
+    # an `if` or a `with`: a loop or a `try` may be left another way
     behind = _Reads()
     written: set[str] | None = behind.block(loop.orelse, set())
     for depth in range(len(path) - 1, -1, -1):
@@ -262,7 +289,7 @@ def uses(code: CodeType, line: int) -> Uses:
 
 
 def _free(scope: ast.AST) -> set[str]:
-    """What a function, a lambda or a class reads and does not bind itself."""
+    """Return the names that a function, lambda or class reads and does not bind itself."""
     nodes = list(ast.walk(scope))
     own = {node.arg for node in nodes if isinstance(node, ast.arg)}
     own |= {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
@@ -271,6 +298,7 @@ def _free(scope: ast.AST) -> set[str]:
 
 
 def _function(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the syntax tree of the function that `code` was compiled from, or None."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == code.co_name:
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -280,7 +308,10 @@ def _function(tree: ast.Module, code: CodeType) -> ast.FunctionDef | ast.AsyncFu
 
 
 def _path_to(body: Sequence[ast.stmt], line: int) -> list[tuple[Sequence[ast.stmt], int]]:
-    """The blocks from a body down to the loop with this head, each with the place of the next one in it."""
+    """Return the path from a body to the loop whose head is at `line`: blocks, each with an index into it.
+
+    Empty if there is no such loop.  Does not descend into other functions and classes.
+    """
     for k, statement in enumerate(body):
         if isinstance(statement, _SCOPES) or not statement.lineno <= line <= (statement.end_lineno or 0):
             continue
@@ -294,6 +325,7 @@ def _path_to(body: Sequence[ast.stmt], line: int) -> list[tuple[Sequence[ast.stm
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a statement, including those of handlers and cases."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(statement, name, [])
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
@@ -301,21 +333,22 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 
 class _Reads:
-    """What statements read before they have written it.
+    """Names that statements read before they write them, collected in order of execution.
 
-    `written` is what surely has been written; None where the end of a block is never reached.
+    `written`, an argument of most methods, is the set of names that are surely written before; methods return the set
+    after the statement, or None where its end is never reached (after a return, raise, break or continue).
     """
 
     def __init__(self) -> None:
-        self.exposed: dict[str, int] = {}
-        self.sure: set[str] = set()
-        self.stored: set[str] = set()  # anywhere so far
-        self.assigned: set[str] = set()  # the same, by name: not in place
-        self.changes: dict[str, int] = {}
-        self.certain = True  # whether the statement under way is surely reached
+        self.exposed: dict[str, int] = {}  # names perhaps read before they are written, with the line
+        self.sure: set[str] = set()  # names surely read before they are written
+        self.stored: set[str] = set()  # names written anywhere so far, on whatever branch
+        self.assigned: set[str] = set()  # names assigned by `=` and the like
+        self.changes: dict[str, int] = {}  # names written or changed in place, with the first line
+        self.certain = True  # whether the present statement is surely reached
 
     def block(self, statements: Sequence[ast.stmt], written: set[str]) -> set[str] | None:
-        """One statement after the other; what has been written behind them."""
+        """Go through statements in order; return the names surely written behind them, or None."""
         now: set[str] | None = written
         for statement in statements:
             if now is None:
@@ -324,8 +357,11 @@ class _Reads:
         return now
 
     def around(self, owner: ast.stmt, written: set[str]) -> set[str]:
-        """Behind the end of one of the owner's blocks, before what follows the owner itself."""
-        if isinstance(owner, ast.For | ast.AsyncFor | ast.While):  # round again
+        """Add the reads between the end of one of `owner`'s blocks and the statement behind `owner`; return `written`.
+
+        Behind a loop's block these are the loop's next rounds, behind a try block its else and finally blocks.
+        """
+        if isinstance(owner, ast.For | ast.AsyncFor | ast.While):  # the loop's next rounds
             if isinstance(owner, ast.While):
                 self.read(owner.test, written)
             self._way(owner.body, written)
@@ -335,7 +371,7 @@ class _Reads:
         return written
 
     def statement(self, node: ast.stmt, written: set[str]) -> set[str] | None:
-        """One statement; what has been written behind it."""
+        """Go through one statement; return the names surely written behind it, or None."""
         if isinstance(node, ast.If | ast.While | ast.For | ast.AsyncFor | ast.Try | ast.Match):
             return self._branches(node, written)
         if isinstance(node, ast.With | ast.AsyncWith):
@@ -376,6 +412,7 @@ class _Reads:
         return written
 
     def _branches(self, node: ast.stmt, written: set[str]) -> set[str] | None:
+        """Go through a statement with alternatives; the names surely written are those that all of them write."""
         ways: list[set[str] | None] = []
         if isinstance(node, ast.If):
             self.read(node.test, written)
@@ -394,6 +431,7 @@ class _Reads:
             ways = [self._way([*node.body, *node.orelse], written)]
             ways += [self._way(handler.body, written) for handler in node.handlers]
             left = [way for way in ways if way is not None]
+            # `finally` runs after each way; if no way reaches its end, neither does the statement
             after = self.block(node.finalbody, set.intersection(*left) if left else set(written))
             return after if left else None
         elif isinstance(node, ast.Match):
@@ -407,12 +445,13 @@ class _Reads:
         return set.intersection(*left) if left else None
 
     def _way(self, statements: Sequence[ast.stmt], written: set[str]) -> set[str] | None:
-        """A block that may or may not be gone through."""
+        """Go through a block that may or may not be executed: none of its reads is certain."""
         with self._perhaps():
             return self.block(statements, set(written))
 
     @contextlib.contextmanager
     def _perhaps(self) -> Iterator[None]:
+        """Mark whatever is read inside this `with` block as uncertain."""
         kept, self.certain = self.certain, False
         yield
         self.certain = kept
@@ -420,7 +459,7 @@ class _Reads:
     # ------------------------------------------------------------------ expressions
 
     def read(self, node: ast.AST, written: set[str]) -> None:
-        """An expression's names."""
+        """Add the names that an expression reads, and those whose objects it may change by calling their methods."""
         if isinstance(node, ast.Name):
             self._load(node.id, node.lineno, written)
         elif isinstance(node, ast.NamedExpr):
@@ -450,7 +489,7 @@ class _Reads:
                 self.read(child, written)
 
     def store(self, target: ast.expr, written: set[str]) -> None:
-        """A target: a name is written, the object behind an index or an attribute is changed."""
+        """Record an assignment: a name is written; the object behind an index or an attribute is changed."""
         if isinstance(target, ast.Name):
             self.assigned.add(target.id)
             self._name(target.id, target.lineno, written)
@@ -467,7 +506,7 @@ class _Reads:
                 self.read(target.value, written)
 
     def _call(self, node: ast.Call, written: set[str]) -> None:
-        """A call as a statement: `history.append(x)` changes `history` and reads nothing of it."""
+        """Record a call that is a statement: `history.append(x)` changes `history`, and does not surely read it."""
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
             self._changed(node.func.value, node.lineno)
             self.exposed.setdefault(node.func.value.id, node.lineno)
@@ -477,21 +516,24 @@ class _Reads:
             self.read(node, written)
 
     def _changed(self, node: ast.expr, line: int) -> None:
+        """Record that the object behind an expression such as `a.b[i]` is changed: the name is `a`."""
         while isinstance(node, ast.Subscript | ast.Attribute):
             node = node.value
         if isinstance(node, ast.Name):
             self.note(node.id, line)
 
     def note(self, name: str, line: int) -> None:
-        """A name is written here, or its object changed."""
+        """Record that a name is written at this line, or its object changed; the first line counts."""
         self.changes.setdefault(name, line)
 
     def _name(self, name: str, line: int, written: set[str]) -> None:
+        """Record that a name is written."""
         written.add(name)
         self.stored.add(name)
         self.note(name, line)
 
     def _load(self, name: str, line: int, written: set[str]) -> None:
+        """Record that a name is read; it matters only if it is not surely written before."""
         if name not in written:
             self.exposed.setdefault(name, line)
             if self.certain and name not in self.stored:

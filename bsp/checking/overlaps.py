@@ -1,15 +1,15 @@
-"""--check: mistakes that a healthy-looking run hides.
+"""The checks of `--check`: overlapping accesses, schedule independence, and the rehearsal of joins.
 
-Overlaps: two accesses of one superstep that touch the same elements of a coarray, where the outcome
-hangs on the library's order of application: puts of different processes without a common `op`, and
-reads of what a put of the same superstep overwrites.
+Overlaps: two accesses of one superstep that touch the same elements of a coarray, so that the outcome depends on the
+library's order of application: puts of different processes without a common `op`, and gets of what a put of the same
+superstep overwrites.
 
-Schedule independence: the program runs again, with the processes of every element taking turns in a
-seeded random order.  Every superstep's effects, text and coarray contents must be the same bytes.
-They differ if processes talk through what they share (modules, files), or draw or read the clock.
+Schedule independence: the program runs again, and the processes of every element take turns in a seeded random order.
+The effects, the text and the coarray contents of every superstep must be the same bytes.  They differ if processes
+communicate through what they share (modules, files), or use unseeded random numbers or the clock.
 
-Rehearsal: programs with `proc.rounds` run twice more, with every process made again at a head (see
-`bsp.checking.rehearsal`).  The same bytes again, or a round needs more of the last one than its bsp.State has.
+Rehearsal: programs with `proc.rounds` run twice more, and every process is made again at a head
+(`bsp.checking.rehearsal`).  If the bytes differ, a round needs more of the last one than its bsp.State contains.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Watches one pass of a program."""
+    """The check of one pass: records what every superstep does, and compares it with the reference pass."""
 
     def __init__(
         self,
@@ -50,9 +50,15 @@ class Checker:
         watch: tuple[int, int] | None = None,
         turn_seed: int = 1,
     ) -> None:
-        """`known` is the reference: without it this pass is; `watch` a superstep and a pid to look at closely."""
+        """Prepare the pass `name`.
+
+        known : the record of the reference pass; None: this is the reference pass.
+        path : the file for this pass's record, on element 0.
+        watch : (superstep, pid) whose variables to record up to that superstep.
+        turn_seed : the seed of the order of turns.
+        """
         self.shuffles = name == TURNS
-        self.silent = name != RECORD  # the first pass has said it all
+        self.silent = name != RECORD  # only the first pass prints
         self.turn_seed = turn_seed
         self.record = Record()
         if known is not None:
@@ -66,11 +72,14 @@ class Checker:
 
     @classmethod
     def of(cls, settings: dict[str, Any], transport: Transport) -> Checker | None:
-        """The checker that bsprun asks for; records live in files on element 0's machine."""
+        """Return the checker of the pass that bsprun asks for, or None.  Collective over the elements.
+
+        Element 0 reads the reference record from its file, if there is one, and all elements receive it.
+        """
         asked = settings.get("check")
         if asked is None:
             return None
-        payload.canonical = True  # equal values are equal bytes, whatever has happened to them: for this whole pass
+        payload.canonical = True  # for this whole pass: equal values pickle to equal bytes, whatever their history
         known: Record | None = None
         if asked["known"] is not None:
             if transport.index == 0:
@@ -82,21 +91,25 @@ class Checker:
         return cls(asked["pass"], known, asked["record"], tuple(asked["watch"]) if asked["watch"] else None)
 
     def keep(self, transport: Transport) -> None:
-        """After a pass: what all elements have recorded, for the next one."""
-        if not self._merged:  # it has failed
+        """Write the records of all elements to the file for the next pass.  Collective if not merged before."""
+        if not self._merged:  # the pass failed before its end
             self._merge(transport)
         if transport.index == 0 and self._path is not None and is_own(os.path.dirname(self._path)):
             with open(self._path, "wb") as file:
                 pickle.dump(self.record, file, 5)  # large arrays of a state are PickleBuffers: protocol 5 or later
 
     def _merge(self, transport: Transport) -> None:
+        """Add the records of all other elements to this one's.  Collective."""
         for k, part in enumerate(transport.gather(self.record)):
             if k != transport.index:
                 self.record.merge(part)
         self._merged = True
 
     def attach(self, element: Element) -> None:
-        """Before the element has processes: it stops at heads, and its clock is the first pass's."""
+        """Connect the checker to an element before it has processes.
+
+        Its heads then go to the rehearsal, and its agreed times are those of the first pass.
+        """
         element.recovery = self.rehearsal
         clock = element.transport.agreed_clock
 
@@ -108,7 +121,10 @@ class Checker:
     # ------------------------------------------------------------------ at every boundary
 
     def judge(self, element: Element, sent: Sequence[Effect], received: Sequence[Effect]) -> BspError | None:
-        """The same verdict on every element."""
+        """Return the problem found at this boundary, the same on every element, or None.  Collective over the elements.
+
+        sent : the effects that the processes here have issued.  received : those that arrive here.
+        """
         problem = self._observe(element, sent) or self.overlap(element, received)
         told = element.transport.gather((problem, self.rehearsal.passed))
         for found, _ in told:
@@ -126,7 +142,10 @@ class Checker:
         return None
 
     def _observe(self, element: Element, drained: Sequence[Effect]) -> BspError | None:
-        """Before the exchange: what the processes here send, print and hold."""
+        """Digest the superstep of each process here: effects, text and coarrays; return the first problem.
+
+        Called before the effects are applied.
+        """
         sent: dict[int, list[Effect]] = {}
         for effect in drained:
             sent.setdefault(effect.source, []).append(effect)
@@ -142,7 +161,7 @@ class Checker:
         return problem
 
     def _departs(self, task: Task, superstep: int) -> BspError:
-        """A process does something else than in the first pass."""
+        """Return the error for a process that does something else than in the reference pass."""
         where = f"does something else in superstep {superstep} ({task.call.text} at {task.line()})"
         if self._name == TURNS:
             return ScheduleDependence(
@@ -153,8 +172,8 @@ class Checker:
         return undeclared(self._known, self._name, self.rehearsal.joined, task.pid, where)
 
     def overlap(self, element: Element, effects: Sequence[Effect]) -> BspError | None:
-        """After the exchange: two accesses of the same memory on a process here."""
-        touched: dict[tuple[int, int], list[Put | PutEach | Get]] = {}  # by memory: an array may be registered twice
+        """Return the error for two conflicting accesses of the same memory on a process here, or None."""
+        touched: dict[tuple[int, int], list[Put | PutEach | Get]] = {}  # by memory, as an array may be registered twice
         for effect in effects:
             if not isinstance(effect, Send):
                 touched.setdefault(address_range(element.coarray(effect).local), []).append(effect)
@@ -175,7 +194,12 @@ class Checker:
 def _conflict(
     accesses: list[Put | PutEach | Get], shape: tuple[int, ...]
 ) -> tuple[Put | PutEach | Get, Put | PutEach | Get, int] | None:
-    writer = np.full(prod(shape), -1)
+    """Return two conflicting accesses of one array and the flat position where they meet, or None.
+
+    accesses : in order of application.  Two puts conflict if they come from different processes and have no common
+    `op`; a get conflicts with every put.
+    """
+    writer = np.full(prod(shape), -1)  # by flat position: the number of the last write there, -1 for none
     writes = [access for access in accesses if not isinstance(access, Get)]
     for k, write in enumerate(writes):
         positions = _positions(write, shape)
@@ -185,7 +209,8 @@ def _conflict(
                 same = earlier.source == write.source or (write.op is not None and earlier.op == write.op)
                 if not same:
                     return earlier, write, int(positions[writer[positions] == other][0])
-        # an accumulate over one's own plain put leaves that put what others conflict with
+        # where a process accumulates onto its own plain put, keep the put as the writer: any access of another process
+        # conflicts with the put, while the accumulate alone might have their `op`
         if write.op is not None:
             plain = [j for j, other in enumerate(writes[:k]) if other.op is None and other.source == write.source]
             positions = positions[~np.isin(writer[positions], plain)]
@@ -200,6 +225,7 @@ def _conflict(
 
 
 def _positions(access: Put | PutEach | Get, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the flat positions of an array of this shape that an access touches."""
     if isinstance(access, Put):
         return access.region.positions(shape)
     if access.positions is not None:
@@ -209,18 +235,24 @@ def _positions(access: Put | PutEach | Get, shape: tuple[int, ...]) -> np.ndarra
 
 
 def _describe(access: Put | PutEach | Get) -> str:
+    """Return an access in words: its kind, line and process."""
     kind = "get" if isinstance(access, Get) else "put"
     op = f" (op '{access.op}')" if not isinstance(access, Get) and access.op else ""
     return f"{kind}{op} at {access.line} by process {access.source}"
 
 
 def _advice(first: Put | PutEach | Get, second: Put | PutEach | Get) -> str:
+    """Return in words which of two accesses takes effect, and how to avoid the conflict."""
     if isinstance(second, Get):
         return "the get reads the old contents; read in one superstep and write in another if that is not meant"
     return "the put of the higher pid wins; give both the same op, or other places"
 
 
 def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
+    """Return a digest of what a process does in a superstep: its call, effects, coarray contents and text.
+
+    At the end of the program its result is included too.
+    """
     state = blake2b(task.call.digest, digest_size=16)
     for effect in effects:
         if isinstance(effect, Send):
@@ -253,9 +285,12 @@ def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
 
 
 def twice(once: Callable[[Checker], list[Any]], agreed: Callable[[Any], Any] = lambda value: value) -> list[Any]:
-    """All passes in this interpreter: the results of the first, if the others do the same.
+    """Run all passes in this interpreter; return the results of the first if the others do the same.
 
-    agreed : the first rank's value, on ranks that make this call together; some may have no process.
+    once : runs the program with a checker and returns its results.
+    agreed : returns the first rank's value on all ranks that make this call together; some may have no process.
+    Cost: two runs of the program, and two more if it has loops of rounds.  Raises the error of the first pass that
+    differs.
     """
     kept, payload.canonical = payload.canonical, True
     try:
@@ -273,6 +308,7 @@ def twice(once: Callable[[Checker], list[Any]], agreed: Callable[[Any], Any] = l
 
 
 def _join(once: Callable[[Checker], list[Any]], checker: Checker, known: Record) -> None:
+    """Run a pass that makes processes again; an exception of the program in it becomes `Undeclared`."""
     try:
         once(checker)
     except BspError:

@@ -1,19 +1,21 @@
-"""The rehearsal of `--check`: every process is made again at loop heads, as a newcomer under clones is.
+"""The rehearsal of `--check`: makes every process again at loop heads, as newcomers are made under clones.
 
-A newcomer (bsp.faults) runs the script from the top, is given what was delivered, and at the head of a
-round receives the state of a sibling.  What rounds change besides, in variables, modules or objects, it
-has as before the loop: the program is then wrong, and only when something fails.
+A newcomer (bsp.faults) runs the script from the top, replays the deliveries, and receives the state of a sibling at the
+head of a round.  Anything else that rounds change, in variables, modules or objects, it has as it was before the loop.
+A program that needs such a value gives wrong results, and only after a failure; the rehearsal finds it without one.
 
-Theory of operation.  All processes are made again at once, in a run of their own: up to the loop nothing
-needs to be replayed, because determinism makes the deliveries equal; at the loop's entry all jump to the
-head, and from there on every superstep must have the bytes of the reference.  This is as good as making
-each process again alone among the others.  For the first process to differ has had, up to that superstep,
-the very deliveries of the reference, just as a lone newcomer would; and if none differs, none would alone.
-
-Two runs: to the head of a round drawn from the seed, in every loop; and over every loop to its end.  In
-the passes before them variables are compared (`bsp.checking.names`): what a round surely needs of the
-last one, and is another value than at the entry, is named at once; what may be needed is named when bytes
-differ.
+Theory of operation.
+1. All processes are made again at once, in a run of their own.  Up to the loop nothing needs to be replayed, because
+   determinism makes the deliveries equal.  At the loop's entry all processes jump to the head, and from there on every
+   superstep must have the bytes of the reference pass.
+2. This finds as much as making each process again alone among the others.  The first process that differs has had, up
+   to that superstep, exactly the deliveries of the reference, as a lone newcomer would.  If no process differs, none
+   would alone.
+3. There are two such runs: one to the head of a round drawn from the seed, in every loop, and one over every loop to
+   its end.
+4. In the passes before them variables are compared (`bsp.checking.names`).  A name that a round surely needs of the
+   last one, and whose value differs from that at the entry, is reported at once; a name that may be needed is reported
+   when bytes differ.
 """
 
 from __future__ import annotations
@@ -34,24 +36,24 @@ from bsp.values.canonical import pickled
 
 
 class Rehearsal:
-    """An element's `Recovery` in one pass: it watches heads, or moves processes to one."""
+    """The `Recovery` of an element in one pass: examines heads, or moves all processes to one."""
 
     def __init__(self, name: str, record: Record, known: Record | None) -> None:
-        """`known` is the reference; the first pass has none."""
+        """Begin the pass `name`, which fills `record`.  `known` is the reference; None in the first pass."""
         self.problem: BspError | None = None  # found at a head, to be raised at the next boundary
-        self.passed = 0  # heads: as many on every process
+        self.passed = 0  # heads that every process here has passed
         self.joined: list[int] = []  # loops in which processes were made again
         self._name = name
         self._record = record
         self._known = known
         self._uses: dict[tuple[int, int], tuple[Any, Uses]] = {}  # by (loop, pid): the code of the loop's frame
-        self._chance: dict[int, random.Random] = {}  # which head of a loop is kept
-        self._calls: dict[int, tuple[tuple[int, ...], int]] = {}  # of `once`, by pid: where, how many there
+        self._chance: dict[int, random.Random] = {}  # by loop: draws the head that is kept
+        self._calls: dict[int, tuple[tuple[int, ...], int]] = {}  # last call of `once`, by pid: place, count there
 
     # ------------------------------------------------------------------------ Recovery
 
     def head(self, tasks: Sequence[Task]) -> None:
-        """All processes here stand at one head."""
+        """Examine the processes of this element, which have all reached one head, or move them to the recorded one."""
         place = tasks[0].place
         assert place is not None
         self.passed += 1
@@ -64,13 +66,14 @@ class Rehearsal:
         which = ENTRY if place.entry else END if place.final else KEPT
         if which == ENTRY:
             self._enter(tasks[0], place.loop)
-        if place.loop not in self._record.loops:  # the passes have gone different ways
+        if place.loop not in self._record.loops:  # the first pass has not entered this loop
             return
         head = self._record.loops[place.loop]
         if self._name == RECORD and which != ENTRY:
             head.rounds += 1
             if which == KEPT and self._chance[place.loop].random() * place.round < 1:
-                head.kept = place.round  # each head with the same chance, however many there will be
+                # the k-th head replaces the kept one with chance 1/k: all are equally likely, however many there are
+                head.kept = place.round
         if which == KEPT and place.round != head.kept:
             return
         for task in tasks:
@@ -78,8 +81,8 @@ class Rehearsal:
                 self._look(task, (place.loop, which, task.pid))
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        """The value that the first pass has had."""
-        # a process that is made again at a head has not called what was called before it
+        """Return the value that this call of `proc.once` had in the first pass; the first pass calls `call`."""
+        # calls are counted per place, because a process made again at a head has not made the calls before it
         stands = task.pid, task.element.superstep, task.loops, -1 if task.round is None else task.round[0]
         last, count = self._calls.get(task.pid, (stands, -1))
         count = count + 1 if last == stands else 0
@@ -90,12 +93,13 @@ class Rehearsal:
         return pickle.loads(value)
 
     def lines(self, data: bytes) -> None:
-        """The text of the first pass is printed, by the element."""
+        """Not used: the element itself prints the text of the first pass, and the others print nothing."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------ watching
 
     def _enter(self, task: Task, loop: int) -> None:
+        """Record a loop at its entry, in the first pass: its line, and the generator that draws its kept head."""
         if self._name == RECORD:
             frame = next(user_frames(task), None)
             line = Line((frame.f_code.co_filename, frame.f_lineno)) if frame is not None else NOWHERE
@@ -103,7 +107,11 @@ class Rehearsal:
             self._chance[loop] = draw(task.element.seed, loop)
 
     def _look(self, task: Task, key: Key) -> None:
-        """The variables of a process at a head; in the second pass also its state, and what it would miss."""
+        """Fingerprint a process's variables at a head; in the second pass also record its state, and what it may lack.
+
+        The first pass fingerprints only names that are surely needed, which is cheap.  Names that changed in both
+        passes alike are reported at once (`_blame`).
+        """
         loop, which, pid = key
         frame = self._frame(task, loop, which)
         if frame is None:
@@ -126,7 +134,10 @@ class Rehearsal:
         self._capture(task, key)
 
     def _blame(self, task: Task, key: Key, changed: set[str], used: Uses, frame: FrameType) -> None:
-        """What the next round, or the code behind the loop, surely reads; seen alike in both passes."""
+        """Set `problem` if changed names are surely read by the next round, or by the code behind the loop.
+
+        Both passes must have seen the same values; a name whose value is random is no evidence.
+        """
         loop, which, pid = key
         assert self._known is not None and task.place is not None
         head, filename = self._known.loops[loop], frame.f_code.co_filename
@@ -139,8 +150,8 @@ class Rehearsal:
         now, entry = self._record.variables[key], self._record.variables.get((loop, ENTRY, pid), {})
         guilty = [
             name for name in names & changed
-            if then.get(name) == now.get(name) and first.get(name) == entry.get(name)  # in every run
-            and (which == END or entry.get(name) not in (None, NOTHING))  # else the first round makes it
+            if then.get(name) == now.get(name) and first.get(name) == entry.get(name)  # alike in both passes
+            and (which == END or entry.get(name) not in (None, NOTHING))  # else a round makes it
             and name in values_of(frame)
         ]  # fmt: skip
         if not guilty:
@@ -158,7 +169,7 @@ class Rehearsal:
         )
 
     def _frame(self, task: Task, loop: int, which: str) -> FrameType | None:
-        """The user's frame that runs the loop."""
+        """Return the user's frame that runs the loop; None if it is not on the stack of this process."""
         frames = list(user_frames(task))
         if which == ENTRY and frames:
             self._uses[loop, task.pid] = frames[0].f_code, uses(frames[0].f_code, frames[0].f_lineno)
@@ -169,6 +180,7 @@ class Rehearsal:
     # ------------------------------------------------------------------- states and joins
 
     def _capture(self, task: Task, key: Key) -> None:
+        """Record the state of a process at a head, unless effects are queued, with which none can be taken."""
         state, place = _nonstop(), task.place
         assert place is not None
         if not state.nothing_queued(task):
@@ -181,7 +193,10 @@ class Rehearsal:
         self._record.states[key] = task.element.superstep, place.round, data
 
     def _join(self, tasks: Sequence[Task], loop: int) -> None:
-        """All processes here become what they were at the head; the element goes on from its superstep."""
+        """Give all processes here their recorded states; the element goes on from the superstep of that head.
+
+        Does nothing in a loop of which the state of some process, here or elsewhere, is missing.
+        """
         assert self._known is not None
         if loop not in self._known.joins(self._name, tasks[0].nprocs):
             return
@@ -197,20 +212,26 @@ class Rehearsal:
 def _told(
     changed: set[str], now: dict[str, bytes], alive: frozenset[str], own: Container[str], used: Uses
 ) -> list[str]:
-    """What of the changed names is worth telling: what may be read again, each object once."""
+    """Return the changed names worth reporting: those that may be read again, each object once.
+
+    changed : names whose values differ.  now : their fingerprints.  alive : names that may be read.  own : names of the
+    loop's own frame.
+    """
 
     def told(name: str) -> bool:
+        """Return whether a name may be read again, and none of its attributes is listed instead."""
         base = name.partition(".")[0]
-        if base in alive or base not in own or f"{name.rpartition('.')[0]}." in now:  # a module's own
-            return not any(other.startswith(f"{name}.") for other in changed)  # its attributes say more
+        if base in alive or base not in own or f"{name.rpartition('.')[0]}." in now:  # or it belongs to a module
+            return not any(other.startswith(f"{name}.") for other in changed)  # its attributes are more precise
         return False
 
     order = sorted(changed, key=lambda name: (name.partition(".")[0] not in own, used.changes.get(name, 0), name))
-    found: dict[tuple[str, bytes], str] = {}  # self.beta is model.beta
+    found: dict[tuple[str, bytes], str] = {}  # self.beta and model.beta are one object: report it once
     for name in filter(told, order):
         found.setdefault((name.rpartition(".")[2] if "." in name else name, now[name]), name)
     return list(found.values())
 
 
 def _nonstop() -> Any:
+    """Import and return bsp.faults.checkpoints.state, by name: `bsp` does not import `bsp.faults`."""
     return importlib.import_module("bsp.faults.checkpoints.state")

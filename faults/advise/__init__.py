@@ -1,1 +1,1 @@
-"""`bsp advise`: whether cloning a job is worth it, from measured times and models of failure."""
+"""`bsp advise`: computes whether cloning a job pays, from measured round times and models of failure."""

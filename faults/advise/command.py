@@ -1,12 +1,12 @@
-"""`bsp advise`: whether to clone a job, how, and what it costs beside checkpoints and beside nothing.
+"""`bsp advise`: computes whether to clone a job, how, and what it costs compared with checkpoints and with nothing.
 
-McColl (2022, 1.8.5): "given D, p, R we can automatically compute the most appropriate values for T, VC, HC,
-S".  So for every way of running the job this prices its expected time, and of those that reach the target
-takes the cheapest: the fastest if the elements are a fixed budget, the fewest element-hours if they are
-bought; of all if none reaches it, or if there is no target (0).  Cloning has no privilege: where nothing
-crashes within the target, or nobody asks for one, the answer is often "do not clone".
+McColl (2022, 1.8.5): "given D, p, R we can automatically compute the most appropriate values for T, VC, HC, S".  So
+this module prices the expected time of every way of running the job, and chooses among those that reach the target: the
+fastest if the elements are a fixed budget, the one with the fewest element-hours if elements are bought.  If none
+reaches the target, or there is no target (0), it chooses among all.  Cloning has no privilege: where nothing crashes
+within the target, or there is none, the answer is often "do not clone".
 
-What availability, time and cost mean here stands at the head of `plans`, which prices them.
+`plans` prices the ways and defines availability, time and cost.
 """
 
 from __future__ import annotations
@@ -27,33 +27,34 @@ from bsp.faults.advise.measured import estimate_from
 from bsp.faults.advise.models import break_even_predictability
 from bsp.faults.advise.plans import MOST_CLONES, Job, Plan, Way, ways
 
-AVAILABILITY = 0.9999  # that clones are made for if no other target is given
-FLOOR_SECONDS = 0.05  # the runtime takes no MinTime for less than this
+AVAILABILITY = 0.9999  # the default target
+FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The choice, what it was chosen from, and what was assumed."""
+    """The chosen plan, the plans it was chosen from, and the assumptions behind them."""
 
     job: Job
-    target: float  # P[no round is lost]; 0: none
+    target: float  # P[no round is lost]; 0: no target
     choice: Plan
-    plans: tuple[Plan, ...]  # the cheapest of each way
-    reached: bool  # whether the best cloning reaches the target
+    plans: tuple[Plan, ...]  # one of each way: the cheapest, or the cloning that comes nearest to the target
+    reached: bool  # whether some cloning reaches the target
     D: float | None
     notes: tuple[str, ...]
     assumptions: tuple[str, ...]
 
     @property
     def clone(self) -> bool:
+        """Whether the advice is to clone."""
         return self.choice.way == "clone"
 
     def plan(self, way: Way) -> Plan | None:
-        """The cheapest plan of that way, if there is one."""
+        """Return the cheapest plan of that way, or None if there is none."""
         return next((plan for plan in self.plans if plan.way == way), None)
 
     def headline(self) -> str:
-        """The advice in one line."""
+        """Return the advice in one line, with the options to give to bsprun."""
         choice = self.choice
         if choice.way == "clone":
             limit = "" if choice.tail_limit is None else f" --tail-limit {choice.tail_limit:.3g}"
@@ -64,7 +65,7 @@ class Advice:
         return "do not clone, nor checkpoint: begin again if it fails"
 
     def reason(self) -> str:
-        """Why this one: whether it meets the target, and what that costs."""
+        """Return in one line why this plan was chosen: whether it meets the target, and what that costs."""
         best, rest = ("fastest", "takes") if self.job.elements is not None else ("cheapest", "costs")
         if not self.target:
             return f"the {best} way; there is no target"
@@ -80,7 +81,7 @@ class Advice:
         )
 
     def text(self) -> str:
-        """What to read before booking a machine."""
+        """Return the whole advice as text: job, choice, reason, a table of the plans, notes and assumptions."""
         job = self.job
         target = f"target {self.target:.10g} that no round is lost" if self.target else "no target"
         lines = [
@@ -107,6 +108,7 @@ class Advice:
         return "\n".join(line.rstrip() for line in lines) + "\n"
 
     def _details(self) -> Iterator[str]:
+        """Yield a line each about the clones, the TailLimit and the checkpoints."""
         cloned, checkpointed = self.plan("clone"), self.plan("checkpoint")
         if cloned is not None:
             each = "" if cloned.processes_each == 1 else f", up to {cloned.processes_each} processes on each"
@@ -123,7 +125,7 @@ class Advice:
             )
 
     def to_json(self) -> str:
-        """The same as JSON; what is infinite or unknown is null."""
+        """Return the advice as JSON; infinite and unknown values become null."""
         found = asdict(self)
         found["headline"], found["reason"] = self.headline(), self.reason()
         return json.dumps(_finite(found), indent=1, allow_nan=False)
@@ -144,12 +146,18 @@ def advise(
     copy_seconds: float | None = None,
     elements: int | None = None,
 ) -> Advice:
-    """Price the job cloned, with checkpoints and with nothing, and say which is the cheapest that meets the target.
+    """Price the job cloned, with checkpoints and with nothing; choose the cheapest plan that meets the target.
 
-    availability is the target, 0 for none: clones are then those of the default one.
-    mtbf_hours is an element's (None: crashes are left out); D or `estimate` is its predictability (None: tails
-    are left out); elements is a budget (None: as many as it takes, and they cost).  restart_seconds is
-    checkpoint_seconds unless given.  Vertical clones are weighed only if copy_seconds is given.
+    processes, rounds, round_seconds : the job; round_seconds is for one process on an element, without faults or tails.
+    availability : the target, P[no round is lost]; 0: none, and clones are planned for the default one.
+    mtbf_hours : mean time between crashes of one element; None: no crashes.
+    D, estimate : the predictability, given or estimated; give one at most.  Neither: no tails.
+    checkpoint_seconds : length of a checkpoint; None: checkpoints are not priced.
+    restart_seconds : time to be back after a crash; None: that of a checkpoint.
+    relaunch_seconds : time for a standby to take over.
+    copy_seconds : time to copy a bundle's state each round; None: vertical clones are not considered.
+    elements : a fixed budget, which makes the fastest plan the cheapest; None: as many as needed, and they cost.
+    Raises ValueError for values that no job has.
     """
     job = Job(
         processes,
@@ -176,7 +184,7 @@ def advise(
     elif candidates:
         plans.append(min(candidates, key=lambda plan: plan.loss))
     meeting = [plan for plan in offered if plan.reaches(availability)]
-    choice = min(meeting or offered, key=lambda plan: _price(job, plan))  # the plainest of equals
+    choice = min(meeting or offered, key=lambda plan: _price(job, plan))  # of equals the first, the simplest
     return Advice(
         job,
         availability,
@@ -190,15 +198,19 @@ def advise(
 
 
 def _price(job: Job, plan: Plan) -> tuple[float, float]:
-    """To six digits: a difference in the seventh is no reason to clone."""
+    """Return what plans are compared by: (time, cost) on a fixed budget, (cost, time) otherwise.
+
+    Rounded to six digits, because a difference in the seventh is no reason to clone.
+    """
     time, cost = (float(f"{value:.6g}") for value in (plan.time, plan.cost))
     return (time, cost) if job.elements is not None else (cost, time)
 
 
-# ------------------------------------------------------------------------- what to say with it
+# ------------------------------------------------------------------------ notes and assumptions
 
 
 def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[Plan], reached: bool) -> Iterator[str]:
+    """Yield remarks on the plans: the estimate of D, its warnings, missed targets, small pools, break-even points."""
     if estimate is not None:
         yield estimate.text()
         yield from estimate.warnings
@@ -236,6 +248,7 @@ def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[P
 
 
 def _assumptions(job: Job, tail: Tail | None) -> Iterator[str]:
+    """Yield the assumptions that the prices rest on."""
     yield "clones of a bundle stand in failure domains of their own (no shared node, power supply or switch)"
     if job.mtbf_hours is None:
         yield "no crashes, for want of an MTBF (--mtbf)"
@@ -255,19 +268,23 @@ def _assumptions(job: Job, tail: Tail | None) -> Iterator[str]:
 
 
 def _number(value: float) -> str:
+    """Return a number in four digits, or ">1e6"."""
     return f"{value:.4g}" if value < 1e6 else ">1e6"
 
 
 def _time(seconds: float) -> str:
+    """Return seconds in a readable unit, or "never" for more than a century."""
     return in_seconds(seconds) if seconds < 3e9 else "never"
 
 
 def _listed(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines as items of a list."""
     for line in lines:
         yield f"- {line}"
 
 
 def _finite(value: Any) -> Any:
+    """Return data for JSON: floats that are infinite or not a number become None."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -279,7 +296,7 @@ def _finite(value: Any) -> Any:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `bsp advise`."""
+    """Add the options of `bsp advise` to a parser."""
     add = parser.add_argument
     add("-p", "--nprocs", type=int, required=True, metavar="P", help="processes of the program")
     add("--rounds", type=int, required=True, metavar="R", help="rounds of the run")
@@ -299,7 +316,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """`bsp advise`: prints the advice; status 2 if the question is wrong."""
+    """Run `bsp advise`: print the advice; return 0, or 2 if an option, or a file of times, is wrong."""
     try:
         advice = advise(
             options.nprocs,

@@ -1,12 +1,12 @@
-"""From measured round times to the predictability D, or to the statement that there is none.
+"""Estimation of the predictability D from measured round times, or of the finding that no D fits.
 
-McColl's model has one exponent, D, for all tails.  A machine need not follow it, and a TailLimit for
-one loss in 10^9 lies far beyond anything measured, so D is taken from the largest times only (Hill), only
-where they look like a power law (a gate), with its confidence interval.  Where the gate says no, the
-times themselves stand in: drawn again and again (resampled), never beyond the largest one seen.
+McColl's model has one exponent, D, for all tails.  A machine need not follow it, and a TailLimit for one loss in 10^9
+lies far beyond anything measured.  So D is estimated from the largest times only (Hill), only where they look like a
+power law (a goodness-of-fit gate), and with a confidence interval.  Where the gate refuses, the times themselves are
+used: resampled, never beyond the largest one seen.
 
-A time is a ratio to the MinTime of its round.  The one that set MinTime is left out: given MinTime, the
-others are Pareto with the same D from 1 on (a Pareto law cut at any height is one again).
+A time is a ratio to the MinTime of its round.  The element that set MinTime is left out: given MinTime, the others are
+Pareto with the same D from 1 on (a Pareto law cut at any height is one again).
 Source: Hill 1975; Anderson and Darling with an estimated scale: Stephens 1974; reference formula 10.
 """
 
@@ -22,16 +22,16 @@ from scipy.special import chdtrc, gammaincinv
 
 from bsp.faults.advise.models import chance_to_spare, expected_maximum
 
-SHARES = (1.0, 0.5, 0.25, 0.1)  # of the times, how many are tried as the tail: the most that pass the gate
-LEAST = 100  # fewer large times than this say nothing about a power law
-LEVEL = 0.05  # the gate refuses one true power law in 20, each time it is asked
-_STEPS = 8192  # of Simpson's rule
+SHARES = (1.0, 0.5, 0.25, 0.1)  # shares of the times tried as the tail; the largest that passes the gate is taken
+LEAST = 100  # fewer large times than this are no evidence of a power law
+LEVEL = 0.05  # the gate wrongly refuses one true power law in 20, each time it is applied
+_STEPS = 8192  # intervals of Simpson's rule
 
 _NONE = np.zeros(0)
 
 
 class Limit(NamedTuple):
-    """A TailLimit, and whether it lies beyond every time that was measured."""
+    """A TailLimit, and whether it lies beyond every measured time."""
 
     value: float
     beyond: bool
@@ -39,11 +39,11 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True)
 class Tail:
-    """How often an element's time in a round exceeds t·MinTime.
+    """The distribution of an element's time in a round, in units of MinTime.
 
-    Pareto with exponent `D` above `threshold`, which a fraction `share` of times exceed; as measured
-    (`times`, sorted) below it, and throughout if `D` is None.  `of` > 1: the times are each the largest
-    of `of` elements, as a trace has them; what is returned is about a single element.
+    Pareto with exponent `D` above `threshold`, which a fraction `share` of times exceed; as measured (`times`, sorted)
+    below it, and everywhere if `D` is None.  `of` > 1: each of `times` is the largest of `of` elements, as in a trace;
+    methods still return values for a single element.
     """
 
     D: float | None
@@ -61,7 +61,7 @@ class Tail:
             raise ValueError(f"Tail: share {self.share:g} of no times, largest of {self.of}; give the times")
 
     def survival(self, t: ArrayLike) -> np.ndarray:
-        """P[time > t]."""
+        """Return P[time > t], in the shape of `t`."""
         at = np.asarray(t, dtype=float)
         found = np.ones_like(at)
         if len(self.times):
@@ -72,16 +72,19 @@ class Tail:
         return found
 
     def _of_one(self, s: np.ndarray) -> np.ndarray:
-        """From the largest of `of` to each of them: they are all below t with probability (1 - P[one > t])^of."""
+        """Return P[one element's time > t] from P[the largest of `of` > t].
+
+        All of them are below t with probability (1 - P[one > t])^of.
+        """
         return s if self.of == 1 else -np.expm1(np.log1p(-np.minimum(s, 1 - 1e-16)) / self.of)
 
     def quantile(self, s: ArrayLike) -> np.ndarray:
-        """The least t with P[time > t] <= s."""
+        """Return the least t with P[time > t] <= s, in the shape of `s`."""
         chance = np.asarray(s, dtype=float)
         found = np.ones_like(chance)
         n = len(self.times)
         if n:
-            of_all = 1 - (1 - chance) ** self.of
+            of_all = 1 - (1 - chance) ** self.of  # the chance for the largest of `of`, which `times` are
             found = self.times[np.clip(np.ceil(n * (1 - of_all)).astype(int) - 1, 0, n - 1)]
         if self.D is not None:
             far = self.threshold * (np.minimum(chance, self.share) / self.share) ** (-1 / self.D)
@@ -89,30 +92,34 @@ class Tail:
         return found
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
-        """Times of that shape, independent; resampled with replacement where they are as measured."""
+        """Draw independent times in an array of that shape; measured ones are resampled with replacement."""
         return self.quantile(1 - rng.random(shape))
 
     def limit(self, p: int, hc: int, rounds: int, epsilon: float) -> Limit:
-        """`models.tail_limit` for this tail; the largest time measured where none was large enough to tell."""
+        """Return the TailLimit for this tail, as `models.tail_limit` does for a Pareto tail.
+
+        Where no measured time is large enough to determine it, the largest one is returned, marked as `beyond`.
+        """
         chance = chance_to_spare(p, rounds, epsilon) ** (1 / hc)
         return self.limit_for(chance)
 
     def limit_for(self, chance: float) -> Limit:
-        """The T that one clone exceeds with probability `chance`, 1 (MinTime) or more."""
+        """Return the limit, at least 1 (MinTime), that one clone exceeds with probability `chance`."""
         found = max(1.0, float(self.quantile(chance)))
         if not len(self.times):
             return Limit(found, False)
         largest = float(self.times[-1])
-        # as measured, nothing exceeds the largest: the limit is known only if enough came near it
+        # resampling never exceeds the largest time, so there the limit is known only if enough times came near it
         if self.D is None:
             return Limit(found, float(self.survival(np.nextafter(largest, 0))) > chance)
         return Limit(found, found > largest)
 
     def mean_of_maximum(self, p: int, hc: int) -> float:
-        """The mean of the largest of p least of `hc` times: `models.expected_maximum` for this tail.
+        """Return the mean time of a round: of the largest of `p` bundles, each the least of `hc` times.
 
-        ∫ 1 - (1 - P[time > t]^HC)^p dt: a sum over measured times, then Simpson's rule in ln t, and past
-        where all are in time but for 10^-9, the power law's own remainder.
+        The counterpart of `models.expected_maximum` for this tail: ∫ 1 - (1 - P[time > t]^HC)^p dt.  Computed as a sum
+        over measured times, then Simpson's rule in ln t, and the power law's own remainder beyond the t at which all
+        are done but for a probability of 10^-9.
         """
         if not len(self.times):
             return 1.0 if math.isinf(self.D or 0) else expected_maximum(p, hc * (self.D or 0))
@@ -132,14 +139,14 @@ class Tail:
         return measured + float(inside) + float(heights[-1]) / (a - 1)
 
     def _late(self, t: np.ndarray, p: int, hc: int) -> np.ndarray:
-        """The probability that some process has no clone done by t."""
+        """Return the probability that some of `p` bundles has no clone done by t."""
         with np.errstate(divide="ignore"):  # at the smallest times all are late: log 0
             late: np.ndarray = -np.expm1(p * np.log1p(-(self.survival(t) ** hc)))
         return late
 
 
 def hill(times: ArrayLike, k: int) -> float:
-    """D from the k largest: k / Σ ln(X_i / X_(k+1)).  Infinite if they are all alike."""
+    """Return Hill's estimate of D from the k largest times: k / Σ ln(X_i / X_(k+1)); infinite if they are all equal."""
     ordered = np.sort(np.asarray(times, dtype=float))
     if not 1 <= k < len(ordered) or not ordered[-k - 1] > 0:
         raise ValueError(f"hill: k is {k} of {len(ordered)} times; needs 1 <= k < number of times, and times above 0")
@@ -148,23 +155,27 @@ def hill(times: ArrayLike, k: int) -> float:
 
 
 def hill_interval(D: float, k: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Where the true exponent lies: Σ ln(X_i / X_(k+1)) is Gamma(k, 1/D) exactly (Rényi), so D·Gamma(k)/k."""
+    """Return the confidence interval of the true exponent, given Hill's estimate `D` from `k` times.
+
+    Σ ln(X_i / X_(k+1)) is Gamma(k, 1/D) exactly (Rényi), so the interval is that of D·Gamma(k)/k.
+    """
     edges = ((1 - confidence) / 2, (1 + confidence) / 2)
     low, high = (D * float(gammaincinv(k, edge)) / k for edge in edges)
     return low, high
 
 
 def goodness(times: ArrayLike, k: int) -> float:
-    """The p-value of "the k largest are Pareto": Anderson-Darling for ln(X_i / X_(k+1)) being exponential.
+    """Return the p-value of the hypothesis that the k largest times are Pareto (Anderson-Darling).
 
-    A² weighs the far tail, which is what a TailLimit hangs on.  The scale is estimated from the same times, so
-    its law is Stephens': A²·(1 + 0.6/k), p by the formulas of D'Agostino and Stephens (1986), table 4.14.
+    The test is that ln(X_i / X_(k+1)) are exponential.  A² gives weight to the far tail, which determines a TailLimit.
+    The scale is estimated from the same times, so the distribution is Stephens': A²·(1 + 0.6/k), with p by the formulas
+    of D'Agostino and Stephens (1986), table 4.14.
     """
     ordered = np.sort(np.asarray(times, dtype=float))
     logs = np.log(ordered[-k:] / ordered[-k - 1])
     if not logs[-1] > 0:
         return 0.0
-    z = np.maximum(logs / logs.mean(), 1e-12)
+    z = np.maximum(logs / logs.mean(), 1e-12)  # times equal to X_(k+1) give 0, whose logarithm below is infinite
     odd = 2 * np.arange(1, k + 1) - 1
     a2 = -k - float(np.mean(odd * (np.log(-np.expm1(-z)) - z[::-1])))
     a = a2 * (1 + 0.6 / k)
@@ -174,26 +185,26 @@ def goodness(times: ArrayLike, k: int) -> float:
         return 1 - math.exp(-6.1327 + 20.218 * a - 18.663 * a * a)
     if a < 0.95:
         return math.exp(0.9209 - 3.353 * a + 0.3 * a * a)
-    a = min(a, 10.0)  # the formula's parabola turns there; p is below 10^-6
+    a = min(a, 10.0)  # the formula's parabola turns near there; p is below 10^-6
     return math.exp(0.731 - 3.009 * a + 0.15 * a * a)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What measured times say about the tail."""
+    """The estimated tail, with Hill's D, its confidence interval and the p-value of the gate."""
 
     tail: Tail
-    D: float  # Hill's, of the tail that passed; of the last one tried, if none did
-    low: float  # 95 %
+    D: float  # Hill's estimate from the share that passed the gate, or from the last one tried if none did
+    low: float  # ends of the 95 % confidence interval
     high: float
-    used: int  # the largest times that D is from
-    count: int
+    used: int  # number of largest times that D is estimated from
+    count: int  # number of all times
     p_value: float
     accepted: bool
     warnings: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """One line."""
+        """Return the estimate in one line."""
         if self.accepted:
             return (
                 f"D = {self.D:.3g} (95 %: {self.low:.3g} to {self.high:.3g}) from the {self.used} largest of"
@@ -204,10 +215,10 @@ class Estimate:
 
 
 def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> Estimate:
-    """D from ratios of round times to MinTime, if the gate lets it; otherwise their own distribution.
+    """Estimate D from ratios of round times to MinTime; fall back to their own distribution if the gate refuses.
 
-    The largest share of times that passes the gate is the tail.  `of`: each time is the largest of that many
-    elements (their largest has the same D, and `of` times the frequency).
+    The largest share of the times that passes the gate is taken as the tail.
+    of : each time is the largest of that many elements (their largest has the same D, and `of` times the frequency).
     """
     ordered = np.sort(np.asarray(times, dtype=float).ravel())
     n = len(ordered)
@@ -217,13 +228,14 @@ def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> E
     for share in SHARES:
         k = min(n - 1, round(share * n))
         if of > 1 and share > 0.5:
-            continue  # the largest of many is a power law far out only
+            continue  # the largest of many follows a power law only far out
         if k < LEAST:
             break
         D, p_value, used = hill(ordered, k), goodness(ordered, k), k
         if p_value >= LEVEL:
             bend = _bend(k / n, of)
             D *= bend
+            # the share of times above the threshold, from the largest of `of` to a single element
             tail = Tail(D, float(ordered[-k - 1]), -math.expm1(math.log1p(-k / n) / of), ordered, of)
             return Estimate(tail, D, *hill_interval(D, k), k, n, p_value, True, warnings)
     low, high = hill_interval(D, used) if used and math.isfinite(D) else (math.nan, math.nan)
@@ -231,9 +243,10 @@ def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> E
 
 
 def _bend(share: float, of: int) -> float:
-    """By how much Hill's exponent for the largest of `of` is below that of each: not at all far out, 6 % at a quarter.
+    """Return the factor by which Hill's D for the largest of `of` elements is too small for a single one.
 
-    The mean of ln(P[one > X_(k+1)] / P[one > X_i]) over the k largest, which is 1 for of = 1.
+    1 for of = 1, and far out in the tail; 1.06 at a quarter of the times.  It is the mean of
+    ln(P[one > X_(k+1)] / P[one > X_i]) over the k largest.
     """
     if of == 1:
         return 1.0
@@ -243,10 +256,11 @@ def _bend(share: float, of: int) -> float:
 
 
 def same_elements_late(seconds: np.ndarray) -> float:
-    """The p-value of "all elements are alike" (Kruskal and Wallis); seconds: rounds × elements.
+    """Return the p-value of the hypothesis that all elements are alike (Kruskal and Wallis).
 
-    A small one means that slowness stays with an element.  The models take every round for a new draw,
-    and cloning then hides slow elements that replacing would cure.
+    seconds : shape (rounds, elements).
+    A small value means that slowness stays with an element.  The models draw every round anew, so they would advise
+    cloning to hide slow elements that replacing would cure.
     """
     rounds, elements = seconds.shape
     relative = seconds / seconds.min(axis=1, keepdims=True)

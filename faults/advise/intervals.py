@@ -1,8 +1,8 @@
-"""How often to checkpoint, how often to bring lost clones back, and which of the two is cheaper.
+"""Models of checkpoints and refreshes by time: optimal intervals, expected overheads, and which of the two is cheaper.
 
-Elements fail at random, each at rate λ = 1/mtbf, so a job on P of them is hit every M = mtbf/P on
-average.  All is exact for exponential lifetimes: Young's and Daly's first order goes wrong exactly where
-the question whether to clone is decided (M = 5C: slowdown 1.63 instead of 2.48).
+Elements fail at random, each at rate λ = 1/mtbf, so a job on P of them is hit every M = mtbf/P on average.  All
+formulas are exact for exponential lifetimes.  Young's and Daly's first order is wrong exactly where the question
+whether to clone is decided (M = 5C: slowdown 1.63 instead of 2.48).
 
 Every function takes times in one unit of the caller's choice.  "Reference" is `fault-tolerance.md`, section 4.
 """
@@ -20,22 +20,28 @@ from scipy.special import beta, lambertw
 
 
 def young_interval(checkpoint: float, mtbf: float) -> float:
-    """Work between checkpoints to first order: √(2·C·M).  mtbf is the job's, M.  Source: Young; formula 7."""
+    """Return the work between checkpoints to first order: √(2·C·M).
+
+    mtbf : of the job, M.  Source: Young; formula 7.
+    """
     _positive("young_interval", checkpoint=checkpoint, mtbf=mtbf)
     return math.sqrt(2 * checkpoint * mtbf)
 
 
 def young_slowdown(checkpoint: float, mtbf: float) -> float:
-    """Time over work to first order: 1 + √(2·C/M).  To see how far off it is; price with `slowdown`."""
+    """Return the time over the work to first order: 1 + √(2·C/M).
+
+    It shows how far off the first order is; use `slowdown` for prices.
+    """
     _positive("young_slowdown", checkpoint=checkpoint, mtbf=mtbf)
     return 1 + math.sqrt(2 * checkpoint / mtbf)
 
 
 def checkpoint_interval(checkpoint: float, mtbf: float) -> float:
-    """Work W between checkpoints that makes `slowdown` least: W = M·(1 + W0(-e^(-1 - C/M))).
+    """Return the work W between checkpoints that minimises `slowdown`: W = M·(1 + W0(-e^(-1 - C/M))).
 
-    W0 is Lambert's function: the derivative is zero where (1 - x)·e^(x + C/M) = 1, x = W/M.  Near C/M = 0, where
-    that equation loses its digits, Daly's series x = s - s²/3 + s³/36, s = √(2C/M), has them all.
+    W0 is Lambert's function: the derivative is zero where (1 - x)·e^(x + C/M) = 1, x = W/M.  Near C/M = 0 that equation
+    loses its digits, and Daly's series x = s - s²/3 + s³/36, s = √(2C/M), is accurate.
     """
     _positive("checkpoint_interval", checkpoint=checkpoint, mtbf=mtbf)
     ratio = checkpoint / mtbf
@@ -46,7 +52,7 @@ def checkpoint_interval(checkpoint: float, mtbf: float) -> float:
 
 
 def slowdown(checkpoint: float, mtbf: float, restart: float, interval: float | None = None) -> float:
-    """Expected time over work of a long job that checkpoints every `interval` of work (the best one, if None).
+    """Return the expected time over the work of a long job that checkpoints every `interval` of work (None: the best).
 
         M·e^(Rst/M)·(e^((W + C)/M) - 1) / W
 
@@ -59,8 +65,9 @@ def slowdown(checkpoint: float, mtbf: float, restart: float, interval: float | N
 
 
 def segment_time(length: float, mtbf: float, restart: float) -> float:
-    """Expected time until `length` has passed without a failure, each failure costing a restart and all progress.
+    """Return the expected time until `length` has passed without a failure.
 
+    Each failure costs a restart and all progress:
     M·e^(Rst/M)·(e^(length/M) - 1); infinite where a float cannot hold it.
     """
     _positive("segment_time", mtbf=mtbf)
@@ -71,10 +78,10 @@ def segment_time(length: float, mtbf: float, restart: float) -> float:
 
 
 def checkpointed_time(work: float, checkpoint: float, mtbf: float, restart: float) -> tuple[float, int]:
-    """Expected time of a job of `work`, and into how many equal segments, each ended by a checkpoint, to cut it.
+    """Return the expected time of a job of `work`, and the best number of equal segments, each ended by a checkpoint.
 
-    The best whole number of segments: k·M·e^(Rst/M)·(e^((work/k + C)/M) - 1), convex in k, so one of the two
-    whole numbers beside work/W.
+    The time is k·M·e^(Rst/M)·(e^((work/k + C)/M) - 1) for k segments.  It is convex in k, so the best k is one of the
+    two whole numbers beside work/W.
     """
     _positive("checkpointed_time", work=work)
     ideal = work / checkpoint_interval(checkpoint, mtbf)
@@ -85,15 +92,15 @@ def checkpointed_time(work: float, checkpoint: float, mtbf: float, restart: floa
 
 
 def crash_crossover(r: int, restart: float = 1.0) -> float:
-    """M/C at which checkpointing takes as long as r clones on the same machine (r times the work each, no crashes).
+    """Return the ratio M/C at which checkpoints take as long as `r` clones on the same machine, crashes alone.
 
-    Clone below, checkpoint above.  `restart` in units of C.  Source: reference formula 8: 7.6 for two clones,
-    3.75 for three.
+    With clones each process has r times the work and no crash costs time.  Clone below the ratio, checkpoint above it.
+    restart : in units of C.  Source: reference formula 8: 7.6 for two clones, 3.75 for three.
     """
     if r < 2:
         raise ValueError(f"crash_crossover: r is {r}; one clone is no cloning, give 2 or more")
     _positive("crash_crossover", restart=restart)
-    # slowdown falls from infinity (M/C -> 0) to 1
+    # slowdown falls from infinity (M/C -> 0) to 1 as M/C grows, so there is one root; found in ln(M/C)
     return math.exp(brentq(lambda log: slowdown(1, math.exp(log), restart) - r, -2.0, 40.0, xtol=1e-13))
 
 
@@ -101,9 +108,9 @@ def crash_crossover(r: int, restart: float = 1.0) -> float:
 
 
 def refresh_loss(groups: int, clones: int, mtbf: float, interval: float) -> float:
-    """The probability that one of `groups` loses all its clones between two refreshes, all clones back at each.
+    """Return the probability that one of `groups` loses all its clones between two refreshes, which restore all clones.
 
-    1 - (1 - (1 - e^(-λτ))^r)^b, about b·(λτ)^r.  mtbf is an element's.  Source: reference formula 9.
+    1 - (1 - (1 - e^(-λτ))^r)^b, about b·(λτ)^r.  mtbf : of an element.  Source: reference formula 9.
     """
     _groups("refresh_loss", groups, clones)
     _positive("refresh_loss", mtbf=mtbf, interval=interval)
@@ -117,10 +124,10 @@ Notice = Literal["at once", "at the barrier"]
 def refresh_overhead(
     groups: int, clones: int, mtbf: float, cost: float, interval: float, notice: Notice = "at once"
 ) -> float:
-    """Time lost over time, to lowest order in λτ: c/τ + b·κ·(λτ)^r.
+    """Return the lost time over the time, to lowest order in λτ: c/τ + b·κ·(λτ)^r.
 
-    A lost group costs the time since the last refresh: the last of r clones dies after r/(r + 1) of the
-    interval on average (κ), or it is noticed at the end only (κ = 1).  Source: reference formula 9.
+    A lost group costs the time since the last refresh.  The last of r clones dies after r/(r + 1) of the interval on
+    average (κ); if the loss is noticed only at the end of the interval, κ = 1.  Source: reference formula 9.
     """
     _groups("refresh_overhead", groups, clones)
     _positive("refresh_overhead", mtbf=mtbf, cost=cost, interval=interval)
@@ -128,9 +135,10 @@ def refresh_overhead(
 
 
 def refresh_interval(groups: int, clones: int, mtbf: float, cost: float, notice: Notice = "at once") -> float:
-    """The interval that makes `refresh_overhead` least: τ* = [c / (b·κ·r·λ^r)]^(1/(r+1)).
+    """Return the interval that minimises `refresh_overhead`: τ* = [c / (b·κ·r·λ^r)]^(1/(r+1)).
 
-    Noticed at once that is [c(r + 1) / (b·r²·λ^r)]^(1/(r+1)), for pairs (3c / 4bλ²)^(1/3).  Source: formula 9.
+    If losses are noticed at once this is [c(r + 1) / (b·r²·λ^r)]^(1/(r+1)), for pairs (3c / 4bλ²)^(1/3).
+    Source: reference formula 9.
     """
     _groups("refresh_interval", groups, clones)
     _positive("refresh_interval", mtbf=mtbf, cost=cost)
@@ -139,27 +147,28 @@ def refresh_interval(groups: int, clones: int, mtbf: float, cost: float, notice:
 
 
 def _wasted(clones: int, notice: Notice) -> float:
+    """Return κ: the mean share of an interval that has passed when the loss of a group is noticed."""
     if notice not in ("at once", "at the barrier"):
         raise ValueError(f"notice is {notice!r}; say 'at once' or 'at the barrier'")
     return clones / (clones + 1) if notice == "at once" else 1.0
 
 
 def failures_to_interruption(groups: int) -> Fraction:
-    """The mean number of failures until one of `groups` *pairs* is lost, nobody brought back: 1 + 4^b/C(2b, b).
+    """Return the mean number of failures until one of `groups` *pairs* is lost, without refreshes: 1 + 4^b/C(2b, b).
 
-    Failures that strike an element already dead count, as they do in a rate of 2b·λ; those of live ones
-    alone are one fewer, 4^b/C(2b, b).  About √(πb) + 1: pairs without refresh lose almost all their worth
-    at scale.  Source: reference formula 9 (SC'19).
+    Failures that strike an element already dead count, as they do in a rate of 2b·λ; those of live elements alone are
+    one fewer, 4^b/C(2b, b).  About √(πb) + 1: at scale, pairs without refreshes lose almost all their worth.
+    Source: reference formula 9 (SC'19).
     """
     _groups("failures_to_interruption", groups, 2)
     return 1 + Fraction(4**groups, math.comb(2 * groups, groups))
 
 
 def time_to_loss(groups: int, clones: int, mtbf: float) -> float:
-    """The mean time until one of `groups` has lost all its clones, nobody brought back; mtbf is an element's.
+    """Return the mean time until one of `groups` has lost all its clones, without refreshes.
 
-    ∫ (1 - (1 - e^(-λt))^r)^b dt = mtbf/r·Σ_{i<r} B((i + 1)/r, b), B the beta function.  For pairs that is
-    failures_to_interruption(b)·mtbf / 2b.
+    ∫ (1 - (1 - e^(-λt))^r)^b dt = mtbf/r·Σ_{i<r} B((i + 1)/r, b), B the beta function.  For pairs this is
+    failures_to_interruption(b)·mtbf / 2b.  mtbf : of an element.
     """
     _groups("time_to_loss", groups, clones)
     _positive("time_to_loss", mtbf=mtbf)
@@ -167,11 +176,13 @@ def time_to_loss(groups: int, clones: int, mtbf: float) -> float:
 
 
 def _positive(call: str, **values: float) -> None:
+    """Raise ValueError, in the name of `call`, for a value that is not above 0 and finite."""
     for name, value in values.items():
         if not 0 < value < math.inf:
             raise ValueError(f"{call}: {name} is {value:g}; give a time above 0")
 
 
 def _groups(call: str, groups: int, clones: int) -> None:
+    """Raise ValueError, in the name of `call`, unless there are one or more groups and clones."""
     if groups < 1 or clones < 1:
         raise ValueError(f"{call}: {groups} groups of {clones} clones; needs one or more of both")

@@ -1,9 +1,9 @@
-"""Reads round times that were measured: a file of numbers, or a trace of `bsprun --trace`.
+"""Reading of measured round times: from a file of numbers, or from a trace of `bsprun --trace`.
 
-What the estimate of D wants is, for each round, the time of every element.  A trace has less: the
-busiest element and the mean.  The busiest of P exceeds t about P times as often as one does, with the same
-exponent, so D is still in it; MinTime is then the mean of the others, which is the more they differ the
-more above the least.
+The estimate of D needs the time of every element in each round.  A trace contains less: the time of the busiest element
+and the mean.  The busiest of P elements exceeds t about P times as often as one does, with the same exponent, so D can
+still be estimated.  MinTime is then replaced by the mean of the others, which lies above the least time by more the
+more they differ.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ import numpy as np
 from bsp.cost.record import reading
 from bsp.faults.advise.estimate import Estimate, estimate, same_elements_late
 
-SHORT = 1e-3  # seconds: shorter rounds show the clock and the scheduler, not the element
-_PERSISTENT = 1e-3
+SHORT = 1e-3  # seconds; the times of shorter rounds come from the clock and the scheduler, not the element
+_PERSISTENT = 1e-3  # p-value below which the same elements are taken to be slow in all rounds
 
 
 def estimate_from(path: str) -> Estimate:
-    """The tail that the times in the file `path` show.  Raises ValueError; TraceError for a bad trace."""
+    """Return the estimate of the tail from the times in the file at `path`.
+
+    The file is a trace, or holds one JSON line per round, a list of each element's seconds; or one number per line,
+    taken as one long round.  Raises ValueError for a bad file, and TraceError for a bad trace.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
@@ -33,12 +37,13 @@ def estimate_from(path: str) -> Estimate:
     rows = [_row(path, number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not rows:
         raise ValueError(f"{path}: is empty; give one JSON line a round: [seconds of element 0, of element 1, ...]")
-    if all(len(row) == 1 for row in rows):  # one number a line: one long round
+    if all(len(row) == 1 for row in rows):  # one number per line: take them as one long round
         rows = [[time for row in rows for time in row]]
     return _of_rounds(path, rows)
 
 
 def _row(path: str, number: int, line: str) -> list[float]:
+    """Return the times in one line of a file.  Raises ValueError unless it is a positive number, or a list of them."""
     try:
         found: Any = json.loads(line)
     except ValueError:
@@ -56,7 +61,7 @@ def _row(path: str, number: int, line: str) -> list[float]:
 
 
 def _of_rounds(path: str, rows: list[list[float]]) -> Estimate:
-    """MinTime of each round is its least time; that element is left out (see `estimate`)."""
+    """Estimate from rounds: MinTime of each is its least time, whose element is left out (see `estimate`)."""
     if min(len(row) for row in rows) < 2:
         raise ValueError(f"{path}: a round with one time has no MinTime beside it; give two elements or more a line")
     ratios = [np.sort(row)[1:] / min(row) for row in rows]
@@ -73,6 +78,7 @@ def _of_rounds(path: str, rows: list[list[float]]) -> Estimate:
 
 
 def _of_trace(path: str, trace: dict[str, Any]) -> Estimate:
+    """Estimate from a trace: each superstep gives the busiest element's time over the mean of the others."""
     elements, processes = trace["elements"], trace["processes"]
     found = []
     for row in trace["per_superstep"]:

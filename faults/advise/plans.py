@@ -1,11 +1,11 @@
-"""Ways of running one job, each with its expected time, its cost and its risk: data for `advise` to choose from.
+"""Plans: ways of running one job, each with its expected time, cost and risk, as data for `advise` to choose from.
 
-*Availability* is one number for the whole run: the probability that in every round every bundle has a
-clone that is alive and done within TailLimit·MinTime.  A round without one is lost: with all clones gone
-the job goes back to its last checkpoint or its start; with all of them late it waits (N5), it is only late.
+*Availability* is one number for the whole run: the probability that in every round every bundle has a clone that is
+alive and done within TailLimit·MinTime.  A round without one is lost.  If all clones of the bundle are gone, the job
+goes back to its last checkpoint or its start; if all are late, it waits (N5), and is only late.
 
-*Perfect* is the run without a fault or tail on p elements: rounds·round_seconds.  *Time* is in units of that,
-*cost* in units of p·Perfect.  Formulas: `models` and `intervals`; rules N and the pool: design, section 7.
+*Perfect* is the run without a fault or tail on p elements: rounds·round_seconds.  *Time* is in units of Perfect, *cost*
+in units of p·Perfect.  The formulas are in `models` and `intervals`; the rules N and the pool in the design, section 7.
 """
 
 from __future__ import annotations
@@ -19,77 +19,87 @@ from bsp.faults.advise.estimate import Tail
 from bsp.faults.advise.intervals import checkpointed_time, segment_time
 from bsp.faults.advise.models import chance_to_spare, loss_per_round, standby_level
 
-MOST_CLONES = 8  # more never paid in any case tried; the search stops there
-LEAST_LIMIT = 3.0  # below, healthy clones are marked on every machine (equal rounds differ 1.7 times here)
+MOST_CLONES = 8  # the search stops here, because more paid in no case that was tried
+LEAST_LIMIT = 3.0  # below it every machine marks healthy clones (measured: equal rounds differ by a factor of 1.7)
 
 Way = Literal["nothing", "checkpoint", "clone"]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be run, and on what.  None: not known, or not offered."""
+    """The job to run, and the machine.  None: unknown, or not offered."""
 
     processes: int
     rounds: int
-    round_seconds: float  # one process on an element, no faults, no tails
+    round_seconds: float  # of one process on an element, without faults and tails
     availability: float
-    mtbf_hours: float | None  # of an element
+    mtbf_hours: float | None  # mean time between crashes of one element
     checkpoint_seconds: float | None
     restart_seconds: float
-    relaunch_seconds: float  # from the loss of a clone to a standby's taking its place
-    copy_seconds: float | None  # of a bundle's state to the element that keeps it for vertical clones
+    relaunch_seconds: float  # from the loss of a clone until a standby takes its place
+    copy_seconds: float | None  # to copy a bundle's state to the element that keeps it for vertical clones
     elements: int | None  # the budget
 
     @property
     def perfect_seconds(self) -> float:
+        """The seconds of the run without faults and tails."""
         return self.rounds * self.round_seconds
 
     @property
     def mtbf_seconds(self) -> float:
+        """The mean time between failures of one element, in seconds; infinite without crashes."""
         return math.inf if self.mtbf_hours is None else self.mtbf_hours * 3600
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One way of running the job, priced."""
+    """A priced way of running the job."""
 
     way: Way
     clones: int  # HC
     vertical: int  # VC
     bundles: int
-    processes_each: int  # the most that one element runs in turn
+    processes_each: int  # the most processes that one element runs in turn
     standby: int  # S
-    standby_wanted: int  # with which the pool lasts the run
-    elements: int  # in all
-    seconds: float  # expected
-    time: float  # over Perfect
+    standby_wanted: int  # standbys with which the pool lasts the run
+    elements: int  # in all, standbys included
+    seconds: float  # expected time of the run
+    time: float  # seconds over Perfect
     cost: float  # element-seconds over p·Perfect
     loss: float  # the probability that some round is lost
     tail_limit: float | None = None  # T
-    tail_limit_beyond: bool = False  # beyond every time that was measured
-    marks_per_round: float = 0.0  # healthy clones later than T
-    interval_seconds: float | None = None  # between checkpoints
+    tail_limit_beyond: bool = False  # whether T lies beyond every measured time
+    marks_per_round: float = 0.0  # expected healthy clones later than T
+    interval_seconds: float | None = None  # work between checkpoints
     interval_rounds: int | None = None  # the same, for --every
-    rollbacks: float = 0.0  # expected
-    pauses: float = 0.0  # expected: the pool is empty, the job begins anew at full size and loses nothing
+    rollbacks: float = 0.0  # expected number of times the job goes back
+    pauses: float = 0.0  # expected restarts at full size after the pool ran empty; no round is lost by them
 
     @property
     def bound(self) -> float | None:
-        """McColl's: cost <= T·HC·Perfect (1.8.5), here for `processes_each` processes an element."""
+        """McColl's bound on the cost, T·HC (1.8.5), for `processes_each` processes per element; None without tails."""
         return None if self.tail_limit is None else self.tail_limit * self.clones
 
     def reaches(self, availability: float) -> bool:
-        """Whether no round is lost with that probability (to six digits: a TailLimit is made to meet it exactly)."""
+        """Return whether no round is lost with that probability.
+
+        Compared to six digits, because a TailLimit is computed to meet it exactly.
+        """
         return self.loss <= (1 - availability) * (1 + 1e-6)
 
     def name(self) -> str:
+        """Return the plan's name in the table of `bsp advise`."""
         if self.way != "clone":
             return "no clones, checkpoints" if self.way == "checkpoint" else "no clones, begin again"
         return f"clone HC={self.clones} VC={self.vertical} S={self.standby}"
 
 
 def ways(job: Job, tail: Tail | None) -> tuple[list[Plan], list[Plan]]:
-    """The job without clones (with nothing, and with checkpoints if their length is known), and cloned every way."""
+    """Return the plans without clones, and the plans with clones.
+
+    The first list has the plan with nothing, and with checkpoints if their length and the MTBF are known.
+    Raises ValueError for values that no job has.
+    """
     _check(job)
     plain = [_nothing(job, tail)]
     if job.checkpoint_seconds is not None and job.mtbf_hours is not None:
@@ -98,7 +108,7 @@ def ways(job: Job, tail: Tail | None) -> tuple[list[Plan], list[Plan]]:
 
 
 def _single(job: Job, tail: Tail | None) -> tuple[Plan, float]:
-    """No clones and no crashes: the plan to begin from, and its seconds."""
+    """Return the plan without clones and without crashes, from which others begin, and its seconds."""
     hosts = min(job.processes, job.elements or job.processes)
     each = -(-job.processes // hosts)
     bundles = -(-job.processes // each)
@@ -107,11 +117,13 @@ def _single(job: Job, tail: Tail | None) -> tuple[Plan, float]:
 
 
 def _priced(job: Job, plan: Plan) -> Plan:
+    """Return the plan with its time and cost, computed from its seconds and elements."""
     time = plan.seconds / job.perfect_seconds
     return replace(plan, time=time, cost=time * plan.elements / job.processes)
 
 
 def _nothing(job: Job, tail: Tail | None) -> Plan:
+    """Return the plan without clones and checkpoints: a crash takes the job back to its beginning."""
     plan, seconds = _single(job, tail)
     if job.mtbf_hours is None:
         return plan
@@ -124,6 +136,7 @@ def _nothing(job: Job, tail: Tail | None) -> Plan:
 
 
 def _checkpointed(job: Job, tail: Tail | None) -> Plan:
+    """Return the plan with checkpoints at the best interval."""
     plan, seconds = _single(job, tail)
     plan = replace(plan, way="checkpoint")
     if math.isinf(seconds):
@@ -141,7 +154,10 @@ def _checkpointed(job: Job, tail: Tail | None) -> Plan:
 
 
 def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:
-    """All that are worth a look; those for a budget spread the processes over what clones and standbys leave."""
+    """Yield the plans with clones worth pricing.
+
+    On a budget the processes are spread over the elements that clones and standbys leave.
+    """
     for vertical in (1,) if job.copy_seconds is None else (1, 2):
         for clones in range(1, MOST_CLONES + 1):
             if clones * vertical == 1:
@@ -150,14 +166,18 @@ def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:
                 yield _cloning(job, tail, clones, vertical, 1)
             elif clones <= job.elements:
                 each = -(-job.processes // min(job.processes, job.elements // clones))
-                for more in (0, 1):  # one process more on each leaves room for standbys
+                for more in (0, 1):  # one process more per element leaves elements for standbys
                     if each + more <= job.processes:
                         yield _cloning(job, tail, clones, vertical, each + more)
 
 
 def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int) -> Plan:
+    """Return the plan with HC = clones and VC = vertical, `each` processes per element.
+
+    It fixes the number of standbys and the TailLimit, then adds to the time what losses and an empty pool cost.
+    """
     bundles = -(-job.processes // each)
-    instances = clones * min(vertical, bundles)  # of a bundle, each on an element of its own
+    instances = clones * min(vertical, bundles)  # instances of a bundle, each on an element of its own
     mean = 1.0 if tail is None else tail.mean_of_maximum(bundles, clones)
     copy = job.copy_seconds or 0.0 if vertical > 1 else 0.0
     one = job.round_seconds * each * mean + copy
@@ -165,9 +185,9 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
     if math.isinf(one):
         return _priced(job, plan)
     crash = -math.expm1(-one / job.mtbf_seconds)
-    away = 1 + math.ceil(job.relaunch_seconds / one)
+    away = 1 + math.ceil(job.relaunch_seconds / one)  # rounds that a crashed clone misses
     gone = away * crash / (away * crash + 1 - crash)  # the probability that a clone is away, see loss_per_round
-    if vertical > 1:  # a bundle whose first row is gone is computed after another's: that round is two
+    if vertical > 1:  # a bundle whose first row is gone is computed after another one: that round lasts twice as long
         one *= 1 + min(1.0, bundles * gone**clones)
     seconds = one * job.rounds
     per_round = loss_per_round(instances, crash, away)
@@ -176,12 +196,13 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
     gone_for_good = plan.elements * seconds / job.mtbf_seconds
     standby = wanted if job.elements is None else min(wanted, job.elements - plan.elements)
     if job.elements is None and wanted > plan.elements // 10 and job.restart_seconds > 0:
-        # a large pool costs more than a few pauses: least (elements + S)·(seconds + pauses·restart)
+        # a large pool costs more than a few pauses: take the S that minimises (elements + S)·(seconds + pauses·restart)
         best = math.sqrt(plan.elements * gone_for_good * job.restart_seconds / seconds)
         standby = min(wanted, max(1, round(best)))
     late = 0.0
     if tail is not None:
-        # crashes take their share of what may go wrong; tails, also of clones whose siblings are away, the rest
+        # crashes use up part of the probability of loss that the target allows; the TailLimit is set so that tails,
+        # also of clones whose siblings are away, use up the rest
         room = max(spare - per_round, 0.01 * spare)
         chance = min(1.0, max(0.0, (room + gone**clones) ** (1 / clones) - gone) / (1 - gone))
         limit = tail.limit_for(max(chance, 1e-300))
@@ -190,7 +211,7 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
         per_round += (gone + (1 - gone) * late) ** clones - gone**clones
         plan = replace(plan, tail_limit=value, tail_limit_beyond=limit.beyond, marks_per_round=plan.elements * late)
     loss = -math.expm1(bundles * job.rounds * math.log1p(-min(per_round, 1 - 1e-16)))
-    # gone for good: begin again, as a job without clones does; the pool empty: one pause for a full-size job
+    # a lost bundle: the job begins again, as one without clones does; an empty pool: one pause, for a full-size job
     crashed = bundles * job.rounds * -math.log1p(-min(loss_per_round(instances, crash, away), 1 - 1e-16))
     if crashed > 0:
         seconds = segment_time(seconds, seconds / crashed, job.restart_seconds)
@@ -201,15 +222,17 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
 
 
 def _standbys(job: Job, elements: int, seconds: float) -> int:
-    """S with which the pool lasts the run: in one MPI job a lost element does not come back.
+    """Return the number S of standbys with which the pool lasts the run.
 
-    A run that outlasts more than half of its elements is not one for a pool: S is that of half.
+    In one MPI job a lost element does not come back.
+    If the run loses more than half of its elements no pool is practical: S is then computed for a loss of half.
     """
     lost = -math.expm1(-seconds / job.mtbf_seconds)
     return standby_level(elements, min(lost, 0.5), job.availability) if lost > 0 else 0
 
 
 def _check(job: Job) -> None:
+    """Raise ValueError for values that no job has."""
     if job.processes < 1 or job.rounds < 1 or (job.elements is not None and job.elements < 1):
         raise ValueError(
             f"advise: {job.processes} processes, {job.rounds} rounds, {job.elements} elements; give 1 or more of each"

@@ -1,1 +1,1 @@
-"""Checkpoints: the state of a process as bytes, files that hold it, and who may write them."""
+"""Checkpoints: a process's state as bytes, the files that hold it, the key that seals them, and folder permissions."""

@@ -1,12 +1,13 @@
-"""Archives that `numpy.load` and every zip program read, written and read from front to back.
+"""Zip archives, written and read strictly from front to back; `numpy.load` and every zip program read them.
 
-Front to back, so that a digest is taken of each byte as it passes, and nothing is in memory twice: what has been read
-is what the digest is of, even if somebody changes the file meanwhile.  The library's zipfile writes the sizes of a
-member behind it, or goes back to put them before it, and cannot be used for that.
+Reading and writing in one direction lets the caller digest each byte as it passes and keeps only one copy of the data
+in memory: the bytes that were used are the bytes that were digested, even if another process changes the file
+meanwhile.  The standard library's zipfile cannot be used for that: it writes the sizes of a member behind it, or seeks
+back to write them before it.
 
-Members are stored, not compressed; every size has 64 bits; there are no dates, so equal members are equal bytes.
-The layout is that of APPNOTE.TXT 6.3.10 (PKWARE), sections 4.3.7 (local header), 4.3.12 (central directory),
-4.3.14 to 4.3.16 (ends) and 4.5.3 (sizes of 64 bits).
+Members are stored, not compressed.  Every size has 64 bits.  There are no dates, so equal members are equal bytes.
+The layout follows APPNOTE.TXT 6.3.10 (PKWARE), sections 4.3.7 (local header), 4.3.12 (central directory),
+4.3.14 to 4.3.16 (end records) and 4.5.3 (sizes of 64 bits).
 """
 
 from __future__ import annotations
@@ -26,23 +27,26 @@ _END_64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR = struct.Struct("<4sIQI")
 _END = struct.Struct("<4s4H2IH")
 
-_VERSION = 45  # of a reader: sizes of 64 bits
-_UNIX = 3 << 8
-_UTF8 = 1 << 11
-_DAY = 1 << 5 | 1  # the first of 1980
-_FILE = 0o100644 << 16
-_SEE_64 = 0xFFFFFFFF
+_VERSION = 45  # the zip version that a reader needs for sizes of 64 bits
+_UNIX = 3 << 8  # the system of the external attributes
+_UTF8 = 1 << 11  # names are UTF-8
+_DAY = 1 << 5 | 1  # 1 January 1980, the earliest date: the same in every archive
+_FILE = 0o100644 << 16  # a regular file with mode 644
+_SEE_64 = 0xFFFFFFFF  # in place of a size or offset: the 64-bit field holds it
 
 
 class Source(Protocol):
-    """What an archive is read from."""
+    """Interface of what `read` reads an archive from: bytes in order, without seeking."""
 
     def take(self, count: int) -> bytearray:
-        """Return the next bytes, exactly so many; ValueError if fewer are left."""
+        """Return the next `count` bytes.  Raises ValueError if fewer are left."""
 
 
 def blocks(members: Iterable[tuple[str, Block]]) -> Iterator[Block]:
-    """Return the bytes of an archive, one block after the other; members themselves are never copied."""
+    """Yield the bytes of a zip archive of `members`, given as (name, contents), one block after the other.
+
+    The contents are yielded as they are, never copied.
+    """
     directory: list[bytes] = []
     at = 0
     for name, data in members:
@@ -65,9 +69,10 @@ def blocks(members: Iterable[tuple[str, Block]]) -> Iterator[Block]:
 
 
 def read(source: Source) -> dict[str, bytearray]:
-    """Return the members of an archive that `blocks` has made, by name; what follows them is left in the source.
+    """Return the members of an archive that `blocks` has made, by name.
 
-    Raises ValueError for anything else.  The caller compares the source's digest before it uses any of them.
+    Stops behind the last member; the central directory is left in the source.  Raises ValueError for any other archive.
+    The data is not verified here: the caller compares the source's digest before it uses any member.
     """
     found: dict[str, bytearray] = {}
     while (signature := source.take(4)) == b"PK\3\4":

@@ -1,27 +1,30 @@
-"""Checkpoints in a folder: the second line of defence, for when every clone of a bundle is lost.
+"""Checkpoints in a folder: write, commit, verify, read and remove them.
 
-A checkpoint is a folder of its own, `DIR/checkpoint-000120`, with one part a bundle and `manifest.json`.  Parts
-are written by different processes, possibly on machines that share DIR, in any order and more than once (by
-clones).  The launcher then commits: the manifest names the parts and makes them a checkpoint.
+They serve a job that has lost every clone of a bundle.
 
-How it stays whole, whenever its writers are killed:
-1. A file appears under its name only when complete: temporary name in the same folder, fsync, rename, fsync of the
-   folder.  A manifest appears only after all its parts.
-2. A part's name holds its digest, so a late clone whose bytes differ (equal objects pickle differently after a
-   move), or a second run of the job, never changes a part that a manifest names.
-3. Nothing is removed before a newer checkpoint is complete, and a manifest goes before the parts it names.
-4. What is read is verified: the manifest by its seal, byte for byte, each part by size and digest, once by
-   `latest` and again when read.  What is refused is refused by name, and the one before it is tried.
+A checkpoint is a folder of its own, `DIR/checkpoint-000120`, with one part per bundle and `manifest.json`.  Different
+processes write the parts, possibly on machines that share DIR, in any order; clones write the same part more than once.
+The launcher then commits: it writes the manifest, which lists the parts and makes them a checkpoint.
 
-How nobody without the key makes one (`key`; a part holds a pickle, and whoever chooses a pickle runs code):
-5. A manifest ends with its seal: the HMAC-SHA256, with the user's key, of all bytes before it.  They name the job, the
-   checkpoint, its superstep and head, and every part with its bundle, size and SHA-256.  So whoever changes a part,
-   or takes one of another bundle, checkpoint, run or job, has to change the manifest, and cannot seal it again.
-6. Of what has no right seal nothing is used, not even parsed.  A part's digest is taken of the bytes that are used,
-   on their way into memory: a part that is changed behind `latest` is refused as well.
-7. A checkpoint that others can write into (`ownership`) is refused, whatever its seal.
+How a checkpoint stays complete, whenever its writers are killed:
+1. A file appears under its name only when it is complete: it is written under a temporary name in the same folder,
+   synced (fsync) and renamed, and then the folder is synced.  A manifest appears only after all its parts.
+2. The name of a part contains its digest.  So a late clone whose bytes differ (equal objects pickle differently after
+   a move), or a second run of the job, never changes a part that a manifest lists.
+3. Nothing is removed before a newer checkpoint is complete, and a manifest is removed before the parts it lists.
+4. Everything read is verified: the manifest by its seal, byte for byte, each part by size and digest, once by
+   `latest` and again when it is read.  A checkpoint that fails is refused by name, and the one before it is tried.
 
-A folder is one job's at a time.  Checkpoints of other jobs in it are refused and never removed.
+How a checkpoint cannot be made without the key (`key`; a part holds a pickle, and whoever chooses a pickle runs code):
+5. A manifest ends with its seal: the HMAC-SHA256, with the user's key, of all bytes before it.  These bytes contain
+   the job, the checkpoint's name, superstep and head, and every part with its bundle, size and SHA-256.  So anybody who
+   changes a part, or substitutes one of another bundle, checkpoint, run or job, has to change the manifest, and cannot
+   seal it again.
+6. Nothing without a right seal is used, or even parsed.  The digest of a part is computed over the bytes that are
+   used, on their way into memory: a part that is changed after `latest` has verified it is refused as well.
+7. A checkpoint that other users can write into (`ownership`) is refused, whatever its seal.
+
+A folder serves one job at a time.  Checkpoints of other jobs in it are refused and never removed.
 """
 
 from __future__ import annotations
@@ -45,20 +48,20 @@ from bsp.faults.checkpoints.key import VARIABLE, Key
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 
-FORMAT = 3  # 2: not sealed
+FORMAT = 3  # format 2 had no seal
 MANIFEST = "manifest.json"
 
 _NAME = re.compile(r"checkpoint-(\d+)")
 _OURS = re.compile(r"part-\d+-[0-9a-f]{16}\.npz|manifest\.json|\.(part|manifest)-[0-9a-f]{16}\.partial")
 _SEAL = re.compile(rb',\n "key": "([0-9a-f]{16})",\n "seal": "([0-9a-f]{64})"\n}\n\Z')
-_UNSEALED = re.compile(rb',\n "digest": "[0-9a-f]{32}"\n}\n\Z')  # the end of a manifest of format 2
-_CHUNK = 1 << 22
-_NOT_GIVEN = object()
+_UNSEALED = re.compile(rb',\n "digest": "[0-9a-f]{32}"\n}\n\Z')  # how a manifest of format 2 ends
+_CHUNK = 1 << 22  # bytes read and digested at a time
+_NOT_GIVEN = object()  # marks a key that one of two jobs lacks; None is a JSON value
 
 
 @dataclass(frozen=True)
 class Part:
-    """One bundle's share of a checkpoint, as it lies on disk."""
+    """The file that holds one bundle's part of a checkpoint."""
 
     bundle: int
     file: str
@@ -68,16 +71,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that `latest` has found complete, undamaged and this job's."""
+    """A checkpoint that `latest` has verified: complete, undamaged and of this job."""
 
     folder: Path
     name: str
     job: dict[str, Any]
     head: dict[str, Any]
-    parts: tuple[Part, ...]  # by bundle
+    parts: tuple[Part, ...]  # the part of bundle k at index k
 
     def read(self, bundle: int) -> bytearray:
-        """A bundle's part, all blocks in one; verified as it is read."""
+        """Return the part of a bundle, whole, in one buffer.  The file is verified again while it is read.
+
+        Raises CheckpointError if there is no such bundle, or the file is missing or damaged.
+        """
         if not 0 <= bundle < len(self.parts):
             raise CheckpointError(f"{self.name} has no bundle {bundle}, only 0 to {len(self.parts) - 1}")
         part = self.parts[bundle]
@@ -86,15 +92,16 @@ class Checkpoint:
 
 
 class Source:
-    """The bytes of a file, front to back; a digest is taken of what passes."""
+    """The bytes of an open file, read from front to back, with the SHA-256 of everything read so far."""
 
     def __init__(self, file: FileIO, size: int) -> None:
+        """Read `file`, which has `size` bytes, from its beginning."""
         self._file = file
         self._left = size
         self._digest = hashlib.sha256()
 
     def take(self, count: int) -> bytearray:
-        """Return the next bytes, exactly so many; ValueError if fewer are left."""
+        """Return the next `count` bytes.  Raises ValueError if fewer are left."""
         if count > self._left:
             raise ValueError(f"{count} bytes wanted, {self._left} left")
         data = bytearray(count)
@@ -102,6 +109,7 @@ class Source:
         return data
 
     def _fill(self, view: memoryview) -> None:
+        """Read as many bytes as `view` holds into it, and digest them.  Raises ValueError if the file ends before."""
         self._left -= len(view)
         while view:
             count = self._file.readinto(view[:_CHUNK])
@@ -111,7 +119,7 @@ class Source:
             view = view[count:]
 
     def digest(self) -> str:
-        """Return the SHA-256 of the whole file; what is left of it is read for that."""
+        """Return the SHA-256 of the whole file, in hexadecimal; reads whatever is left of the file."""
         chunk = memoryview(bytearray(min(_CHUNK, self._left)))
         while self._left:
             self._fill(chunk[: self._left])
@@ -120,10 +128,10 @@ class Source:
 
 @contextlib.contextmanager
 def opened(inside: Path, part: Part) -> Iterator[Source]:
-    """Open a part to be read.  What was read may be used behind the block, not in it.
+    """Open a part for reading, as a context manager.  Use what was read after the `with` block, not inside it.
 
-    Raises CheckpointError at the end of the block unless the bytes of the file, those that were read included, are
-    those that the manifest names.
+    Raises CheckpointError when the block ends if the bytes of the file, including those that were read, are not the
+    bytes that the manifest lists.
     """
     path = inside / part.file
     try:
@@ -137,12 +145,13 @@ def opened(inside: Path, part: Part) -> Iterator[Source]:
         source, wrong = Source(file, size), None
         try:
             yield source
-        except ValueError as error:  # it is not what it should be: why, its digest says
+        except ValueError as error:  # the contents are not as expected; a wrong digest below explains why
             wrong = error
         try:
             same = hmac.compare_digest(source.digest(), part.digest)
         except ValueError:
             same = False
+        # damage explains whatever the reader found, so it is reported first
         if not same:
             raise CheckpointError(f"{part.file} (bundle {part.bundle}) is damaged: its digest does not match")
         if wrong is not None:
@@ -150,16 +159,17 @@ def opened(inside: Path, part: Part) -> Iterator[Source]:
 
 
 def name_at(superstep: int) -> str:
-    """The name of the checkpoint at a superstep; their order in time is that of the numbers."""
+    """Return the name of the checkpoint at a superstep.  Its number, not its text, gives the order in time."""
     return f"checkpoint-{superstep:06d}"
 
 
 def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) -> Part:
-    """Write one bundle's part of checkpoint `name`, durable on return; the checkpoint is not complete yet.
+    """Write one bundle's part of checkpoint `name`, durably; the checkpoint becomes complete only with `commit`.
 
-    Blocks are contiguous buffers of any type, written one after the other, never joined in memory.  The digest is
-    that of the blocks, not of what somebody may make of the file.
-    Raises OSError with the file's name (full disk, no permission); what is there already is untouched.
+    blocks : contiguous buffers of any type, written one after the other and never joined in memory.
+    The digest of the returned Part is computed from the blocks, not read back from the file, which could have been
+    changed.
+    Raises OSError with the file's name (full disk, no permission); files that were there before stay untouched.
     """
     _number(name)
     inside = folder / name
@@ -168,6 +178,7 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
     size = 0
 
     def chunks() -> Iterator[Block]:
+        """Yield the blocks; digest and count each on the way."""
         nonlocal size
         for block in blocks:
             digest.update(block)
@@ -175,6 +186,7 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
             yield block
 
     def named() -> Path:
+        """Return the part's path; its digest is complete only after the last block."""
         return inside / f"part-{bundle:06d}-{digest.hexdigest()[:16]}.npz"
 
     path = _write_whole(inside, "part", chunks(), named)
@@ -184,12 +196,13 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
 def commit(
     folder: Path, key: Key, name: str, job: Mapping[str, Any], parts: Sequence[Part], head: Mapping[str, Any], keep: int
 ) -> Path:
-    """Make the parts a sealed checkpoint, remove those before the last `keep`, and return the manifest's path.
+    """Seal the parts into a checkpoint, remove those before the last `keep`, and return the path of the manifest.
 
     job : what must be equal for the checkpoint to be used: script, nprocs, arguments, ...; JSON values.
-    head : what else the job must know to go on: superstep, loop, text offsets, ...; JSON values.
+    head : what else the job needs to go on: superstep, loop, text offsets, ...; JSON values.
     parts : one for each bundle 0, 1, ..., in any order.
-    Raises OSError with the file's name.  If it comes from removing old ones, the new one stands all the same.
+    Raises CheckpointError if a part is not given or has another size on disk, and OSError with the file's name.  If the
+    OSError comes from removing old checkpoints, the new one is complete all the same.
     """
     number = _number(name)
     if keep < 1:
@@ -212,7 +225,7 @@ def commit(
 
 
 def plainly(key: str, theirs: Any, ours: Any) -> str:
-    """How two jobs differ in any key."""
+    """Return in words how two jobs differ in `key`: the value in the checkpoint, and the value of this job."""
     told = ["not given" if value is _NOT_GIVEN else json.dumps(value) for value in (theirs, ours)]
     return f"{key} is {told[0]} there and {told[1]} here"
 
@@ -224,10 +237,13 @@ def latest(
     say: Callable[[str], None],
     words: Callable[[str, Any, Any], str] = plainly,
 ) -> Checkpoint | None:
-    """The newest checkpoint that is complete, sealed by this key, undamaged and this job's; None if all are refused.
+    """Return the newest checkpoint that is complete, sealed, undamaged and of this job; None if all are refused.
 
-    `say` hears of each one refused, by name and with the reason, in `words` where the job is another.
-    Raises CheckpointError if there is no such folder, or no checkpoint in it, whole or not.
+    job : as given to `commit`.
+    say : is called for each refused checkpoint with a line that contains its name and the reason.
+    words : describes a difference between two jobs, as `plainly` does.
+    Reads every file of the checkpoints it tries.
+    Raises CheckpointError if the folder does not exist, or contains no checkpoint, complete or not.
     """
     try:
         found = _checkpoints(folder)
@@ -249,7 +265,7 @@ def latest(
 
 
 def discard(folder: Path, name: str) -> None:
-    """Remove what there is of a checkpoint that could not be completed, and of such ones before it."""
+    """Remove the files of a checkpoint that could not be completed, and of incomplete ones before it; best effort."""
     number = _number(name)
     with contextlib.suppress(OSError):
         for each, incomplete in _checkpoints(folder):
@@ -258,7 +274,7 @@ def discard(folder: Path, name: str) -> None:
 
 
 def last_of(folder: Path, key: Key, job: Mapping[str, Any]) -> str | None:
-    """The name of the newest checkpoint of this very job, by its manifest alone; None where there is none."""
+    """Return the name of the newest checkpoint of this job, or None.  Reads manifests only and verifies no part."""
     wanted = _as_read(job)
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for _, name in reversed(_checkpoints(folder)):
@@ -269,7 +285,7 @@ def last_of(folder: Path, key: Key, job: Mapping[str, Any]) -> str | None:
 
 
 def newest_job(folder: Path, key: Key) -> dict[str, Any]:
-    """What the newest manifest that is sealed by this key says of its job; empty if there is none."""
+    """Return the job in the newest manifest that this key has sealed; an empty dictionary if there is none."""
     with contextlib.suppress(OSError):
         for _, name in reversed(_checkpoints(folder)):
             with contextlib.suppress(CheckpointError):
@@ -279,7 +295,10 @@ def newest_job(folder: Path, key: Key) -> dict[str, Any]:
 
 
 def needs_key(folder: Path) -> bool:
-    """Whether there is a checkpoint that some key may have sealed: what others are like needs none to be told."""
+    """Return whether the folder contains a manifest that ends with a seal, by whatever key.
+
+    If there is none, every checkpoint in the folder is refused anyway, and the caller needs no key to report it.
+    """
     with contextlib.suppress(OSError):
         for _, name in _checkpoints(folder):
             with contextlib.suppress(OSError):
@@ -294,7 +313,7 @@ def needs_key(folder: Path) -> bool:
 def _verified(
     folder: Path, key: Key, name: str, wanted: dict[str, Any], words: Callable[[str, Any, Any], str]
 ) -> Checkpoint:
-    """One checkpoint, all of its files read; CheckpointError with the reason to refuse it."""
+    """Read and verify all files of one checkpoint.  Raises CheckpointError with the reason to refuse it."""
     if why := exposed(folder / name):
         raise CheckpointError(why)
     manifest = _read_manifest(folder / name, key)
@@ -307,7 +326,10 @@ def _verified(
 
 
 def _read_manifest(inside: Path, key: Key) -> dict[str, Any]:
-    """A manifest whose bytes are those that were sealed by this key, in a format this version reads."""
+    """Return the contents of a manifest that this key has sealed and whose format this version reads.
+
+    The seal is verified before the JSON is parsed.  Raises CheckpointError with the reason to refuse it.
+    """
     try:
         text = (inside / MANIFEST).read_bytes()
     except FileNotFoundError:
@@ -338,6 +360,7 @@ def _read_manifest(inside: Path, key: Key) -> dict[str, Any]:
 
 
 def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[str, Any, Any], str] = plainly) -> None:
+    """Raise CheckpointError, which names the first difference, unless a checkpoint's job equals the wanted one."""
     for key in [*wanted, *(key for key in written if key not in wanted)]:
         theirs, ours = written.get(key, _NOT_GIVEN), wanted.get(key, _NOT_GIVEN)
         if theirs != ours:
@@ -345,17 +368,18 @@ def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[
 
 
 def _of_size(size: int, part: Part) -> str:
+    """Return in words that a part's file has another size than the manifest lists."""
     return f"has {size:,} bytes instead of {part.size:,}"
 
 
 def _as_read(values: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON values as they come back: tuples are lists, keys are text."""
+    """Return JSON values as they come back from a file: tuples become lists, and keys become strings."""
     result: dict[str, Any] = json.loads(json.dumps(dict(values), allow_nan=False))
     return result
 
 
 def _checkpoints(folder: Path) -> list[tuple[int, str]]:
-    """(number, name) of all that look like checkpoints, oldest first."""
+    """Return (number, name) of all subfolders named like checkpoints, complete or not, oldest first."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -369,7 +393,11 @@ def _checkpoints(folder: Path) -> list[tuple[int, str]]:
 
 
 def _write_whole(inside: Path, kind: str, blocks: Iterable[Block], named: Callable[[], Path]) -> Path:
-    """A file that appears complete and durable, under a name that may depend on what was written, or not at all."""
+    """Write a file so that it appears complete and durable, or not at all; return its path.
+
+    kind : the prefix of the temporary name.
+    named : returns the final path; called after the last block, because the name may contain the digest of the blocks.
+    """
     partial = inside / f".{kind}-{secrets.token_hex(8)}.partial"
     path = partial
     try:
@@ -384,24 +412,24 @@ def _write_whole(inside: Path, kind: str, blocks: Iterable[Block], named: Callab
     except BaseException as error:
         with contextlib.suppress(OSError):
             partial.unlink()
-        if isinstance(error, OSError) and error.filename is None:  # a failed write or fsync does not know
+        if isinstance(error, OSError) and error.filename is None:  # a failed write or fsync sets no file name
             error.filename = str(path)
         raise
     return path
 
 
 def _creating(path: str, flags: int) -> int:
-    """Whatever the umask: nobody else writes into it."""
+    """Open a new file with mode 644 at most, whatever the umask: nobody but its owner can write into it."""
     return os.open(path, flags, 0o644)
 
 
 def _settle(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make creations, renames and removals in a folder durable (fsync of the folder)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
+        if error.errno != errno.EINVAL:  # EINVAL: a file system that cannot sync folders
             error.filename = str(folder)
             raise
     finally:
@@ -409,12 +437,13 @@ def _settle(folder: Path) -> None:
 
 
 def _sealed(content: Mapping[str, Any], key: Key) -> bytes:
-    """A manifest: JSON whose last members are the key's name and the seal of all bytes before them."""
+    """Return a manifest: JSON whose last members are the key's name and the seal of all bytes before them."""
     body = json.dumps(content, indent=1, allow_nan=False).encode()[: -len(b"\n}")]
     return body + f',\n "key": "{key.name()}",\n "seal": "{key.seal(body)}"\n}}\n'.encode()
 
 
 def _number(name: str) -> int:
+    """Return the superstep in a checkpoint's name.  Raises ValueError for any other name."""
     match = _NAME.fullmatch(name)
     if not match:
         raise ValueError(f"a checkpoint's name is like {name_at(120)}, not {name!r}")
@@ -425,10 +454,10 @@ def _number(name: str) -> int:
 
 
 def _tidy(folder: Path, key: Key, committed: int, job: dict[str, Any], keep: int) -> None:
-    """Remove what is older than the last `keep` of this job up to the new one: checkpoints and incomplete ones.
+    """Remove this job's checkpoints before the last `keep`, and incomplete ones, up to the one just committed.
 
-    Later ones (a job that was resumed from an earlier one finds them) stay until it has written them again.
-    A damaged manifest does not say whose it is: its folder stays.
+    Later checkpoints stay until they are written again: a job that was resumed from an earlier one finds them.  A
+    folder with a damaged manifest stays too, because nothing shows which job it belongs to.
     """
     complete: list[str] = []
     gone: list[str] = []
@@ -452,6 +481,7 @@ def _tidy(folder: Path, key: Key, committed: int, job: dict[str, Any], keep: int
 
 
 def _on_disk(inside: Path, part: Part) -> bool:
+    """Return whether the file of a part exists with the right size; its digest is not checked."""
     try:
         return (inside / part.file).stat().st_size == part.size
     except FileNotFoundError:
@@ -459,9 +489,12 @@ def _on_disk(inside: Path, part: Part) -> bool:
 
 
 def _remove(inside: Path) -> None:
-    """A checkpoint, the manifest first: interrupted, it is an incomplete one.  Files not ours stay."""
+    """Remove a checkpoint, the manifest first, so that an interrupted removal leaves an incomplete checkpoint.
+
+    Files that this module did not name stay, and then the folder stays too.
+    """
     names = [entry for entry in os.listdir(inside) if _OURS.fullmatch(entry)]
     for name in sorted(names, key=lambda name: name != MANIFEST):
         (inside / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # something else is in it
+    with contextlib.suppress(OSError):  # it is not empty: somebody else's files are in it
         inside.rmdir()

@@ -1,11 +1,12 @@
-"""The user's key, by which checkpoints are sealed: without it nobody can make one that a job goes on from.
+"""The user's key, which seals checkpoints: without it nobody can make a checkpoint that a job goes on from.
 
-It is text of 32 characters or more, white space around it left out.  It comes from the environment variable
-BSP_CHECKPOINT_KEY, or else from the file `checkpoint-key` in the folder `nonstop-bsp` of the user's state folder
-(XDG_STATE_HOME, or ~/.local/state), which is made when the user's first checkpoint is.
+The key is text of 32 characters or more; white space around it is ignored.  It is read from the environment variable
+BSP_CHECKPOINT_KEY, or else from the file `nonstop-bsp/checkpoint-key` in the user's state folder (XDG_STATE_HOME, or
+~/.local/state).  The file is made when the user writes the first checkpoint.
 
-Only bsprun holds it.  Elements are told by bsprun, over connections that only its job's agents can open, which digests
-the parts must have that they read.  So the key is on no command line, in no environment of an element, and never sent.
+Only bsprun holds the key.  It sends the elements the digests of the parts that they are to read, over connections that
+only the agents of its job can open.  So the key appears on no command line and in no environment of an element, and it
+is never sent.
 """
 
 from __future__ import annotations
@@ -21,43 +22,46 @@ from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 
 VARIABLE = "BSP_CHECKPOINT_KEY"
-_LEAST = 32  # characters of a key
+_LEAST = 32  # the fewest characters of a key
 
 
 class NoKey(CheckpointError):
-    """There is neither the variable nor the file."""
+    """Error: neither the environment variable nor the key file exists."""
 
 
 class Key:
-    """A key, and where it comes from.  It is never part of a text."""
+    """A checkpoint key, and where it comes from.  The secret appears in no message."""
 
     def __init__(self, secret: bytes, source: str) -> None:
+        """Hold `secret`.  source : where it comes from, for messages."""
         self._secret = secret
-        self.source = source  # in words
+        self.source = source  # for messages: the variable, the path, or a description
 
     @classmethod
     def fresh(cls) -> Key:
-        """Return a key for checkpoints that nobody but this process goes on from."""
+        """Return a random key, for checkpoints that only this process resumes from."""
         return cls(secrets.token_bytes(32), "the key of this job")
 
     def seal(self, content: bytes) -> str:
-        """Return the HMAC-SHA256 of the content in hexadecimal digits."""
+        """Return the HMAC-SHA256 of `content` in hexadecimal."""
         return self._hmac(b"seal\0", content)
 
     def name(self) -> str:
-        """Return 16 digits that tell one key from another, and do not tell the key."""
+        """Return 16 hexadecimal digits that distinguish this key from others without revealing it."""
         return self._hmac(b"name\0", b"")[:16]
 
     def _hmac(self, purpose: bytes, content: bytes) -> str:
+        """Return the HMAC of `content`.  `purpose` separates seals from names, so that neither gives the other."""
         code = hmac.new(self._secret, b"nonstop-bsp checkpoint " + purpose, "sha256")
         code.update(content)
         return code.hexdigest()
 
 
 def user_key(make: bool) -> Key:
-    """Return the user's key; `make` it if there is none.
+    """Return the user's key.  With `make`, create the key file if there is neither file nor variable.
 
-    Raises NoKey where there is none, CheckpointError where others know it or could have put it there.
+    Raises NoKey where there is no key, and CheckpointError if the key is too short or cannot be read or made, or if
+    other users can read its file or write into its folder.
     """
     given = os.environ.get(VARIABLE)
     if given is not None:
@@ -79,6 +83,7 @@ def user_key(make: bool) -> Key:
 
 
 def _file() -> Path:
+    """Return the path of the user's key file.  Raises CheckpointError if the user has no home folder."""
     state = os.environ.get("XDG_STATE_HOME", "")
     try:
         home = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
@@ -88,7 +93,7 @@ def _file() -> Path:
 
 
 def _make(path: Path) -> None:
-    """Make the file, whole or not at all; the first of several processes that do so at once wins."""
+    """Create the key file, complete or not at all; of several processes at once the first one's key stays."""
     for folder in reversed(path.parents):
         if not folder.exists():
             folder.mkdir(mode=0o700, exist_ok=True)
@@ -99,14 +104,14 @@ def _make(path: Path) -> None:
             file.write(secrets.token_hex(32).encode() + b"\n")
             file.flush()
             os.fsync(descriptor)
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(FileExistsError):  # a link, unlike a rename, never replaces another process's key
             os.link(partial, path)
     finally:
         partial.unlink()
 
 
 def _read(path: Path) -> bytes:
-    """Return the key in a file that only the user can read and write."""
+    """Return the key in the file.  Raises CheckpointError unless only the user can read and write it."""
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
         mode = stat.S_IMODE(found.st_mode)
@@ -123,7 +128,7 @@ def _read(path: Path) -> bytes:
 
 
 def _long_enough(text: bytes, where: str) -> bytes:
-    """Return the key without white space around it."""
+    """Return the key without white space around it.  Raises CheckpointError if it is too short."""
     key = text.strip()
     if len(key) < _LEAST:
         raise CheckpointError(

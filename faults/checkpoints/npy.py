@@ -1,7 +1,8 @@
-"""Arrays as bytes in NumPy's npy format, and back, without pickle.
+"""Conversion of arrays to bytes in NumPy's npy format and back, without pickle.
 
-Not every array has such bytes: those of objects do not, nor those of a subclass, nor dtypes of which npy would lose
-something (metadata, alignment, types that others have registered).  Those stay in the pickle of what they are in.
+Some arrays cannot be converted: arrays of objects, instances of subclasses, and dtypes of which npy would lose
+something (metadata, alignment, types that other libraries have registered).  They stay in the pickle of the object that
+contains them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.lib import format as npy
 
 
 def encode(array: np.ndarray) -> bytearray | None:
-    """Return the array in npy format, or None if npy would not keep all of it.
+    """Return the array in npy format, or None if npy would lose part of it.
 
     Memory order is kept; an array with gaps between its items becomes C-ordered, as pickle makes it.
     """
@@ -37,7 +38,7 @@ def encode(array: np.ndarray) -> bytearray | None:
 
 
 def decode(data: bytes | bytearray | memoryview) -> np.ndarray:
-    """Return a new, writable array of what `encode` has returned."""
+    """Return a new, writable array from the bytes that `encode` has returned."""
     source = _Reader(data)
     header = npy.read_array_header_1_0 if npy.read_magic(source) == (1, 0) else npy.read_array_header_2_0
     shape, in_columns, dtype = header(source, max_header_size=len(data))
@@ -48,26 +49,30 @@ def decode(data: bytes | bytearray | memoryview) -> np.ndarray:
 
 
 def _raw(array: np.ndarray) -> memoryview:
-    """The bytes of an array without gaps between its items, those between its fields included."""
+    """Return the memory of an array without gaps between its items as bytes, including padding between fields."""
     return array.reshape(-1, order="C" if array.flags.c_contiguous else "F").view(np.uint8).data
 
 
 class _Reader:
-    """A file to read a header from that holds no copy of what follows it."""
+    """A minimal file over a buffer, from which NumPy reads a header; it copies only what is read."""
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
+        """Read `data` from its beginning; `at` is the position."""
         self._data = memoryview(data)
         self.at = 0
 
     def read(self, count: int = 0, /) -> bytes:
-        """Return the next bytes, so many at most."""
+        """Return the next bytes, `count` at most."""
         found = bytes(self._data[self.at : self.at + count])
         self.at += len(found)
         return found
 
 
 def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether nothing in the dtype compares as if it were not there."""
+    """Return whether a dtype has no part that dtype comparison ignores: metadata, alignment, a scalar type of its own.
+
+    For such parts the round trip in `_start` would compare equal although npy has lost them.
+    """
     if dtype.metadata or dtype.isalignedstruct:
         return False
     if dtype.subdtype is not None:
@@ -79,7 +84,7 @@ def _is_plain(dtype: np.dtype[Any]) -> bool:
 
 @lru_cache(maxsize=256)
 def _start(dtype: np.dtype[Any], shape: tuple[int, ...], in_columns: bool) -> bytes | None:
-    """Return all that comes before the items, or None if the dtype does not come back from it as it was."""
+    """Return the npy header for an array, or None if the dtype does not survive the round trip through npy."""
     out = io.BytesIO()
     try:
         with warnings.catch_warnings(action="error"):
@@ -89,7 +94,7 @@ def _start(dtype: np.dtype[Any], shape: tuple[int, ...], in_columns: bool) -> by
         said = {"descr": described, "fortran_order": in_columns, "shape": shape}
         try:
             npy.write_array_header_1_0(out, said)
-        except ValueError:  # too long for it
+        except ValueError:  # longer than the 64 KiB of version 1.0
             npy.write_array_header_2_0(out, said)
     except (ValueError, TypeError, Warning):
         return None

@@ -1,14 +1,14 @@
-"""Who besides the user can change what is in a folder.
+"""Check whether other users can change what is in a folder.
 
-A checkpoint's seal is what keeps forged bytes out (`checkpoint`).  This is the other half: nobody else may put files
-beside it, take them away, or put another folder in its place.
+A checkpoint's seal keeps forged bytes out (`folder`).  This module guards the rest: no other user may add files to the
+folder, remove them, or put another folder in its place.
 
 Rule 1: the folder itself belongs to the user or to root, and neither its group nor others may write into it.
-    A sticky bit does not help here: it keeps files from being removed, not from being added.
+    A sticky bit does not help here: it prevents removing files, not adding them.
 Rule 2: a folder above it that everybody may write into has the sticky bit, as /tmp has: without it anybody could
-    rename what is in it.  Folders above that a group shares, or that belong to somebody else, are left alone: on
-    clusters project folders are like that, and the seal holds there too.
-Rule 3: a symbolic link on the way belongs to the user or to root; whoever owns it can have it point elsewhere.
+    rename what is in it.  Folders above that a group shares, or that belong to somebody else, are accepted: project
+    folders on clusters are like that, and the seal protects there too.
+Rule 3: a symbolic link on the way belongs to the user or to root, because its owner can point it elsewhere.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ import shlex
 import stat
 from pathlib import PurePath
 
-_MOST_LINKS = 40  # as many as Linux follows
+_MOST_LINKS = 40  # symbolic links that Linux follows in one path
 
 
 def exposed(folder: str | os.PathLike[str]) -> str:
-    """Return why somebody else could change what is in a folder, and what to do; an empty text if nobody can.
+    """Return why another user could change what is in a folder, and what to do about it; "" if nobody can.
 
-    Raises OSError if the folder, or one above it, is not there.
+    Raises OSError if the folder, or one above it, does not exist.
     """
     shown = os.fspath(folder)
+    # walk the path one name at a time, as the kernel does, so that each folder and link on the way is looked at
     ahead = list(reversed(PurePath(os.getcwd(), shown).parts[1:]))
     here, links = "/", 0
     while ahead:
@@ -58,6 +59,7 @@ def exposed(folder: str | os.PathLike[str]) -> str:
 
 
 def _user(number: int) -> str:
+    """Return a user in words: the name, or the number if it has none here."""
     import pwd
 
     try:

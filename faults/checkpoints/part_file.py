@@ -1,12 +1,12 @@
-"""A bundle's part of a checkpoint: an archive of whose it is, what the bundle has to go on from, and its arrays.
+"""The file format of a bundle's part of a checkpoint: an archive of its identity, a pickle, and the bundle's arrays.
 
     part.json                      the job, checkpoint, bundle, assignment, superstep and head that it was written for
     handover.pickle                everything but what follows
     process-3/state.beta.npy       the array `state.beta` of process 3
-    process-3/coarray-0.1.npy      its second coarray (0: of the program's own, not of a library's supersteps)
+    process-3/coarray-0.1.npy      its second coarray (context 0: the program's own, not a library's supersteps)
     process-3/array-4.npy          an array somewhere inside its state
     loop-0/process-3/...           the same of the state in which loop 0 has ended
-    buffer-000000                  a large message that a process will be given once more
+    buffer-000000                  a large message that is to be delivered to a process once more
 
 `numpy.load(part)["process-3/state.beta"]` reads one array, without pickle.
 """
@@ -28,10 +28,14 @@ _PICKLE = "handover.pickle"
 
 
 def members(handover: Handover, of: Mapping[str, Any]) -> Iterator[tuple[str, Block]]:
-    """Return the names and contents of an archive's members; `of` says in JSON values what it is a part of."""
+    """Yield the names and contents of the archive members for a bundle's state.
+
+    of : JSON values that identify the part (job, checkpoint, bundle, ...); `handover` compares them.
+    """
     arrays: dict[str, Block] = {}
 
     def light(place: Snapshot, where: str) -> Snapshot:
+        """Move the arrays of a snapshot into `arrays`, each a member of its own, and leave the names in it."""
         data: Packed = place.data
         arrays.update((f"{where}{name}.npy", array) for name, array in zip(data.names, data.arrays, strict=True))
         return place._replace(data=data._replace(arrays=()))
@@ -48,9 +52,9 @@ def members(handover: Handover, of: Mapping[str, Any]) -> Iterator[tuple[str, Bl
 
 
 def handover(found: Mapping[str, bytearray], of: Mapping[str, Any]) -> Handover:
-    """Return what `members` was given, from members that are known to be those of a sealed part.
+    """Return the bundle's state from the members of a part.  Unpickles: the caller has verified the part's seal before.
 
-    Raises CheckpointError if `of` names another part than theirs.
+    Raises CheckpointError if the part was written for another identity than `of`.
     """
     written = json.loads(found[_OF])
     if wrong := [
@@ -59,6 +63,7 @@ def handover(found: Mapping[str, bytearray], of: Mapping[str, Any]) -> Handover:
         raise CheckpointError(f"it is the part of another checkpoint: {', '.join(wrong)}")
 
     def whole(place: Snapshot, where: str) -> Snapshot:
+        """Put the arrays back into a snapshot that `members` has written without them."""
         data: Packed = place.data
         return place._replace(data=data._replace(arrays=tuple(found[f"{where}{name}.npy"] for name in data.names)))
 
@@ -71,4 +76,5 @@ def handover(found: Mapping[str, bytearray], of: Mapping[str, Any]) -> Handover:
 
 
 def _buffer(k: int) -> str:
+    """Return the member name of the k-th out-of-band pickle buffer."""
     return f"buffer-{k:06d}"

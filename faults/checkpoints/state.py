@@ -1,9 +1,9 @@
-"""The state of a process at the head of a round, as bytes, and back (rule N10).
+"""Conversion of a process's state at the head of a round to bytes, and back (rule N10).
 
-What a process brings along: its `bsp.State`, its coarrays, its generators, its inbox, and where its
-text stands.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and handles inside
-a State are named, not copied: the newcomer has its own.  Arrays of numbers stand beside the pickle in
-NumPy's own format, so it is small, and they can be read without it.
+The state consists of the process's `bsp.State`, its coarrays, its random generators, its inbox, and the position of its
+text.  Equal states are equal bytes, so clones can compare theirs.  Coarrays and handles inside a State are replaced by
+names, not copied: the process that receives the state (the newcomer) has its own.  Arrays of numbers are kept beside
+the pickle in NumPy's npy format, so that the pickle is small and the arrays can be read without it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from bsp.source import NOWHERE
 from bsp.values.canonical import pickled
 from bsp.world import handle
 
-Named = Callable[[Any], Any]  # pickle's persistent_id
+Named = Callable[[Any], Any]  # a `persistent_id` of pickle: the name of an object, or None to pickle it
 
 
 def nothing_queued(task: Task) -> bool:
-    """Whether all that was issued has been delivered, and all that was registered is known."""
+    """Return whether all issued effects of a process are delivered and all its registrations exchanged."""
     return all(
         not context.outbox.effects and not context.releases and context.registered == len(context.coarrays)
         for context in task.contexts.values()
@@ -42,8 +42,11 @@ def nothing_queued(task: Task) -> bool:
 
 
 def capture(task: Task, place: Place) -> Packed:
-    """The state of a process that stands at a head; CannotMove names what of its State cannot be pickled."""
-    if task.greenlet is None:  # a lone process: its generator is in place
+    """Return the state of a process that has reached a head, as a pickle with its arrays beside it.
+
+    Raises CannotMove, which names the innermost part of the State that cannot be pickled.
+    """
+    if task.greenlet is None:  # a lone process has the generators swapped in: save them first
         task.streams.leave()
     named = _naming(task)
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
@@ -56,6 +59,8 @@ def capture(task: Task, place: Place) -> Packed:
     streams = task.streams.state(), None if rng is None else standing(rng)
     text = b"" if task.text is None else task.text.getvalue()
     rest = (task._next_context, task.loops, streams, text)
+    # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
+    # `beside` is one for both, so an array in both is kept once
     beside = _Beside(task, values or {})
     with task.as_main():
         try:
@@ -68,10 +73,11 @@ def capture(task: Task, place: Place) -> Packed:
 
 
 def check(task: Task, place: Place) -> None:
-    """CannotMove, as `capture` raises it, for the price of pickling the State without its arrays."""
+    """Raise CannotMove if `capture` would; cheaper, because arrays of numbers are left out of the pickle."""
     named, values = _naming(task), vars(place.state or State())
 
     def light(value: Any) -> Any:
+        """Leave arrays of numbers out: they can always be pickled, and cost most."""
         return "array" if type(value) is np.ndarray and not value.dtype.hasobject else named(value)
 
     with task.as_main():
@@ -84,7 +90,7 @@ def check(task: Task, place: Place) -> None:
 
 
 def _naming(task: Task) -> Named:
-    """What the newcomer has of its own: named, not copied."""
+    """Return a pickle `persistent_id` that names what the newcomer has of its own, so that it is not copied."""
     locals_ = {
         id(coarray.local): ("local", context.id, index)
         for context in task.contexts.values()
@@ -94,6 +100,7 @@ def _naming(task: Task) -> Named:
     rng = task.handle.__dict__.get("rng") if task.handle is not None else None
 
     def named(value: Any) -> Any:
+        """Return the name of a value of which the newcomer has its own; None for any other."""
         if type(value) is np.ndarray:
             return locals_.get(id(value))
         if type(value) is Coarray:
@@ -108,19 +115,24 @@ def _naming(task: Task) -> Named:
 
 
 class _Beside:
-    """The arrays that a pickle refers to by their positions, each once however often it is met; for persistent_id."""
+    """A pickle `persistent_id` that takes arrays out of the pickle and replaces them by their positions.
+
+    An array that occurs several times is kept once.  Arrays that npy cannot hold stay in the pickle.
+    """
 
     def __init__(self, task: Task, values: dict[str, Any]) -> None:
+        """Prepare names: attributes of the State by theirs, coarrays by context and index; other arrays get numbers."""
         self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
         for context in task.contexts.values():
             for index, coarray in enumerate(context.coarrays):
                 if coarray is not None:
                     self._names[id(coarray.local)] = f"coarray-{context.id}.{index}"
-        self._positions: dict[int, int | None] = {}  # None: it stays in the pickle
-        self._arrays: list[np.ndarray] = []  # as long as they are here, nothing else has their id
+        self._positions: dict[int, int | None] = {}  # by id; None: the array stays in the pickle
+        self._arrays: list[np.ndarray] = []  # kept alive, so that no other object gets the id of one of them
         self._data: list[tuple[str, bytearray]] = []
 
     def __call__(self, value: Any) -> Any:
+        """Return the reference to an array taken out of the pickle; None for anything that stays in it."""
         if type(value) is not np.ndarray:
             return None
         if id(value) not in self._positions:
@@ -133,12 +145,15 @@ class _Beside:
         return None if at is None else ("array", at, value.flags.writeable)
 
     def found(self) -> tuple[tuple[str, ...], tuple[bytearray, ...]]:
-        """Return the names and the bytes of all of them."""
+        """Return the names and the bytes of all arrays taken out, in order of position."""
         return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
 
 
 def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Exception) -> CannotMove:
-    """The mistake in words that are the same in all clones (N12): no addresses."""
+    """Return the error for a State that cannot be pickled, in words that are the same in all clones (N12).
+
+    Clones compare their errors, so memory addresses are removed from the text.
+    """
     found = _culprit({f"state.{name}": value for name, value in values.items()}, named, set())
     path, value, reason = found if found is not None else ("the state", task, wrong)
     said = re.sub(r" at 0x[0-9a-f]+", "", f"{type(reason).__name__}: {reason}")
@@ -150,7 +165,10 @@ def _cannot_move(task: Task, values: dict[str, Any], named: Named, wrong: Except
 
 
 def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, Any, Exception] | None:
-    """The first of some values that cannot be pickled, or rather the innermost part of it: path, value, why."""
+    """Return the first of some values that cannot be pickled, as (path, value, exception); None if all can be.
+
+    Descends into containers and attributes, and returns the innermost part that fails.
+    """
     for path, value in parts.items():
         if id(value) in seen:
             continue
@@ -163,6 +181,7 @@ def _culprit(parts: dict[str, Any], named: Named, seen: set[int]) -> tuple[str, 
 
 
 def _parts(path: str, value: Any) -> dict[str, Any]:
+    """Return the items or attributes of a value by path, to look for the part that cannot be pickled."""
     if isinstance(value, dict):
         return {f"{path}[{key!r}]": part for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -172,7 +191,7 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
 
 
 def restore(task: Task, place: Place, data: Packed) -> None:
-    """Make a process that stands at a head what the bytes say."""
+    """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
     memory, rest = pickle.loads(data.pickle)
     arrays = _Arrays(data.arrays)
     with task.as_main():
@@ -180,6 +199,10 @@ def restore(task: Task, place: Place, data: Packed) -> None:
 
 
 def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
+    """Load the coarrays and inboxes, then the State, generators and text.
+
+    The order matters: the State may refer to coarrays by name, so they must exist before it is loaded.
+    """
     for identity, registered, arrived, inbox, coarrays in memory.load():
         context = task.contexts.setdefault(identity, Context(identity))
         context.registered, context.arrived, context.inbox = registered, arrived, inbox
@@ -209,7 +232,10 @@ def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
 def _coarray(
     task: Task, context: Context, index: int, known: Coarray | None, local: np.ndarray, shapes: Any, aliased: bool
 ) -> Coarray:
-    """The newcomer's own coarray with the sibling's contents; made, if the sibling made it inside the loop."""
+    """Return the newcomer's own coarray with the sibling's contents.
+
+    A new Coarray is made if the newcomer has none of this shape and dtype, as when the sibling made it inside the loop.
+    """
     if known is not None and known.local.shape == local.shape and known.local.dtype == local.dtype:
         known.local[...] = local
         coarray = known
@@ -221,13 +247,14 @@ def _coarray(
 
 
 class _Arrays:
-    """The arrays beside a pickle, each made when it is first met."""
+    """The arrays beside a pickle, by position; each is decoded when it is first needed, and then shared."""
 
     def __init__(self, data: Sequence[Any]) -> None:
         self._data = data
         self._made: dict[int, np.ndarray] = {}
 
     def __call__(self, position: int, writeable: bool) -> np.ndarray:
+        """Return the array at a position; the same object each time, as it was one object in the sibling."""
         if position not in self._made:
             self._made[position] = npy.decode(self._data[position])
             self._made[position].flags.writeable = writeable
@@ -235,7 +262,7 @@ class _Arrays:
 
 
 class _Named(pickle.Unpickler):
-    """Finds what `capture` has named in the newcomer, and the arrays beside the pickle."""
+    """An unpickler that resolves the names given by `capture` to the newcomer's objects and to the arrays."""
 
     def __init__(self, data: io.BytesIO, task: Task, arrays: _Arrays) -> None:
         super().__init__(data)
@@ -243,7 +270,7 @@ class _Named(pickle.Unpickler):
         self._arrays = arrays
 
     def persistent_load(self, pid: Any) -> Any:
-        """An array, a coarray, its memory, or a handle of this process."""
+        """Return the array, coarray, local memory, generator or process handle that a name refers to."""
         kind, *where = pid
         if kind == "array":
             return self._arrays(*where)

@@ -1,1 +1,1 @@
-"""What happened in a nonstop job: its event log, and the live view."""
+"""The event log of a nonstop job, and the live view of `--progress`."""

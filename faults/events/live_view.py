@@ -1,4 +1,4 @@
-"""`--progress`: who hosts what, how far everyone is, what happened last; on a terminal, while the job runs."""
+"""The live view of `bsprun --progress`: hosts of each bundle, their supersteps, and the last event, on a terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import Role
 
 _EVERY = 0.25  # seconds between two pictures
-_QUIET = 1.0  # seconds without a word that are shown
-_UP = "\x1b[1A\x1b[2K"  # to the line above, and clear it
+_QUIET = 1.0  # seconds of silence from which on it is shown
+_UP = "\x1b[1A\x1b[2K"  # moves the cursor one line up and clears that line
 _STYLE = {Role.LIVE: "green", Role.JOINING: "yellow", Role.PASSIVE: "cyan"}
-_SILENT = ("view", "started", "pulled", "tail", "once")  # events that say nothing to somebody who watches
+_SILENT = ("view", "started", "pulled", "tail", "once")  # frequent events, or ones that the table shows itself
 
 
 def table(arbiter: Arbiter, seconds: float, last: str) -> Group:
-    """The picture: a row for each bundle, a cell for each of its clones."""
+    """Return the picture to print: a row for each bundle, a cell for each of its clones.
+
+    seconds : since the job began.  last : the last event, in one line.
+    """
     said = {(e, p.bundle): p for e, report in arbiter.reports.items() for p in report.clones}
     furthest = max((p.superstep for p in said.values()), default=0)
     picture = Table(title=f"superstep {furthest}, {seconds:.0f} s", title_justify="left", box=None, pad_edge=False)
@@ -44,59 +47,63 @@ def table(arbiter: Arbiter, seconds: float, last: str) -> Group:
 
 
 def _silence(arbiter: Arbiter, element: int, seconds: float) -> str:
+    """Return how long an element has been silent, in words; "" if it was heard within the last second."""
     quiet = arbiter.quiet(element, seconds)
     return f" silent {quiet:.0f} s" if quiet >= _QUIET else ""
 
 
 class LiveView:
-    """The picture on a terminal, below what the program prints; gone when the job ends.
+    """The picture on a terminal, below what the program prints; it disappears when the job ends.
 
-    It never stands on the program's lines: before anything is printed it is taken away, and while a line of the
-    program is not complete there is none.
+    It never shares a line with the program's text: it is erased before anything is printed, and not drawn while the
+    program's last line is incomplete.
     """
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console if console is not None else Console(stderr=True)
         self._due = 0.0
         self._last = ""
-        self._lines: list[str] = []  # the picture
-        self._stands = 0  # lines of it that are on the terminal
-        self._open = False  # the program is in the middle of a line
+        self._lines: list[str] = []  # of the last picture
+        self._stands = 0  # lines of the picture that are on the terminal now
+        self._open = False  # whether the program's last line is incomplete
         self._over = False
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """For the event log."""
+        """Keep an event as the last one shown.  To be subscribed to the event log."""
         if event["kind"] not in _SILENT:
             fields = " ".join(f"{k}={v}" for k, v in event.items() if k not in ("kind", "time"))
             self._last = f"{event['time']:.1f} s {event['kind']} {fields}"
 
     def update(self, arbiter: Arbiter, seconds: float) -> None:
-        """A new picture, now and then."""
+        """Draw a new picture if the last one is older than a quarter of a second.  May block on the terminal."""
         if self.due():
             self.draw(self.picture(arbiter, seconds))
 
     def due(self) -> bool:
-        """Whether it is time for a new picture."""
+        """Return whether it is time for a new picture."""
         return time.monotonic() >= self._due and not self._over
 
     def picture(self, arbiter: Arbiter, seconds: float) -> list[str]:
-        """How things are now, in lines."""
+        """Return the present picture as lines, cut to the height of the terminal.  Does not draw it."""
         self._due = time.monotonic() + _EVERY
         drawn = self._console.capture()
-        with contextlib.suppress(OSError), drawn:  # rich writes even then: see _write
+        with contextlib.suppress(OSError), drawn:  # on leaving a capture rich writes to the terminal, which may be gone
             self._console.print(table(arbiter, seconds, self._last), overflow="ellipsis", no_wrap=True)
         with contextlib.suppress(CaptureError):
             return drawn.get().splitlines()[: self._console.height - 1]
         return self._lines
 
     def draw(self, picture: list[str]) -> None:
-        """On the terminal, which may take its time."""
+        """Draw the picture on the terminal.  May block if the terminal does not read."""
         self._lines = picture
         self._draw()
 
     @contextlib.contextmanager
     def aside(self, data: bytes = b"\n") -> Iterator[None]:
-        """Out of the way of what is printed; it comes back behind `data` that ends a line."""
+        """Erase the picture while the caller prints `data`, as a context manager; draw it again afterwards.
+
+        If `data` does not end a line, the picture stays away until text that does has been printed.
+        """
         self._erase()
         try:
             yield
@@ -105,11 +112,12 @@ class LiveView:
             self._draw()
 
     def close(self) -> None:
-        """No picture any more."""
+        """Erase the picture for good."""
         self._over = True
         self._erase()
 
     def _draw(self) -> None:
+        """Replace the picture on the terminal by the present one, unless the program is in the middle of a line."""
         if self._open or self._over:
             return
         text = _UP * self._stands + "".join(f"{line}\n" for line in self._lines)
@@ -117,11 +125,13 @@ class LiveView:
         self._write(text)
 
     def _erase(self) -> None:
+        """Remove the picture from the terminal, if it is there."""
         if self._stands:
             self._write(_UP * self._stands)
             self._stands = 0
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # the terminal is gone: the job is not
+        """Write to the terminal at once.  A terminal that is gone is ignored."""
+        with contextlib.suppress(OSError):  # the terminal may be gone; the job goes on
             self._console.file.write(text)
             self._console.file.flush()

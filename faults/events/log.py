@@ -1,13 +1,14 @@
-"""The event log of a nonstop job, `--events f.jsonl`: what happened, to whom, when; one JSON object a line.
+"""The event log of a nonstop job, `--events f.jsonl`: one JSON object per line with time, kind and fields of an event.
 
-It is evidence, for tests (each injected fault appears once, with what was done about it) and for people, so its
-kinds and their fields are closed sets, documented here; `record` refuses any other.  What an event owes to those
-before it (which injected fault it shows, how long ago that was detected, rounds lost) the ledger adds.
+The log is evidence, for tests (each injected fault appears once, with its consequences) and for people.  So its kinds
+and their fields are closed sets, documented here; `record` refuses any other.  The ledger adds the fields that follow
+from earlier events: the injected fault that an event shows, the time since its detection, and the rounds lost.
 
-It is written by bsprun alone, outside the data path, and flushed at once: what was recorded before a crash of bsprun
-is in the file.  It is no part of the job: a full disk or a view that fails is told once on stderr, and the job goes on.
+Only bsprun writes the log, outside the data path, and each event at once: what was recorded before a crash of bsprun is
+in the file.  The job does not depend on the log: after a full disk or a failing view there is one warning on stderr,
+and the job goes on.
 
-Times are seconds since the job began, on the monotonic clock: they never go back, whatever is done to the date.
+Times are seconds since the job began, on the monotonic clock, so they never decrease, even if the date is changed.
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from bsp.faults.events.ledger import Ledger
 
 
 class Kind(NamedTuple):
-    """What an event means and its fields besides time and kind.
+    """A kind of event: its meaning, and its fields besides time and kind.
 
-    fields : given whenever it is recorded;  may : given where they apply;  adds : by the log itself, where known.
+    fields : given whenever it is recorded.
+    may : given where they apply.
+    adds : added by the log itself, where known.
     """
 
     means: str
@@ -50,11 +53,11 @@ KINDS: Mapping[str, Kind] = {
         ("nprocs", "bundles", "elements", "clones", "standbys", "incarnation", "agents", "seconds"),
         adds=_MENDED,
     ),
-    "view": Kind("who hosts what from now on", ("view", "hosts", "standbys")),
-    "injected": Kind("a fault was made on purpose (--inject)", ("fault", "element", "superstep")),
+    "view": Kind("from now on these elements host these bundles", ("view", "hosts", "standbys")),
+    "injected": Kind("a fault was injected (--inject)", ("fault", "element", "superstep")),
     "suspected": Kind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
-    "fenced": Kind("an element is killed so that it is certainly gone", ("element", "reason"), adds=_SEEN),
-    "died": Kind("an agent has ended, for certain", ("element", "reason"), adds=_SEEN),
+    "fenced": Kind("bsprun kills an element, so that it is certainly dead", ("element", "reason"), adds=_SEEN),
+    "died": Kind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
     "promoted": Kind(
         "a standby is given the bundles of a dead element, or a passive clone computes from now on",
         ("element",),
@@ -69,7 +72,7 @@ KINDS: Mapping[str, Kind] = {
         adds=_SEEN,
     ),
     "caught_up": Kind(
-        "a worker that was started again has come to where the one before it was",
+        "a worker that was started again has reached the point where the one before it failed",
         ("element", "bundle", "superstep", "rounds", "bytes"),
         adds=("rounds_lost", *_MENDED),
     ),
@@ -78,9 +81,9 @@ KINDS: Mapping[str, Kind] = {
         ("element", "bundle", "superstep", "seconds"),
         adds=_SEEN,
     ),
-    "pulled": Kind("a vertical clone is to compute", ("element", "bundle", "superstep", "reason")),
+    "pulled": Kind("a vertical clone is asked to compute", ("element", "bundle", "superstep", "reason")),
     "jumped": Kind(
-        "a laggard goes on from a sibling's state and leaves out the rounds between",
+        "a clone that lags goes on from a sibling's state and leaves out the rounds between",
         ("element", "bundle", "superstep", "rounds", "bytes"),
         adds=_MENDED,
     ),
@@ -89,16 +92,16 @@ KINDS: Mapping[str, Kind] = {
     ),
     "remade": Kind("a clone is to be given a sibling's state", ("element", "bundle", "reason"), adds=_SEEN),
     "diverged": Kind(
-        "clones differ and no majority says who is right", ("bundle", "superstep", "elements"), adds=_SEEN
+        "clones differ, and no majority shows which is right", ("bundle", "superstep", "elements"), adds=_SEEN
     ),
     "degraded": Kind(
         "a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal", "passive")
     ),
     "lost": Kind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
-    "held": Kind("all elements are to hold at one head", ("head",)),
+    "held": Kind("all elements are asked to hold at one head", ("head",)),
     "checkpoint": Kind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
     "refreshed": Kind(
-        "a planned stop: a full-size job is to go on from the state at a head",
+        "a planned stop, so that a full-size job goes on from the state at a head",
         ("superstep", "pause", "bytes", "rounds_lost"),
         adds=_MENDED,
     ),
@@ -115,39 +118,39 @@ KINDS: Mapping[str, Kind] = {
 FIELDS: Mapping[str, str] = {
     "agents": "process ids of the agents, by element",
     "attempt": "how often the worker was started again in this superstep",
-    "bundle": "of processes, by number",
-    "bundles": "how many; of `promoted`: which",
-    "bytes": "moved: of the state that was handed over, or of the checkpoint; of `ended`: sent by agents to agents",
-    "clones": "of each bundle; of `degraded`: that are left",
+    "bundle": "number of the bundle",
+    "bundles": "number of bundles; in `promoted`: the bundles that the standby is given",
+    "bytes": "size of the state handed over, or of the checkpoint; in `ended`: bytes sent between agents",
+    "clones": "clones of each bundle; in `degraded`: clones that are left",
     "done": "false: the call is handed to this element; true: its value is known",
-    "element": "by number; of `injected`: null for a fault of the transport",
-    "elements": "how many, standbys too; of `diverged`: whose bytes differ",
+    "element": "number of the element; in `injected`: null for a fault of the transport",
+    "elements": "number of elements, including standbys; in `diverged`: the elements whose bytes differ",
     "error": "why there is no checkpoint",
-    "fault": "as `--inject` has it",
+    "fault": "the fault, as `--inject` takes it",
     "goal": "clones that were asked for",
-    "head": "heads of rounds passed before that one",
-    "hosts": "by bundle: the elements that host it, and whether live, joining or passive",
+    "head": "number of the head: how many heads of rounds come before it",
+    "hosts": "for each bundle, its elements, each live, joining or passive",
     "incarnation": "MPI jobs of this job before this one",
-    "injected": "the injected fault that this shows",
+    "injected": "the injected fault that this event shows",
     "instead_of": "the dead element",
-    "name": "of the checkpoint",
+    "name": "name of the checkpoint",
     "nprocs": "processes of the program",
-    "passive": "clones beside them that do not compute",
-    "pause": "seconds between the order to hold and the state being kept",
-    "process": "that calls",
-    "reason": "in words",
-    "rounds": "gone through again, the last perhaps in part; of `jumped`: left out",
-    "rounds_lost": "computed again by all clones of a bundle, the last perhaps in part; known as of the last beat",
-    "seconds": "since the fault was detected; of `tail`: computing; of `ended`, the first `started`: of the job",
-    "sequence": "of the call within its superstep",
-    "silent": "seconds",
-    "standbys": "how many; of `view`: which elements",
+    "passive": "further clones, which do not compute",
+    "pause": "seconds from the order to hold until the state is kept",
+    "process": "the calling process",
+    "reason": "why, in words",
+    "rounds": "rounds computed again, the last perhaps in part; in `jumped`: rounds left out",
+    "rounds_lost": "rounds that all clones of a bundle compute again, the last perhaps in part; as of the last beat",
+    "seconds": "since the fault was detected; in `tail`: of computing; in `ended`, first `started`: of the job",
+    "sequence": "number of the call within its superstep",
+    "silent": "seconds since the last sign of life",
+    "standbys": "number of standbys; in `view`: the elements that stand by",
     "status": "bsprun's exit status",
-    "superstep": "that the clone computes, or that a state belongs to",
-    "text": "in words",
-    "view": "number, the larger holds",
-    "was": "its role before",
-    "what": "once",
+    "superstep": "the superstep that the clone computes, or that a state belongs to",
+    "text": "the note, in words",
+    "view": "number of the view; the one with the largest number holds",
+    "was": "role of the clone before",
+    "what": "`round`: a call in a round of a loop, named by `head`; `once`: any other, named by `superstep`",
 }
 
 _RESERVED = frozenset({"time", "kind"})
@@ -156,7 +159,7 @@ Subscriber = Callable[[Mapping[str, Any]], None]
 
 
 class EventLog:
-    """Records events: to a file if there is one, to subscribers, and as counts in memory.  Any thread may record."""
+    """Records events in a file, if there is one, passes them to subscribers, and counts them.  Thread-safe."""
 
     def __init__(
         self,
@@ -164,14 +167,18 @@ class EventLog:
         subscribers: Iterable[Subscriber] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """The job begins now.  Raises OSError if the file cannot be made: nothing has run yet, so say so."""
+        """Open the log; the job begins now.
+
+        path : the file to write, replaced if it exists; None: no file.
+        Raises OSError if the file cannot be made.  Nothing has run at that point, so the caller reports it and stops.
+        """
         self.path = path
         self.counts: Counter[str] = Counter()
         self._clock = clock
         self._began = clock()
         self._subscribers = list(subscribers)
         self._ledger = Ledger()
-        self._lock = threading.RLock()  # a subscriber may record
+        self._lock = threading.RLock()  # reentrant, because a subscriber may record an event itself
         self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
 
     def __enter__(self) -> EventLog:
@@ -181,12 +188,18 @@ class EventLog:
         self.close()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Call it with every event from now on, in the order of the file."""
+        """Call `subscriber` with every event from now on, in the order of the file.
+
+        It is called while the log is locked, so it must be quick; if it raises, it is removed with a warning.
+        """
         with self._lock:
             self._subscribers.append(subscriber)
 
     def record(self, kind: str, /, **fields: Any) -> None:
-        """One event, now.  ValueError for a kind or field that `KINDS` does not have, or a field that is missing."""
+        """Record one event, at the present time.
+
+        Raises ValueError for a kind or field that `KINDS` does not contain, and for a missing field.
+        """
         if kind not in KINDS:
             raise ValueError(f"no event is called {kind!r}; there are {', '.join(KINDS)}")
         if reserved := _RESERVED & fields.keys():
@@ -206,24 +219,26 @@ class EventLog:
                 self._tell(subscriber, event)
 
     def close(self) -> None:
-        """Close the file; later events are counted and shown, no longer written."""
+        """Close the file.  Later events are still counted and passed to subscribers, but not written."""
         with self._lock:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
 
     def _write(self, event: Mapping[str, Any]) -> None:
+        """Write one line.  If that fails, warn and close the file; the job goes on."""
         if self._file is None:
             return
         rest = memoryview(json.dumps(event).encode() + b"\n")
         try:
             while rest:
                 rest = rest[os.write(self._file, rest) :]
-        except OSError as error:  # half a line may be there: anything after it could not be read
+        except OSError as error:  # a partial line may be in the file: what follows it could not be read
             _complain(f"{self.path}: {error.strerror}; no more events are written, the job goes on")
             self.close()
 
     def _tell(self, subscriber: Subscriber, event: Mapping[str, Any]) -> None:
+        """Call a subscriber; if it raises, warn and remove it, since a view must not stop the job."""
         try:
             subscriber(event)
         except Exception as error:  # noqa: BLE001 - a view must not stop the job
@@ -232,7 +247,7 @@ class EventLog:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The events of a log, also of one whose writer was killed in its last line.
+    """Return the events of a log, without the last line if its writer was killed while writing it.
 
     Raises ValueError if any other line is damaged.
     """
@@ -244,7 +259,7 @@ def read(path: Path) -> list[dict[str, Any]]:
             if not (isinstance(event, dict) and event.keys() >= _RESERVED):
                 raise ValueError("no event")
         except ValueError:
-            if number == len(lines):  # nothing, or cut short: a whole line ends in a newline
+            if number == len(lines):  # empty or cut short: every complete line ends in a newline
                 break
             raise ValueError(f"{path}, line {number}: no event, but {line[:60]!r}") from None
         events.append(event)
@@ -252,7 +267,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def documentation() -> str:
-    """The tables above as docs/events.md has them."""
+    """Return docs/events.md: the tables above as Markdown."""
     return "\n".join(_documentation()) + "\n"
 
 
@@ -275,7 +290,7 @@ def _documentation() -> Iterator[str]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: NumPy's numbers and arrays, sets and tuples; anything else by its text."""
+    """Return a value as JSON can hold it: NumPy values, sets and tuples become lists and numbers, the rest text."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if value is None or isinstance(value, (bool, str)):
@@ -294,7 +309,8 @@ def _plain(value: Any) -> Any:
 
 
 def _complain(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # nobody is listening
+    """Print a warning on stderr; do nothing if stderr is closed."""
+    with contextlib.suppress(OSError, ValueError):  # stderr may be closed
         print(f"bsprun: warning: {text}", file=sys.stderr, flush=True)
 
 

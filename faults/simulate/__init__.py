@@ -1,1 +1,1 @@
-"""The protocol in virtual time: seeded faults, thousands of schedules, thousands of elements."""
+"""Simulation of the protocol in virtual time: seeded faults, thousands of schedules, thousands of elements."""

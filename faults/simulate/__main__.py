@@ -1,4 +1,4 @@
-"""`python -m bsp.faults.simulate`: run schedules; a failing one prints the command that replays it."""
+"""The command `python -m bsp.faults.simulate`: runs schedules, and prints the replay command of each that fails."""
 
 import sys
 

@@ -1,22 +1,23 @@
-"""Cloned rounds by the thousand, for counting, and runs by time: what the models are held against.
+"""Monte Carlo counts of cloned rounds, and of runs by time; the oracle that the models of `advise` are tested against.
 
-No protocol and no messages (`simulation` has those): only how long each element computes, which elements
-are there, and which clone serves.  Arrays over (trials, clones, bundles) and a loop over rounds, so that
-10,000 elements are cheap.  Bundle b is on elements b, b + n, b + 2n, ...; clone i of it is element b + i·n.
+There is no protocol here and no message (`simulation` has both): only how long each element computes, which elements
+are present, and which clone serves.  Arrays over (trials, clones, bundles) and one loop over rounds keep 10,000
+elements cheap.  Bundle b is on elements b, b + n, b + 2n, ...; its clone i is element b + i·n.
 
-A round, McColl 1.8.2 as hardened in the design (section 7):
-1. Every element that is there computes for MinTime·X, X from the tail; in vertical attempts, one after the
-   other, each given up at the TailLimit, if there are more than one.
-2. First come serves: a bundle is done with its first clone, the round with its last bundle (N1).
-3. A clone later than TailLimit·MinTime is marked.  A bundle all of whose clones are marked or gone is lost
-   in this round; it is counted, and the round goes on without limit (N5) and without the gone.
-4. An element dies in a round with probability `crash` and serves nothing in it; a standby stands in after
-   `away` rounds, that one included, or at the next refresh.
-5. With `wait` all begin the next round together.  Without, a late clone begins it late, and one that is still
-   computing when the following round is served by others, so more than one round behind, jumps to it (N6).
+A round (McColl 1.8.2, as hardened in the design, section 7):
+1. Every element that is present computes for MinTime·X, X drawn from the tail.  With several vertical attempts they run
+   one after the other, each given up at the TailLimit.
+2. First come serves: a bundle is done with its first clone, and the round with its last bundle (N1).
+3. A clone later than TailLimit·MinTime is marked.  If all clones of a bundle are marked or gone, the bundle is lost in
+   this round.  The loss is counted, and the round goes on without limit (N5) and without the elements that are gone.
+4. An element dies in a round with probability `crash`, and then serves nothing in it.  A standby replaces it after
+   `away` rounds, including that one, or at the next refresh.
+5. With `wait` all elements begin the next round together.  Without it a late clone begins it late; a clone that is
+still
+   computing when the following round has been served by others is more than one round behind, and jumps to it (N6).
 
-What is not counted in rounds - checkpoints, refreshes, a detector - is run from one failure to the next, below:
-every element has a lifetime of its own, and a clock passes over work, what it costs to keep it, and what is lost.
+Checkpoints, refreshes and detectors are not counted in rounds.  The functions for them, at the end, go from one failure
+to the next: every element has a random lifetime, and a clock passes over work, its upkeep, and what is lost.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ import numpy as np
 from bsp.faults.advise.estimate import Tail
 
 _NEVER = np.iinfo(np.int32).max
-_CHUNK = 2_000_000  # random numbers at a time
+_CHUNK = 2_000_000  # random numbers drawn at a time, to bound the memory
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is run: `bundles` on `elements`, for `rounds`, under which faults.  Times are in units of MinTime."""
+    """Input of `count`: bundles, elements, rounds, and faults.  Times are in units of MinTime."""
 
     bundles: int
     elements: int
     rounds: int
     tail: Tail
     limit: float = float("inf")
-    min_time: Literal["known", "measured"] = "known"  # 1, or that of the fastest of the first row in each round
+    min_time: Literal["known", "measured"] = "known"  # 1, or the least time of the first row in each round
     attempts: int = 1  # vertical: one after the other on an element
-    relaunch: float = 0.0  # what each further attempt costs
-    crash: float = 0.0  # probability, for an element in a round
-    away: int | None = 1  # rounds; None: nobody stands in
-    refresh: int | None = None  # every that many rounds all are there again
+    relaunch: float = 0.0  # time that each further attempt costs
+    crash: float = 0.0  # probability that an element dies in a round
+    away: int | None = 1  # rounds until a standby replaces a dead element; None: never
+    refresh: int | None = None  # rounds between refreshes, which restore all elements; None: no refresh
     wait: bool = True
 
     def __post_init__(self) -> None:
@@ -68,27 +69,27 @@ class Setting:
 
 @dataclass(frozen=True)
 class Counts:
-    """What happened.  Arrays with one entry a trial, `times` with one row."""
+    """Result of `count`: arrays with one entry per trial, `times` with one row per trial."""
 
     times: np.ndarray  # (trials, rounds): how long each round took; 0 if every bundle was gone
     lost_rounds: np.ndarray  # rounds that lost a bundle
-    lost_bundles: np.ndarray  # by round and bundle
-    first_lost: np.ndarray  # the first such round, -1 if none
-    marks: np.ndarray  # clones later than the TailLimit, by round and clone
-    crashes: np.ndarray
-    jumps: np.ndarray  # rounds left out by clones more than one round behind
+    lost_bundles: np.ndarray  # bundles lost, summed over rounds
+    first_lost: np.ndarray  # the first round that lost a bundle, -1 if none
+    marks: np.ndarray  # clones later than the TailLimit, summed over rounds
+    crashes: np.ndarray  # elements that died
+    jumps: np.ndarray  # rounds skipped by clones more than one round behind
     spent: np.ndarray  # element time computing, in units of MinTime
 
 
 def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts:
-    """`trials` runs of `setting`, independent of each other."""
+    """Simulate `trials` independent runs of `setting`; return the times and the counts of losses, marks and crashes."""
     n, rounds = setting.bundles, setting.rounds
     clones = -(-setting.elements // n)
     shape = (trials, clones, n)
     real = (np.arange(clones * n) < setting.elements).reshape(clones, n)  # the last row may be short
-    back = np.zeros(shape, dtype=np.int64)  # the round from which an element is there
-    free = np.zeros(shape)  # when it has finished what it computes
-    head = np.zeros(trials)
+    back = np.zeros(shape, dtype=np.int64)  # the round from which on an element is present
+    free = np.zeros(shape)  # the time at which an element has finished computing
+    head = np.zeros(trials)  # the time at which the round begins
     times = np.zeros((trials, rounds))
     first = np.full(trials, -1)
     lost_rounds, lost_bundles, marks, crashes, jumps = (np.zeros(trials, dtype=np.int64) for _ in range(5))
@@ -104,12 +105,15 @@ def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts
         begun = np.maximum(free, head[:, None, None]) if not setting.wait else head[:, None, None]
         finish = np.where(serves, begun + work, np.inf)
         done = finish.min(axis=1)  # (trials, bundles)
+        # the round ends with its last bundle that some clone serves; if there is none it takes no time
         served = np.where(np.isfinite(done), done, -np.inf).max(axis=1, initial=-np.inf)
         served = np.where(np.isfinite(served), served, head)
+        # N6: an element still at an earlier round when this one has been served leaves it out
         behind = (free > served[:, None, None]) & serves if not setting.wait else np.zeros(shape, dtype=bool)
         ran = serves & ~behind
         lost = ~(ran & ~late).any(axis=1)
         if not setting.wait:
+            # an element that leaves the round out stays busy as before; an absent one is idle when it returns
             free = np.where(ran, finish, np.where(serves | ~real, free, head[:, None, None]))
         times[:, now] = served - head
         head = served
@@ -124,10 +128,13 @@ def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts
 
 
 def _compute(setting: Setting, rng: np.random.Generator, serves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How long each element computes in one round, and whether that is later than the TailLimit."""
+    """Return how long each element computes in one round, and whether it is later than the TailLimit.
+
+    serves : the elements that set MinTime if it is measured; shape (trials, clones, bundles), as both results.
+    """
     work = setting.tail.draw(rng, serves.shape)
     if setting.min_time == "measured":
-        # MinTime is set by the first row alone; no one of it there: no tails that round
+        # the first row alone sets MinTime; if none of it is present, no clone is late in this round
         least = np.where(serves[:, 0], work[:, 0], np.inf).min(axis=1)[:, None, None]
         return work, work > setting.limit * least
     late = work > setting.limit
@@ -147,10 +154,11 @@ def survivals(
     rng: np.random.Generator,
     laid: Literal["combined", "disjoint"] = "combined",
 ) -> int:
-    """How many of `trials` rounds outlive exactly `faults` random elements failing.
+    """Return how many of `trials` random rounds survive the failure of exactly `faults` elements.
 
-    combined : every bundle keeps a clone (element e holds one of bundle e mod bundles).
-    disjoint : one of the copies of the job keeps all its elements (`bundles` elements in a row are a copy).
+    combined : a round survives if every bundle keeps a clone (element e holds one of bundle e mod bundles).
+    disjoint : a round survives if one of the copies of the job keeps all its elements (each `bundles` elements in a row
+    are a copy).
     """
     if not 1 <= bundles <= elements or not 0 <= faults <= elements or trials < 1:
         raise ValueError(
@@ -175,12 +183,12 @@ def survivals(
 
 @dataclass(frozen=True)
 class Runs:
-    """Where the time of each run went; arrays with one entry a trial."""
+    """The time of each run, and its parts; arrays with one entry per trial."""
 
     time: np.ndarray  # from begin to end
-    lost: np.ndarray  # of it, work and upkeep that had to be done again
-    restarts: np.ndarray  # of it, getting back, those that were struck themselves included
-    rollbacks: np.ndarray  # how often it went back, from within a restart too
+    lost: np.ndarray  # part of `time`: work and upkeep that had to be done again
+    restarts: np.ndarray  # part of `time`: restarts, including those that failed themselves
+    rollbacks: np.ndarray  # number of times the run went back, also from within a restart
 
 
 def checkpointed(
@@ -193,15 +201,16 @@ def checkpointed(
     trials: int,
     elements: int = 1,
 ) -> Runs:
-    """`trials` jobs of `segments` times `work`, each with a checkpoint behind it, on elements that fail.
+    """Simulate `trials` jobs of `segments` times `work`, each followed by a checkpoint, on elements that fail.
 
-    mtbf is an element's; one that has failed is replaced by a new one at once.  A failure at any moment, in
-    work, checkpoint or restart, costs all since the last whole checkpoint, and a restart from there.
+    mtbf : of one element; a failed element is replaced by a new one at once.
+    A failure at any moment, in work, checkpoint or restart, costs all time since the last complete checkpoint, and a
+    restart from there.
     """
-    fails = rng.exponential(mtbf, (trials, elements))  # when each fails next
+    fails = rng.exponential(mtbf, (trials, elements))  # the time at which each element fails next
     clock, lost, restarts = (np.zeros(trials) for _ in range(3))
     done, rollbacks = (np.zeros(trials, dtype=np.int64) for _ in range(2))
-    back = np.zeros(trials, dtype=bool)  # on the way back from a failure
+    back = np.zeros(trials, dtype=bool)  # whether the trial is in a restart
     going = np.arange(trials)
     while going.size:
         who = fails[going].argmin(axis=1)
@@ -232,10 +241,11 @@ def refreshed(
     trials: int,
     at_once: bool = True,
 ) -> Runs:
-    """`trials` jobs of `periods` times `interval` of work, each with a refresh behind it that brings lost clones back.
+    """Simulate `trials` jobs of `periods` times `interval` of work, each followed by a refresh of all clones.
 
-    mtbf is an element's.  A group all of whose clones have failed since the last refresh costs all since then; it is
-    noticed when the last one fails (`at_once`), or when the refresh ends.  Getting back takes no time.
+    cost : of a refresh.  mtbf : of one element.
+    A group that loses all its clones between two refreshes costs all time since the last one.  The loss is noticed when
+    the last clone fails (`at_once`), or when the refresh ends.  Going back takes no time.
     """
     fails = rng.exponential(mtbf, (trials, clones, groups))
     clock, lost = np.zeros(trials), np.zeros(trials)
@@ -262,10 +272,13 @@ def refreshed(
 def detections(
     limit: float, look: float, tail: Tail, hung: float, rng: np.random.Generator, rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What a detector decides in so many rounds of one element: how long it had waited, and whether falsely.
+    """Simulate a detector on `rounds` rounds of one element.
 
-    hung : probability that the element hangs in a round; else it takes as long as the tail says.  The detector looks
-    every `look`, not in step with the rounds, and gives up an element that it sees at work later than `limit`.
+    Returns two arrays: how long it had waited at each alarm, and whether that alarm was false.
+
+    look : the time between two looks of the detector, which are not in step with the rounds.
+    hung : the probability that the element hangs in a round; otherwise it takes as long as the tail says.
+    The detector gives up an element that is still at work at its first look later than `limit`.
     """
     hangs = rng.random(rounds) < hung
     takes = np.where(hangs, np.inf, tail.draw(rng, (rounds,)))

@@ -1,4 +1,4 @@
-"""What runs in the simulator: a program without computing, whose every packet a sequential evaluation knows."""
+"""The program that simulated jobs run: it computes nothing, and a sequential evaluation gives its every packet."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ _MASK = (1 << 61) - 1
 
 
 def mix(*parts: int) -> int:
-    """A number that depends on all of these; the same in every interpreter (tuples of integers hash alike)."""
+    """Return a number that depends on all of `parts`.  The same in every interpreter, like hashes of integer tuples."""
     return hash(parts) & _MASK
 
 
 @dataclass(frozen=True)
 class Script:
-    """A program: exchanges before, between and behind its loops, and loops of rounds."""
+    """A simulated program: exchanges before, between and behind its loops, and loops of rounds."""
 
     bundles: int
     before: int
     loops: tuple[tuple[int, int], ...]  # (rounds, exchanges of each)
     after: int
-    large: int = 0  # every so many exchanges packets are large; 0: never
-    text: int = 3  # bundle 0 writes a line every so many exchanges
-    once: int = 0  # and calls proc.once every so many exchanges; 0: never
+    large: int = 0  # packets of every large-th exchange are large; 0: never
+    text: int = 3  # bundle 0 prints a line in every text-th exchange; 0: never
+    once: int = 0  # bundle 0 calls proc.once in every once-th exchange; 0: never
 
     def exchanges(self) -> int:
-        """How many there are."""
+        """Return the number of exchanges of the whole program."""
         return self.before + sum(rounds * each for rounds, each in self.loops) + self.after * len(self.loops)
 
     def packet(self, state: int, exchange: int, dest: int) -> Packet:
-        """What a bundle in this state has for another."""
+        """Return the packet that a bundle in this state sends to bundle `dest` in an exchange."""
         value = mix(state, exchange, dest)
         size = 1 << 20 if self.large and exchange % self.large == 0 else 8
         return Packet(size, value, value)  # type: ignore[arg-type]
 
     def reference(self) -> tuple[list[list[int]], bytes]:
-        """The state of each bundle before each exchange and at the end, and the text; computed in sequence."""
+        """Evaluate the program in sequence; return the states by exchange and bundle, and the text.
+
+        The states are those with which the bundles send in each exchange, then those at the end.
+        """
         states = [mix(bundle, 7) for bundle in range(self.bundles)]
         history, text = [list(states)], b""
         for exchange in range(self.exchanges()):
@@ -60,7 +63,7 @@ class Script:
 
     @staticmethod
     def absorb(state: int, packets: dict[int, Packet]) -> int:
-        """The state after a delivery."""
+        """Return the state after packets, given by source bundle, are delivered to a bundle in `state`."""
         for source in sorted(packets):
             state = mix(state, source, packets[source].data)
         return state
@@ -70,7 +73,10 @@ Step = Generator[Any, Any, None]
 
 
 class Worker:
-    """A simulated worker: the script as a generator of what it asks its agent."""
+    """A simulated worker: the script as the generator `steps` of requests, which is sent the agent's answers.
+
+    life : the number of the worker in its slot, so that what an earlier one has asked is recognised.
+    """
 
     def __init__(self, script: Script, bundle: int, life: int) -> None:
         self.script = script
@@ -79,14 +85,14 @@ class Worker:
         self.state = mix(bundle, 7)
         self.exchange = 0
         self.head = -1
-        self.said = 0
-        self.ask = False
-        self.flip = False  # a bit of the next packets turns over
+        self.said = 0  # bytes of text printed so far
+        self.ask = False  # whether the agent wants to be asked at the next head
+        self.flip = False  # whether to send the next packets with a wrong bit
         self.stopped = False
         self.steps = self.run()
 
     def run(self) -> Step:
-        """The program from its first line to its last."""
+        """Run the program from its first line to its last, or from the state that the agent answers at a head."""
         script = self.script
         for _ in range(script.before):
             yield from self.superstep()
@@ -113,6 +119,12 @@ class Worker:
         yield Ended(self.bundle, self.life, b"%d" % self.state)
 
     def at_head(self, loop: int, k: int, start: int, final: bool, entry: bool, again: bool = False) -> Head:
+        """Return the report of a head to the agent.
+
+        It carries a state, except at a loop's entry, where there is nothing to hand over yet.
+
+        again : the state was just loaded at this head; the worker asks once more, because a further one may be ready.
+        """
         digest = b"%d" % self.state
         data = None if entry and not final else (self.state, self.said)
         at = self.exchange
@@ -120,6 +132,7 @@ class Worker:
         return Head(self.bundle, self.life, self.ask or entry or again, entry, place)
 
     def superstep(self, inside: bool = False) -> Step:
+        """Run one superstep: text and `once` if due, then the exchange of packets."""
         script, exchange = self.script, self.exchange
         if self.bundle == 0 and script.text and exchange % script.text == 0:
             line = b"%d %d\n" % (exchange, self.state)

@@ -1,4 +1,4 @@
-"""What happens in a simulated run: the job, the machine's ways and the faults, all drawn from a seed."""
+"""Schedules of simulated runs, drawn from a seed: the job, the network's delays and losses, and the faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bsp.faults.simulate.program import Script
 
 @dataclass
 class Schedule:
-    """What happens in one run, drawn from a seed."""
+    """Input of a simulated run: the job, delays, losses and faults.  Times are virtual seconds."""
 
     seed: int
     script: Script
@@ -19,16 +19,16 @@ class Schedule:
     standbys: int
     vertical: int
     limits: Limits
-    step: float = 0.01  # seconds of a superstep's computing
-    tail: float = 0.0  # Pareto's D of computing times; 0: none
-    delay: float = 0.0005
-    lossy: float = 0.0  # share of messages dropped, duplicated or late
-    faults: list[tuple[float, str, int, float]] = field(default_factory=list)  # (when, what, element, how much)
-    harmless: bool = False  # the faults are such that the job must end with its answer
+    step: float = 0.01  # seconds of computing in a superstep
+    tail: float = 0.0  # Pareto exponent D of computing times; 0: no tails
+    delay: float = 0.0005  # mean seconds of a message's way
+    lossy: float = 0.0  # share of messages dropped; as many are duplicated, and as many late
+    faults: list[tuple[float, str, int, float]] = field(default_factory=list)  # (time, kind, element, amount)
+    harmless: bool = False  # whether the job must survive these faults and give its answer
 
 
 def drawn(seed: int) -> Schedule:
-    """A schedule of mixed faults: what a seed stands for."""
+    """Return the schedule of a seed with mixed faults, any number at any time; the job need not survive them."""
     rng = random.Random(f"schedule {seed}")
     bundles = rng.choice((1, 2, 3, 4, 4, 4))
     clones = rng.choice((1.0, 1.5, 2.0, 2.0, 2.0, 3.0))
@@ -70,7 +70,11 @@ def drawn(seed: int) -> Schedule:
 
 
 def survivable(seed: int) -> Schedule:
-    """p = 4, HC = 2, S = 2: element faults no closer than recovery takes, any number of the others."""
+    """Return the schedule of a seed whose faults the job must survive.
+
+    p = 4, HC = 2, S = 2.  Two element faults, at least 1.5 s apart, which is longer than a recovery takes; any number
+    of slow elements, short pauses and failing workers.
+    """
     rng = random.Random(f"survivable {seed}")
     loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
     script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))

@@ -52,21 +52,24 @@ from bsp.faults.simulate.schedules import Schedule, drawn, survivable
 
 
 class _Node:
-    """An element in the simulation."""
+    """The simulated state of an element: its member of the protocol, its workers, and the faults that hit it."""
 
     def __init__(self, member: Member) -> None:
         self.member = member
         self.alive = True
         self.stopped = False
-        self.backlog: list[tuple[Any, int]] = []
+        self.backlog: list[tuple[Any, int]] = []  # (message, source) that arrived while it was stopped
         self.workers: dict[int, Worker] = {}
-        self.factor = 1.0
-        self.fuse = -1  # effects until it dies
-        self.tick_at = float("inf")
+        self.factor = 1.0  # by which its computing times are multiplied
+        self.fuse = -1  # effects that it still performs before it dies; -1: no limit
+        self.tick_at = float("inf")  # when its next tick is planned
 
 
 class Simulation:
-    """One run of one schedule."""
+    """One run of one schedule.  `outcome` is its result; `wrong` lists every violation of what the protocol promises.
+
+    say : prints each note as it happens.
+    """
 
     def __init__(self, schedule: Schedule, say: Callable[[str], None] | None = None) -> None:
         self.schedule = schedule
@@ -82,9 +85,9 @@ class Simulation:
         self.printed = b""
         self.notes: list[tuple[float, str, dict[str, Any]]] = []
         self.outcome: Any = None  # Finished, Lost or Corrupt
-        self.wrong: list[str] = []  # what must never be
+        self.wrong: list[str] = []  # violations: empty after a correct run
         self.flipped = False
-        self.unprotected = False  # a flip that no sibling can see
+        self.unprotected = False  # whether a bit was flipped that no sibling can see
         self.cut: tuple[set[int], float] | None = None
         self.messages = 0
         self.called: dict[Any, int] = {}
@@ -94,12 +97,15 @@ class Simulation:
     # ------------------------------------------------------------------------------- time
 
     def at(self, when: float, what: Callable[..., None], *arguments: Any) -> None:
-        """Later, in virtual time."""
+        """Call `what` with `arguments` at the virtual time `when`.  Calls at equal times keep their order."""
         self._count += 1
         heapq.heappush(self._queue, (when, self._count, what, arguments))
 
     def run(self, until: float = 120.0) -> Any:
-        """Until the job has ended and everybody has left, or for `until` virtual seconds."""
+        """Run until the job has ended and all elements have left, compare answer and text, and return the outcome.
+
+        A job that has not ended after `until` virtual seconds is a violation.
+        """
         for element in range(len(self.nodes)):
             self.at(0.0, self._connect, element)
         self.at(0.0, self._tick_arbiter)
@@ -118,6 +124,7 @@ class Simulation:
         return self.outcome
 
     def _judge(self) -> None:
+        """Compare the outcome, the answer and the text with the sequential evaluation; append violations to `wrong`."""
         if self.unprotected:
             return
         if isinstance(self.outcome, Finished):
@@ -134,13 +141,15 @@ class Simulation:
     # ----------------------------------------------------------------------------- network
 
     def _latency(self) -> float:
+        """Draw the time that a message takes."""
         return self.schedule.delay * (0.5 + self.rng.random())
 
     def _send(self, source: int, dest: int, message: Any) -> None:
+        """Send a message over the network, which may lose, duplicate or delay it.  Element -1 is bsprun."""
         self.messages += 1
         lossy = self.schedule.lossy
         if self.cut is not None and self.now < self.cut[1] and (source in self.cut[0]) != (dest in self.cut[0]):
-            return  # a partition
+            return  # the network is cut between the two
         delay = self._latency()
         if lossy:
             draw = self.rng.random()
@@ -153,6 +162,7 @@ class Simulation:
         self.at(self.now + delay, self._arrive, source, dest, message)
 
     def _arrive(self, source: int, dest: int, message: Any) -> None:
+        """Give an arrived message to its element; a stopped element reads it when it continues."""
         if dest == -1:
             self._at_arbiter(source, message)
             return
@@ -165,6 +175,7 @@ class Simulation:
         self._give(dest, message, source)
 
     def _give(self, element: int, message: Any, source: int) -> None:
+        """Pass a message to an element's member and perform the effects that it returns."""
         member = self.nodes[element].member
         if source != -1:
             effects = member.receive(self.now, message, source)
@@ -177,11 +188,12 @@ class Simulation:
     # ---------------------------------------------------------------------------- elements
 
     def _perform(self, element: int, effects: Sequence[Any]) -> None:
+        """Perform the effects that a member has returned, in order; a fault may strike between two of them."""
         node = self.nodes[element]
         for effect in effects:
             if not node.alive:
                 return
-            if node.fuse >= 0:
+            if node.fuse >= 0:  # a crash is counted in effects, so it can come between two sends of a superstep
                 node.fuse -= 1
                 if node.fuse < 0:
                     self._kill(element, "crashed")
@@ -212,10 +224,12 @@ class Simulation:
             self._plan_tick(element)
 
     def _wrote(self, element: int, bundle: int, head: int, part: Any) -> None:
+        """Report to a member that its part of a checkpoint is on disk."""
         if self.nodes[element].alive:
             self._perform(element, self.nodes[element].member.receive(self.now, Wrote(bundle, head, part)))
 
     def _plan_tick(self, element: int) -> None:
+        """Schedule the member's next tick at its deadline, if that is before the one already scheduled."""
         node = self.nodes[element]
         due = node.member.deadline()
         if due < node.tick_at:
@@ -223,6 +237,7 @@ class Simulation:
             self.at(node.tick_at, self._tick, element, node.tick_at)
 
     def _tick(self, element: int, planned: float) -> None:
+        """Tick a member, unless a later plan has replaced this tick."""
         node = self.nodes[element]
         if node.tick_at != planned or not node.alive or node.stopped:
             return
@@ -230,10 +245,12 @@ class Simulation:
         self._perform(element, node.member.tick(self.now))
 
     def _connect(self, element: int) -> None:
+        """Connect an element to bsprun at the start."""
         self.arbiter.appeared(self.now, element)
         self._plan_tick(element)
 
     def _kill(self, element: int, how: str) -> None:
+        """Kill an element; bsprun learns of it 1 to 31 ms later."""
         node = self.nodes[element]
         if node.alive:
             node.alive = False
@@ -241,11 +258,13 @@ class Simulation:
             self.at(self.now + 0.001 + 0.03 * self.rng.random(), self._dead, element, how)
 
     def _dead(self, element: int, how: str) -> None:
+        """Tell the arbiter that an element is dead for certain."""
         self._obey(self.arbiter.died(self.now, element, how))
 
     # ----------------------------------------------------------------------------- workers
 
     def _to_worker(self, node: _Node, element: int, effect: Any) -> None:
+        """Pass an effect's content to the worker of its bundle, after checking deliveries."""
         worker = node.workers.get(effect.bundle)
         if worker is None:
             return
@@ -261,13 +280,16 @@ class Simulation:
         self.at(self.now + 0.0001, self._resume, element, effect.bundle, worker.life, value)
 
     def _resume(self, element: int, bundle: int, life: int, value: Any) -> None:
-        """The worker goes on until it asks something of its agent."""
+        """Send `value` into a worker's generator, and pass its requests to its agent until it waits for an answer.
+
+        A life that is not the worker's present one belongs to an earlier worker in the slot: such a call does nothing.
+        """
         node = self.nodes[element]
         worker = node.workers.get(bundle)
         if worker is None or worker.life != life or not node.alive:
             return
         if worker.stopped:
-            return  # for ever; its agent will see
+            return  # it never goes on; its agent will notice
         if node.stopped:
             self.at(self.now + 0.05, self._resume, element, bundle, life, value)
             return
@@ -292,6 +314,7 @@ class Simulation:
                 return
 
     def _computing(self, node: _Node, element: int, worker: Worker) -> float:
+        """Draw the time that a worker computes in a superstep."""
         schedule = self.schedule
         seconds = schedule.step * node.factor * (0.8 + 0.4 * self.rng.random())
         if schedule.tail:
@@ -299,6 +322,7 @@ class Simulation:
         return seconds
 
     def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
+        """Pass a worker's request to its agent, later if the element is stopped."""
         node = self.nodes[element]
         worker = node.workers.get(bundle)
         if worker is None or worker.life != life or not node.alive or worker.stopped:
@@ -309,9 +333,9 @@ class Simulation:
         self._perform(element, node.member.receive(self.now, asked))
 
     def _check_delivery(self, element: int, effect: Deliver) -> None:
-        """I6: each packet as the sequential program has it."""
+        """Compare the delivered packets with those of the sequential program (invariant I6)."""
         if self.flipped:
-            return  # judged by the answer
+            return  # packets differ then; only the answer is compared
         script, states = self.schedule.script, self.history[effect.exchange]
         expected = {b: script.packet(states[b], effect.exchange, effect.bundle) for b in range(script.bundles)}
         del expected[effect.bundle]
@@ -321,6 +345,7 @@ class Simulation:
     # ------------------------------------------------------------------------------ bsprun
 
     def _at_arbiter(self, source: int, message: Any) -> None:
+        """Pass a message to the arbiter; reports of elements known to be dead are dropped."""
         if not self.nodes[source].alive and source in self.arbiter.dead:
             return
         if type(message) is Tell:
@@ -329,11 +354,13 @@ class Simulation:
             self._obey(self.arbiter.text(self.now, source, *message))
 
     def _tick_arbiter(self) -> None:
+        """Tick the arbiter every 20 ms, until the job has an outcome and all elements have left."""
         self._obey(self.arbiter.tick(self.now))
         if self.outcome is None or any(node.alive for node in self.nodes):
             self.at(self.now + 0.02, self._tick_arbiter)
 
     def _obey(self, effects: Sequence[Any]) -> None:
+        """Perform the effects that the arbiter has returned, in order."""
         for effect in effects:
             if isinstance(effect, Order):
                 for element, node in enumerate(self.nodes):
@@ -364,10 +391,12 @@ class Simulation:
                         node.alive = False
 
     def _fence_rest(self) -> None:
+        """End every element that has not left by itself."""
         for node in self.nodes:
             node.alive = False
 
     def _note(self, kind: str, fields: dict[str, Any]) -> None:
+        """Record something that happened, and print it if asked."""
         self.notes.append((self.now, kind, fields))
         if self.say is not None:
             self.say(f"{self.now:9.4f} {kind:12} {' '.join(f'{k}={v}' for k, v in fields.items())}")
@@ -375,12 +404,16 @@ class Simulation:
     # ------------------------------------------------------------------------------- faults
 
     def _strike(self, what: str, element: int, much: float) -> None:
+        """Apply a fault of the schedule to an element.
+
+        A flipped bit also decides whether a sibling can notice it; if none can, the run's answer is not judged.
+        """
         node = self.nodes[element]
         if not node.alive or self.outcome is not None:
             return
         self._note("fault", {"what": what, "element": element, "much": much})
         if what == "crash":
-            node.fuse = int(much)  # in the middle of whatever it does next
+            node.fuse = int(much)  # so that it dies in the middle of what it does next
         elif what == "stop":
             node.stopped = True
             if much:
@@ -404,9 +437,9 @@ class Simulation:
                 live = self.arbiter.view.live(bundle)
                 steady = not self.schedule.tail and not self.schedule.lossy
                 if len(live) < 3 and not steady:
-                    self.unprotected = True  # a clone that jumps over what its only sibling has said cannot compare it
+                    self.unprotected = True  # a clone that jumps over packets of its only sibling cannot compare them
                 if element not in live or len(live) < 2 or len(self._strikes()) > 1:
-                    self.unprotected = True  # nor can one that joins
+                    self.unprotected = True  # a clone that joins cannot either
                 if what == "flip":
                     worker.flip = True
                 else:
@@ -415,10 +448,11 @@ class Simulation:
             self.cut = {e for e in range(len(self.nodes)) if e % 3 == 0}, self.now + much
 
     def _strikes(self) -> list[str]:
-        """The faults that take something away."""
+        """Return the kinds of the schedule's faults, without those that only change an element's speed."""
         return [what for _, what, _, _ in self.schedule.faults if what not in ("slow", "fast")]
 
     def _worker_event(self, element: int, event: Any) -> None:
+        """Report an event of a worker to its agent, later if the element is stopped."""
         node = self.nodes[element]
         if not node.alive:
             return
@@ -428,7 +462,7 @@ class Simulation:
         self._perform(element, node.member.receive(self.now, event))
 
     def _watch(self, element: int, bundle: int, worker: Worker) -> None:
-        """An agent looks again and again at a worker that stands still."""
+        """Report a stopped worker to its agent as stuck, once per hang limit, as the real agent's watch does."""
 
         def seen() -> None:
             node = self.nodes[element]
@@ -439,7 +473,10 @@ class Simulation:
         self.at(self.now + self.schedule.limits.hang_limit, seen)
 
     def _continue(self, element: int) -> None:
-        """SIGCONT: what has arrived meanwhile is read first, then the clock is looked at (N3)."""
+        """Let a stopped element go on (SIGCONT).
+
+        Messages that arrived meanwhile are handled before the clock is looked at (N3).
+        """
         node = self.nodes[element]
         if not node.alive:
             return
@@ -454,7 +491,7 @@ class Simulation:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run schedules; a failing one prints the command that replays it."""
+    """Run schedules from the command line; print the replay command of each that fails.  Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bsp.faults.simulate", description=__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=0, help="the first schedule")
     parser.add_argument("--schedules", type=int, default=1, help="how many")
