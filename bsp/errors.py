@@ -1,4 +1,4 @@
-"""The exceptions of the runtime, split by who broke the rule.
+"""The exceptions of the runtime, in groups by who broke the rule.
 
 A *local* mistake is one process's own: it raises at the call.  A *collective* mistake is only
 visible when processes are compared: the same exception is raised on every process, and it names

@@ -45,7 +45,7 @@ def is_own(folder: str) -> bool:
     """Return whether a folder belongs to this user and no other user can read it, like those that bsprun makes.
 
     The files that bsprun leaves there for elements are unpickled, so another user must not have written them.  On
-    another machine there is no such folder, or it is of somebody who has seen its name on a command line.
+    another machine the folder is missing, or belongs to a user who has seen its name on a command line.
     """
     try:
         found = os.lstat(folder)

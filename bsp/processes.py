@@ -1,4 +1,38 @@
-"""The handle through which a program computes as one BSP process: `Process`, its messages, and the plan it reports."""
+"""The handle through which a program computes as one BSP process: `Process`, its messages, and the plan it reports.
+
+Rules of boundaries, cited as B1 to B6 throughout the package:
+
+B1  A boundary is `sync` or a collective called on the process.  Puts, gets and sends issued before it take effect at
+    it, and `inbox` becomes a new list: what arrived with it.  A collective of several supersteps is one boundary: gets
+    are read and puts applied in its first superstep.
+B2  Supersteps inside arrays, algorithms and handles of `private` neither deliver nor clear the puts, gets and messages
+    of the caller.  They count as supersteps.
+B3  `coarray` and `register` are no boundaries.  Coarrays can be used at once, and match by creation order; dtype and
+    number of dimensions must agree, sizes may differ and travel with the next boundary.  Until then a range error on
+    another process is raised at that boundary, on every process; afterwards it is raised at the call.
+B4  An index `at` refers to the destination's array: negatives, `...`, slices, integer arrays.  Values broadcast to the
+    selection and cast 'same_kind'.  Of repeated positions the last wins; with `op` each counts.
+B5  The end of the program is an exchange but no superstep.  Effects issued after the last boundary raise EffectsLost.
+B6  A collective error that the program catches leaves the job failed: every later boundary raises it again.
+
+Rules of determinism, cited as D1 to D9: a result is a function of the script, its arguments and inputs, p and the seed.
+
+D1  At the end of a superstep all gets are read first: values as they stood when every process reached the boundary.
+    Then puts and accumulates apply in order of (source pid, issue order); the last put wins.
+D2  Messages arrive in order of (source pid, issue order).
+D3  A reduction gives the bytes of one balanced binary tree over the pids.  Every algorithm reproduces that tree.
+D4  `rng` and the global generators of NumPy and `random` are each process's own, seeded from (job seed, pid).  `time`
+    is the time agreed at the last boundary, the same on every process.
+D5  Choices of algorithms are functions of shapes, layouts, p, sizes that all processes hold, and the machine profile,
+    never of the number of elements.
+D6  No clock value, set order or hash seed decides about data or traffic.
+D7  Equal bytes on all elements presume one build of Python, NumPy and BLAS, and one kind of CPU.  A job of several
+    elements compares them when it starts.
+D8  BLAS uses one thread if p > 1, unless told otherwise (`blas_threads`), because products differ in their last bits
+    between one thread and two.
+D9  A delivered array is aligned, C-ordered, writable and the receiver's own copy.  Objects are pickled, also within an
+    element and to the sender itself.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +124,7 @@ class Process:
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
 
-    # ------------------------------------------------------------------------- who and when
+    # --------------------------------------------------------- identity, randomness and time
 
     @property
     def superstep(self) -> int:
@@ -183,6 +217,7 @@ class Process:
         return self._register(array if type(array) is np.ndarray else array.view(np.ndarray), aliased=True)
 
     def _register(self, local: np.ndarray, aliased: bool) -> Coarray:
+        """Enter a new coarray in the context; the next boundary matches it with those of the other processes (B3)."""
         context = self._context
         coarray = Coarray(self._task, context, len(context.coarrays), local, aliased, here())
         context.coarrays.append(coarray)
@@ -238,6 +273,7 @@ class Process:
         return inbox
 
     def _place(self) -> str:
+        """Return source line, pid and superstep in brackets, for messages."""
         return f" ({here()}, process {self.pid}, superstep {self.superstep})"
 
     # -------------------------------------------------------------------------- libraries

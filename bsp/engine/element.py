@@ -447,6 +447,7 @@ class Element:
         return self._instance(get.source, get).local.dtype
 
     def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
+        """Return the instance, on process `pid` here, of the coarray that an effect addresses."""
         coarray = self.tasks[pid - self.tasks[0].pid].contexts[effect.context].coarrays[effect.coarray]
         assert coarray is not None
         return coarray
@@ -542,6 +543,7 @@ class Element:
         self.failure = self.verdict.failure
 
     def _fail(self, mistake: Exception) -> None:
+        """Record an exception that every process of the job raises."""
         self.failure = mistake
         self.verdict = Verdict(False, mistake, 1)
 
@@ -566,6 +568,7 @@ class Element:
 
 
 def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
+    """Return `body` as a function without arguments, for one task."""
     return lambda: body(task)
 
 

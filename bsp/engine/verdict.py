@@ -36,7 +36,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the job goes on: an orderly end, or one exception for every process that still runs."""
+    """The outcome of a judgement: an orderly end, or one exception for every process that still runs."""
 
     ended: bool
     failure: Exception | None

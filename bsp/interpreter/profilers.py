@@ -43,6 +43,7 @@ if sys.version_info >= (3, 12):
         _go_on(events)
 
     def _go_on(events: int) -> None:
+        """Set the events of the installed profiler.  A function of its own because cProfile sees it return: see the module."""
         sys.monitoring.set_events(_TOOL, events)
 
 else:
@@ -62,4 +63,5 @@ else:
             sys.setprofile(profiler)
 
     def _go_on(profiler: Any) -> None:
+        """Enable the profiler.  A function of its own because cProfile sees it return: see the module."""
         profiler.enable()

@@ -73,10 +73,12 @@ class Operation:
 
 
 def _smaller(a: Any, b: Any) -> Any:
+    """Return the smaller of two Python objects."""
     return builtins.min(a, b)
 
 
 def _larger(a: Any, b: Any) -> Any:
+    """Return the larger of two Python objects."""
     return builtins.max(a, b)
 
 
