@@ -73,7 +73,7 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class Element:
-    """Hosts some of the `nprocs` processes of a job, runs them in turn, and ends their supersteps together.
+    """The host of some of the `nprocs` processes of a job: it runs them in turn, and ends their supersteps.
 
     `turn` is the process whose code runs now, None after the end.
     """

@@ -43,7 +43,7 @@ if sys.version_info >= (3, 12):
         _go_on(events)
 
     def _go_on(events: int) -> None:
-        """Set the events of the installed profiler.  A function of its own because cProfile sees it return: see the module."""
+        """Set the events of the installed profiler; its own function, because cProfile sees its return (see the module)."""
         sys.monitoring.set_events(_TOOL, events)
 
 else:
@@ -63,5 +63,5 @@ else:
             sys.setprofile(profiler)
 
     def _go_on(profiler: Any) -> None:
-        """Enable the profiler.  A function of its own because cProfile sees it return: see the module."""
+        """Enable the profiler; its own function, because cProfile sees its return (see the module)."""
         profiler.enable()
