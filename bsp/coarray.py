@@ -229,7 +229,7 @@ class Coarray(NotAValue):
     def get(self, source: int, at: Any = ...) -> Pending:
         """Read `local[at]` of process `source` when this superstep ends; return a Pending.
 
-        The value is what every process held when it reached the boundary, before any put was applied (D1).
+        The values are the contents as they stood when every process reached the boundary, before any put (D1).
 
         at : index into the source's array (B4), as in `put`.
         Cost: the words of the region into this process and out of `source`.

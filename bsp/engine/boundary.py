@@ -7,8 +7,9 @@ applied in the order of D1, and messages are handed out in the order of D2.
 
 Gets are read before any put is written, so they return the contents as they stood when every process
 reached the boundary (D1).  Step (3) writes into coarrays before step (5), which is allowed only for blocks
-whose memory nothing else of this superstep touches (`delivery.alone`); those that gets and borrowed puts
-read are copied first (`_keep_borrowed`, `_read`).
+whose memory no other put of this superstep touches (`delivery.alone`).  Values that are still in a coarray's
+memory, those of gets and borrowed ones, are copied first where a put would write over them (`_read`,
+`_keep_borrowed`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ if sys.version_info >= (3, 12):
         _go_on(events)
 
     def _go_on(events: int) -> None:
-        """Set the events of the installed profiler; its own function, because cProfile sees its return (see the module)."""
+        """Set the events of the installed profiler; its own function, as cProfile sees its return (see the module)."""
         sys.monitoring.set_events(_TOOL, events)
 
 else:
