@@ -205,7 +205,7 @@ def _in_a_job(
 def serve(
     request: str, answer: str, nprocs: int, seed: int, transport: Transport, machine: Machine, checker: Any
 ) -> int:
-    """Run the function of a request file in an element of the job that `run` started; element 0 writes the answer file.
+    """Run the function of a request file in an element of the job that `run` started; element 0 writes the answer.
 
     request : a file with sys.path, then (main, args).  It is unpickled, so its folder must be this user's alone.
     answer : the file that `run` reads: (results, error).

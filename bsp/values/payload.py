@@ -105,7 +105,7 @@ def cuts_of(size: int, parts: int) -> list[int]:
 
 def pieces_of(packed: Packed, parts: int) -> list[Packed]:
     """Return a value cut into parts of almost equal size, to be joined again by the receiver."""
-    if isinstance(packed, Weighed):  # the weight has no bytes to cut: the first piece has all bytes, each has weight
+    if isinstance(packed, Weighed):  # weight is no bytes: the first piece takes all bytes, each a share of the weight
         cuts = cuts_of(size_of(packed), parts)
         pieces = [Weighed(packed if k == 0 else b"") for k in range(parts)]
         for k, piece in enumerate(pieces):

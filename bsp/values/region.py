@@ -78,7 +78,7 @@ def plain(at: Any) -> tuple[Any, ...]:
 
 
 def _bounds(at: slice, length: int) -> tuple[int, int]:
-    """Return start and stop of a slice of step 1; raise OutOfRange for an explicit bound outside the array."""
+    """Return start and stop of a slice; raise OutOfRange for an explicit bound outside the array."""
     for bound in (at.start, at.stop):
         if bound is not None and not -length <= bound <= length:
             past = bound - length if bound > 0 else -length - bound
