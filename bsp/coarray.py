@@ -1,9 +1,14 @@
-"""Registered memory: one array per process, written and read by the others at boundaries.
+"""Coarrays: registered memory, one array on each process, which the others write and read at boundaries.
 
-Theory of operation.  A coarray is matched between processes by creation order inside its context
-(B3).  The shapes of all its instances travel with the next boundary; from then on every put and get
-is checked at the call against the shape it addresses.  Before, the call is kept and resolved at that
-boundary, before anything is delivered, so a mistake is found while every process still listens.
+Theory of operation.  Coarrays are matched between processes by creation order inside their context
+(B3).  The shapes of all instances travel with the next boundary.  After it, every put and get is
+checked at the call against the shape it addresses.  Before it, the call is kept (`Deferred`) and
+resolved at that boundary, before anything is delivered: a mistake is found while every process still
+takes part in the exchange, so all of them raise the same exception.
+
+Scalar puts have a fast path, because programs make them by the thousand: `put` appends (pid, position,
+number) to a batch, and the boundary converts the batch to arrays at once (`ScalarPuts`).  Any other
+put closes the batch, which keeps the issue order (D1).
 """
 
 from __future__ import annotations
@@ -37,14 +42,14 @@ from bsp.values.region import OutOfRange, Region, Shape, plain, resolve
 if TYPE_CHECKING:
     from bsp.engine.task import Context, Task
 
-Parts = list[tuple[int, Any]]  # (pid, items) as by_process gives them
+Parts = list[tuple[int, Any]]  # (pid, items) as by_process returns them
 _UNKNOWN = -1
 _PAGE = 4096  # bytes
 _SIGNS = {"add": "+", "multiply": "*", "and": "&", "or": "|", "xor": "^"}
 
 
 class Pending(NotAValue):
-    """What a `get` will have read: `.value` after the boundary that follows it.
+    """The result of a `get`: its `.value` can be read after the boundary that follows the get.
 
     The value holds the contents as they stood when every process reached that boundary, before any
     put of the same superstep was applied (D1).
@@ -57,6 +62,7 @@ class Pending(NotAValue):
         self._ready = False
 
     def _set(self, value: Any) -> None:
+        """Store the value; called by the boundary that delivers it."""
         self._value = value
         self._ready = True
 
@@ -78,19 +84,26 @@ class Pending(NotAValue):
 
     @property
     def ready(self) -> bool:
-        """Whether the boundary after the get has passed."""
+        """Whether the boundary that delivers the value has passed."""
         return self._ready
 
     @property
     def value(self) -> Any:
-        """An array of the selected shape (the receiver's own copy), or a scalar; NotReady before."""
+        """The values read: an array of the selected shape, the receiver's own copy (D9), or a scalar.
+
+        Raises NotReady before the boundary that follows the get.
+        """
         if not self._ready:
             raise NotReady(f"the value of a get is there after the next boundary, not before ({here()})")
         return self._value
 
 
 class Coarray(NotAValue):
-    """One array on each process.  Made by `proc.coarray` or `proc.register`, never directly."""
+    """One array on each process, written and read by the others; made by `proc.coarray` or `proc.register`.
+
+    A coarray of `register` is aliased: its memory is the caller's own, and other coarrays may share it.
+    Comparison and arithmetic with a coarray raise TypeError: use `.local`, or `x[pid]` for another process's array.
+    """
 
     def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
         self._local = local
@@ -105,7 +118,8 @@ class Coarray(NotAValue):
         self._shapes: list[Shape] | None = None
         self._released = False
         self._line = line
-        # the fast way of a scalar put: a Python number into a one-dimensional array of its kind
+        # The fast path of a scalar put: a Python number into a one-dimensional array of its kind.  Such a number
+        # needs no check but that it lies between _low and _high.  NaN fails that test and takes the general path.
         self._scalar_type: type | None = None
         self._low: Any = 0
         self._high: Any = 0
@@ -149,11 +163,11 @@ class Coarray(NotAValue):
 
     @property
     def shape(self) -> Shape:
-        """The shape of the local array; other processes' may differ."""
+        """The shape of the local array; it may differ between processes."""
         return self.local.shape
 
     def shape_on(self, pid: int) -> Shape:
-        """The shape on process `pid`; known from the boundary after the registration on."""
+        """Return the shape on process `pid`.  Raises NotReady before the first boundary after the registration."""
         if self._shapes is None:
             raise NotReady("the shapes of the other processes arrive with the boundary after the registration")
         return self._shapes[self._pid(pid, "shape_on")]
@@ -169,18 +183,20 @@ class Coarray(NotAValue):
         """Write `values` to `local[at]` on process `dest` when this superstep ends.
 
         1. `values` is copied now, and the caller may reuse it at once; with `buffered=False` it is
-           read at the boundary instead, and a large block moves without a staging copy.
+           read at the boundary instead, and a large block moves without a staging copy: the caller
+           must not change it before the boundary.
         2. Until the boundary every process still reads the old contents.
         3. Overlapping puts apply in order of (source pid, issue order): the last one wins, in every
-           run, on every engine.
-        4. `op` ('add', 'min', 'max', ...) combines with what is there instead of replacing it; then
-           every put counts, and so does every repeated position.
+           run, on every engine (D1).
+        4. `op` ('add', 'min', 'max', ...) combines each value with what is there instead of replacing it;
+           then every put counts, and so does every repeated position.
 
+        dest : a pid, also this process's own.
         values : anything that broadcasts to `local[at]` of `dest` and casts to its dtype 'same_kind'.
-        at : index into the destination's array: integer, slice, `...`, integer arrays, or a tuple.
+        at : index into the destination's array (B4): integer, slice, `...`, integer arrays, or a tuple.
         Cost: the words of the region out of this process and into `dest` (the superstep's h).
-        Raises PutOutOfRange, NoSuchProcess, CastError, ShapeError, NotRegistered here and now; on a
-        coarray registered in this superstep, a remote PutOutOfRange or ShapeError at the boundary.
+        Raises PutOutOfRange, NoSuchProcess, CastError, ShapeError, UnknownOperation, NotRegistered here and now; on a
+        coarray registered in this superstep, a remote PutOutOfRange or ShapeError at the boundary (B3).
         """
         if (
             type(at) is int
@@ -211,11 +227,14 @@ class Coarray(NotAValue):
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)], line))
 
     def get(self, source: int, at: Any = ...) -> Pending:
-        """Read `local[at]` of process `source` when this superstep ends; returns a Pending.
+        """Read `local[at]` of process `source` when this superstep ends; return a Pending.
 
+        The values are the contents as they stood when every process reached the boundary, before any put (D1).
+
+        at : index into the source's array (B4), as in `put`.
         Cost: the words of the region into this process and out of `source`.
         Raises GetOutOfRange, NoSuchProcess, NotRegistered at the call; on a coarray registered in
-        this superstep, a remote GetOutOfRange at the boundary.
+        this superstep, a remote GetOutOfRange at the boundary (B3).
         """
         self._check_owner("get")
         source = self._pid(source, "get")
@@ -232,11 +251,13 @@ class Coarray(NotAValue):
         """Write `values[k]` to position `at[k]` on process `dests[k]`, for all k, in one call.
 
         dests : integer array of pids (or one pid).
-        at : flat C positions in the destination's array, or a tuple of index arrays.
+        at : flat C positions in the destination's array, or a tuple of index arrays (B4).
         values : broadcasts with `dests` and `at`; casts 'same_kind'.
+        op : as in `put`.
         Repeated positions: the last one wins; with `op` each one counts.
-        Cost: 2 words an item (value and position).  Everything is copied now.
-        Raises NoSuchProcess, PutOutOfRange, CastError, ShapeError, NotRegistered, like `put`.
+        Everything is copied now.
+        Cost: 2 words an item (value and position).
+        Raises NoSuchProcess, PutOutOfRange, CastError, ShapeError, UnknownOperation, NotRegistered, like `put`.
         """
         self._check_owner("put_each")
         op_name = self._operation(op, "put_each")
@@ -266,6 +287,7 @@ class Coarray(NotAValue):
         sources, at : as `dests` and `at` of `put_each`.
         Returns a Pending whose value is an array of their broadcast shape.
         Cost: one word an item out (the position) and one in (the value).
+        Raises NoSuchProcess, GetOutOfRange, ShapeError, NotRegistered, like `get`.
         """
         self._check_owner("get_each")
         pids, positions = self._targets(sources, at, "get_each")
@@ -291,19 +313,20 @@ class Coarray(NotAValue):
         return pending
 
     def __getitem__(self, key: Any) -> Pending:
-        """`x[pid]` and `x[pid, index]`: a get."""
+        """`x[pid]` and `x[pid, index]`: the same as `x.get(pid, at=index)`."""
         pid, at = _split(key)
         return self.get(pid, at)
 
     def __setitem__(self, key: Any, values: ArrayLike) -> None:
-        """`x[pid] = v` and `x[pid, index] = v`: a put."""
+        """`x[pid] = v` and `x[pid, index] = v`: the same as `x.put(pid, v, at=index)`."""
         pid, at = _split(key)
         self.put(pid, values, at)
 
     def release(self) -> None:
-        """Give the memory back at the next boundary; every process releases alike (BSPlib's pop_reg).
+        """Give the memory back at the next boundary (BSPlib's pop_reg).  Every process must release the same coarrays.
 
         Puts and gets issued in the same superstep, before or after this call, still work.
+        Raises RegistrationMismatch at the boundary if the processes differ.
         """
         self._check_owner("release")
         if not self._released:
@@ -320,18 +343,22 @@ class Coarray(NotAValue):
         return f"<coarray {self._name} on process {self._task.pid}: local {self.local.shape} {self._dtype}>"
 
     def _learn(self, shapes: list[Shape]) -> None:
-        """The shapes on all processes, by pid: called at the boundary after the registration."""
+        """Store the shapes on all processes, by pid; called at the boundary after the registration."""
         self._shapes = shapes
         if self.local.ndim == 1:
             self._lengths = [shape[0] for shape in shapes]
 
     def _forget(self) -> None:
-        """Released: no call finds a length any more."""
+        """Forget the lengths of a released coarray, so that no put takes the fast path any more."""
         self._lengths = [_UNKNOWN] * self._nprocs
 
     # ---------------------------------------------------------------- effects from checked calls
 
     def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: Line) -> Put:
+        """Return the effect of a put whose dest, dtype and op have been checked.
+
+        buffered : copy `array` now; else hold the caller's memory where dtype and order allow it.
+        """
         region = self._resolve(dest, at, PutOutOfRange, "put", array, line)
         if array.shape != region.shape:
             try:
@@ -351,6 +378,7 @@ class Coarray(NotAValue):
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
     def _get(self, source: int, at: Any, pending: Pending, line: Line) -> Get:
+        """Return the effect of a get; it sets `pending` when it is delivered."""
         region = self._resolve(source, at, GetOutOfRange, "get", None, line)
 
         def deliver(values: np.ndarray) -> None:
@@ -362,6 +390,7 @@ class Coarray(NotAValue):
         self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line,
         scalars: bool = False,
     ) -> list[PutEach]:  # fmt: skip
+        """Return one effect for each process of `parts`, with copies of its positions and values."""
         effects = []
         for pid, chosen in parts:
             where = self._flat_positions(pid, positions, chosen, PutOutOfRange, "put_each", line)
@@ -372,7 +401,8 @@ class Coarray(NotAValue):
     def _gets_each(
         self, parts: Parts, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
     ) -> list[Get]:
-        parts = parts or [(self._task.pid, slice(0, 0))]  # of nothing, but at the boundary like any other
+        """Return one get for each process of `parts`; the last one delivered sets `pending`."""
+        parts = parts or [(self._task.pid, slice(0, 0))]  # no items: still one get, whose delivery makes it ready
         result = self._room(prod(shape))
         waiting = len(parts)
 
@@ -396,7 +426,7 @@ class Coarray(NotAValue):
         ]  # fmt: skip
 
     def _room(self, size: int) -> np.ndarray:
-        """Where values of this coarray can be received."""
+        """Return an uninitialised flat array that values of this coarray can be received in."""
         abstract = self._task.element.abstract
         if abstract is None:
             return np.empty(size, self._dtype)
@@ -404,7 +434,10 @@ class Coarray(NotAValue):
         return room
 
     def _close_batch(self) -> None:
-        """Scalar puts after this one come after it: its memory may be that of every open batch if it is aliased."""
+        """End the open batch of scalar puts, so that later ones apply after the put that is issued now (D1).
+
+        The memory of an aliased coarray may also be that of others: then the batches of all coarrays end.
+        """
         self._batch = None
         if self._aliased:
             for coarray in self._context.coarrays:
@@ -412,6 +445,7 @@ class Coarray(NotAValue):
                     coarray._batch = None
 
     def _open_batch(self) -> list[tuple[int, int, Any]]:
+        """Queue a new batch of scalar puts; return its list of (dest, position, number), to which `put` appends."""
         line = self._noted()
 
         def finish(items: list[tuple[int, int, Any]]) -> list[PutEach]:
@@ -425,7 +459,7 @@ class Coarray(NotAValue):
 
         effect = ScalarPuts(finish, line)
         self._outbox.effects.append(effect)
-        # --check names the line of every put, so each one gets a batch of its own
+        # --check reports the source line of every put, so each one gets a batch of its own
         if not self._task.element.checking:
             self._batch = effect.items
         return effect.items
@@ -433,6 +467,7 @@ class Coarray(NotAValue):
     # ------------------------------------------------------------------------------ checks
 
     def _check_owner(self, call: str) -> None:
+        """Raise NotRegistered unless this process may use the coarray now."""
         turn = self._task.element.turn
         if turn is not self._task:
             what = "the run it belongs to has ended" if turn is None else f"it belongs to process {self._task.pid}"
@@ -442,6 +477,7 @@ class Coarray(NotAValue):
             raise NotRegistered(f"{call} on coarray {self._name}: it was released{self._place(here())}")
 
     def _pid(self, pid: Any, call: str) -> int:
+        """Return a pid as an int; raise NoSuchProcess if it is none of the job's."""
         if type(pid) is int and 0 <= pid < self._nprocs:
             return pid
         try:
@@ -455,13 +491,18 @@ class Coarray(NotAValue):
         return int(number)
 
     def _noted(self) -> Line:
-        """The user's line, for --check; a mistake found at the call finds its line itself."""
+        """Return the user's source line if --check will report it, else NOWHERE, because looking for it is slow.
+
+        A mistake found at the call looks for its line itself.
+        """
         return here() if self._task.element.checking else NOWHERE
 
     def _shape_of(self, pid: int) -> Shape:
+        """Return the shape on process `pid`; before the shapes arrive, this is called for the process itself only."""
         return self._shapes[pid] if self._shapes is not None else self.local.shape
 
     def _operation(self, op: str | np.ufunc | None, call: str) -> str | None:
+        """Return the name of an op that every process can look up and that keeps this dtype; raise UnknownOperation."""
         if op is None:
             return None
         known = operation(op)
@@ -469,7 +510,7 @@ class Coarray(NotAValue):
             raise UnknownOperation(
                 f"{call} takes an op known by name on every process, not {op!r}{self._place(here())}"
             )
-        sample = np.empty(0, self._dtype)
+        sample = np.empty(0, self._dtype)  # the ufunc on no items gives the dtype of its result
         try:
             result = known.ufunc(sample, sample)
         except TypeError:
@@ -479,7 +520,7 @@ class Coarray(NotAValue):
         return known.name
 
     def _cast(self, values: ArrayLike, call: str) -> np.ndarray:
-        """`values` as an array that casts 'same_kind'; Python numbers cast if they fit, as NumPy's do."""
+        """Return `values` as an array that casts 'same_kind'; Python numbers cast if they fit, as NumPy's do."""
         dtype = self._dtype
         if self._task.element.abstract is not None:
             values = self._task.element.abstract.joined(values)
@@ -489,7 +530,7 @@ class Coarray(NotAValue):
         try:
             array = np.asarray(values)
             if weak and array.dtype.kind in "iu" and dtype.kind in "iu":
-                return np.asarray(values, dtype=dtype)  # numbers of Python's: they fit or are refused
+                return np.asarray(values, dtype=dtype)  # Python integers: NumPy refuses those that do not fit
             if array.dtype == dtype or np.can_cast(array.dtype, dtype, "same_kind") or array.size == 0:
                 return array if array.size else array.astype(dtype)
         except (ValueError, OverflowError) as wrong:
@@ -502,6 +543,10 @@ class Coarray(NotAValue):
         )
 
     def _targets(self, dests: ArrayLike, at: Any, call: str) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+        """Return pids and positions as integer arrays, not yet broadcast.
+
+        Raises NoSuchProcess, TypeError or ShapeError for other dtypes or a wrong number of index arrays.
+        """
         pids = np.asarray(dests)
         if pids.dtype.kind not in "iu" and pids.size:
             what = f"{pids.dtype} pids"
@@ -523,6 +568,7 @@ class Coarray(NotAValue):
         return pids, positions
 
     def _split_by_process(self, pids: np.ndarray, call: str, line: Line) -> Parts:
+        """Return the items for each pid; raise NoSuchProcess, with the first bad item, for a pid out of range."""
         parts = by_process(pids, self._nprocs)
         if parts is None:
             first = int(np.flatnonzero((pids < 0) | (pids >= self._nprocs))[0])
@@ -536,7 +582,10 @@ class Coarray(NotAValue):
         self, pid: int, positions: tuple[np.ndarray, ...], chosen: np.ndarray | slice, error: type[LocalMistake],
         call: str, line: Line,
     ) -> np.ndarray:  # fmt: skip
-        """The chosen positions as flat C positions on process `pid`: a copy, in int32 where that holds them."""
+        """Return the chosen positions as flat C positions on process `pid`: a copy, in int32 where that holds them.
+
+        Raises `error` for a position out of range.
+        """
         shape = self._shape_of(pid)
         parts = [part[chosen] for part in positions]
         limits = shape if len(parts) == len(shape) else (prod(shape),)
@@ -555,7 +604,7 @@ class Coarray(NotAValue):
         return flat.astype(narrow, copy=_is_view(chosen))
 
     def _own_index(self, at: Any, call: str) -> Any:
-        """`at` with its arrays copied, so that the caller may reuse them; a wrong kind is told now."""
+        """Return `at` with its arrays copied, so that the caller may reuse them; raise TypeError if it is no index."""
         try:
             parts = plain(at)
             return parts if isinstance(at, tuple) else parts[0]
@@ -565,6 +614,7 @@ class Coarray(NotAValue):
     def _resolve(
         self, pid: int, at: Any, error: type[LocalMistake], call: str, values: np.ndarray | None, line: Line
     ) -> Region:
+        """Return the region that `at` selects on process `pid`; raise `error` if it runs past that process's array."""
         shape = self._shape_of(pid)
         try:
             return resolve(at, shape)
@@ -580,37 +630,42 @@ class Coarray(NotAValue):
 
     @property
     def _name(self) -> str:
+        """The variable that the coarray was assigned to, in quotes, for messages; else its number by creation order."""
         return f"'{assigned_name(self._line) or f'coarray {self._index}'}'"
 
     def _place(self, line: Line) -> str:
+        """Return source line, pid and superstep in brackets, for messages."""
         return f" ({line or here()}, process {self._task.pid}, superstep {self._task.element.superstep})"
 
 
 def memory(shape: int | Shape, dtype: DTypeLike, fill: Any) -> np.ndarray:
-    """A new local array for a coarray."""
+    """Return a new local array for a coarray.  Raises CastError for a dtype of objects."""
     zero = type(fill) is int and fill == 0
     array = np.zeros(shape, dtype) if zero else np.full(shape, fill, dtype)
     if array.dtype.hasobject:
         raise CastError("a coarray holds numbers, not Python objects: send objects with proc.send")
-    if zero:  # such memory is only promised: untouched, each of its pages would make its first put wait
+    if zero:  # the system maps zeroed pages when they are first touched: touch them now, not in the first put
         array.reshape(-1).view(np.uint8)[::_PAGE] = 0
     return array
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
+    """Return a C-ordered copy."""
     return array.copy() if is_abstract(array) else np.array(array, order="C")
 
 
 def _is_view(chosen: np.ndarray | slice) -> bool:
-    """Whether `array[chosen]` is still the caller's memory, which the caller may change before the boundary."""
+    """Return whether `array[chosen]` is still the caller's memory, which the caller may change before the boundary."""
     return isinstance(chosen, slice)
 
 
 def _flat(array: np.ndarray, shape: Shape) -> np.ndarray:
+    """Return `array`, broadcast to `shape`, as a flat array."""
     return array.reshape(-1) if array.shape == shape else np.broadcast_to(array, shape).reshape(-1)
 
 
 def _split(key: Any) -> tuple[Any, Any]:
+    """Return (pid, at) from the key of `x[pid]` or `x[pid, index, ...]`."""
     if not isinstance(key, tuple):
         return key, ...
     pid, *at = key
@@ -618,6 +673,7 @@ def _split(key: Any) -> tuple[Any, Any]:
 
 
 def _describe(at: Any) -> str:
+    """Return an index in words, for messages."""
     if isinstance(at, slice):
         return f"offset {at.start or 0}"
     return f"offset {at}" if isinstance(at, int) else f"index {at!r:.60}"

@@ -1,17 +1,19 @@
-"""Declared costs: a procedure says what it computes and sends, and a run without values reports that.
+"""Declared costs: a second function, beside a procedure, that states what the procedure computes and sends.
 
-A procedure of many supersteps, a fit or a factorisation, decides its course by values; what it costs follows from
-shapes.  `declares(cost)` puts the cost beside the procedure as a second function that names work, memory and
-supersteps in their order to a `Costs`, and returns what the procedure returns, made of shapes:
+A procedure of many supersteps, such as a fit or a factorisation, decides its course by values, while its cost
+follows from shapes.  `declares(cost)` attaches the cost to the procedure.  The cost function reports work, memory
+and supersteps to a `Costs`, in the order in which the procedure does them, and returns what the procedure returns,
+made of shapes:
 
     def _cost(costs, rows, model): costs.work(blas2=4 * n * d); costs.allreduce(1 + d); return costs.array((d,))
 
     @declares(_cost)
     def solve(rows, model): ...
 
-In a run with values the body runs and the cost is never looked at.  In a run without (`bsprun --predict --abstract`)
-the cost runs and the body is never entered: each superstep that it names ends one, with that traffic.  Given `Totals`,
-the same function is the price before there are processes; so there is one formula, which tests hold against real runs.
+In a run with values the body runs and the cost function is never called.  In a run without values
+(`bsprun --predict --abstract`) the cost function runs and the body is never entered: each superstep that is
+declared ends a superstep, with that traffic.  With `Totals` the same function computes the price before there are
+processes.  So there is one formula for both, and tests compare it with real runs.
 """
 
 from __future__ import annotations
@@ -40,48 +42,53 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Costs(ABC):
-    """What a declared cost is told to, in the order in which the procedure would do it."""
+    """The receiver of a declared cost: its methods are called in the order in which the procedure would do the work.
 
-    p: int  # processes
+    p : the number of processes.  machine : the profile by which algorithms are chosen.
+    """
+
+    p: int
     machine: Machine
 
     @abstractmethod
     def work(
         self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
     ) -> None:
-        """Computing by this process: flops by class (see `bsp.abstract.work`), and bytes from and to memory."""
+        """Declare computing by this process: flops by class (see `bsp.abstract.work`), and bytes read and written."""
 
     @abstractmethod
     def allreduce(self, count: int, dtype: Any = float) -> None:
-        """A sum of `count` numbers over all processes, by the algorithm that is cheapest on the machine."""
+        """Declare a sum of `count` numbers over all processes, by the algorithm that is cheapest on the machine."""
 
     def factoring(self, flops: float, columns: int) -> None:
-        """Factors or substitution of so many columns: part of it is matrix times vector, the rest times matrix."""
+        """Declare factoring so many columns, or a substitution with them: some flops are BLAS-2, the rest BLAS-3."""
         narrow = table.factored(columns)
         self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops)
 
     @abstractmethod
     def exchange(self, text: str, sends: Mapping[int, int], h: int, messages: int) -> None:
-        """One superstep in which this process sends so many words to each of some others.
+        """Declare one superstep in which this process sends words to some other processes.
 
-        h, messages : of the process that sends or receives most.
+        text : the name of the superstep.
+        sends : words by pid.
+        h, messages : those of the process that sends or receives most.
         """
 
     @abstractmethod
     def at_most(self) -> None:
-        """What is declared from here on is the most that values can make of it."""
+        """Declare that all that follows is an upper bound: values decide how much of it takes place."""
 
     @abstractmethod
     def holding(self, words: int) -> contextlib.AbstractContextManager[None]:
-        """Memory that the procedure holds inside the `with`, beside its operands and what it returns."""
+        """Declare memory that the procedure holds inside the `with`, beside its operands and what it returns."""
 
     @abstractmethod
     def array(self, shape: tuple[int, ...], dtype: Any = float) -> Any:
-        """Return an array that the procedure returns; a number if the shape is ()."""
+        """Return the array that the procedure returns, as a shape; a number if the shape is ()."""
 
 
 class Totals(Costs):
-    """Adds a declared cost up, for p processes on a machine: `cost`."""
+    """The sum of a declared cost, for p processes on a machine: `cost`."""
 
     def __init__(self, p: int, machine: Machine) -> None:
         self.p, self.machine = p, machine
@@ -103,7 +110,7 @@ class Totals(Costs):
         self.cost += Cost(0, h, 1, messages=messages)
 
     def at_most(self) -> None:
-        """See `Costs.at_most`; whoever asks for a price knows it."""
+        """See `Costs.at_most`.  No effect: the price of an upper bound is an upper bound."""
 
     @contextlib.contextmanager
     def holding(self, words: int) -> Iterator[None]:
@@ -114,12 +121,15 @@ class Totals(Costs):
         self._held -= words
 
     def array(self, shape: tuple[int, ...], dtype: Any = float) -> Any:
-        """Nobody looks at what a procedure returns that is only priced."""
+        """Return None: the result of a procedure that is only priced is not used."""
         return None
 
 
 class Reported(Costs):
-    """Carries a declared cost out in a run without values, as one process."""
+    """One process's report of a declared cost in a run without values: it counts the work and ends the supersteps.
+
+    Its supersteps take place in a context of their own (B2).
+    """
 
     def __init__(self, proc: Process) -> None:
         libraries = proc._task.libraries
@@ -169,9 +179,10 @@ class Reported(Costs):
 
 
 def declares(cost: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Give a procedure its declared cost: `cost(costs, *args)`, the arguments being the procedure's own.
+    """Give a procedure its declared cost: `cost(costs, *args)`, where the arguments are the procedure's own.
 
-    The procedure must raise what it can tell from shapes and options alone before it is called, or `cost` must.
+    In a run without values the procedure's body is not entered.  So errors that follow from shapes and options alone
+    must be raised before the procedure is called, or by `cost`.
     """
 
     def decorate(function: Function) -> Function:

@@ -1,15 +1,16 @@
-"""What can go wrong, split by who broke the rule.
+"""The exceptions of the runtime, in groups by who broke the rule.
 
 A *local* mistake is one process's own: it raises at the call.  A *collective* mistake is only
 visible when processes are compared: the same exception is raised on every process, and it names
 both source lines.  A *failure* is what the other processes see when one of them raised or left.
+After a collective mistake or a failure the job has failed: every later boundary raises it again (B6).
 """
 
 from __future__ import annotations
 
 
 class BspError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base class of every exception that this package raises on purpose."""
 
 
 # ---------------------------------------------------------------- local: raised at the call
@@ -20,11 +21,11 @@ class LocalMistake(BspError):
 
 
 class PutOutOfRange(LocalMistake, IndexError):
-    """A put addresses memory the destination does not have."""
+    """A put that addresses memory which the destination does not have."""
 
 
 class GetOutOfRange(LocalMistake, IndexError):
-    """A get addresses memory the source does not have."""
+    """A get that addresses memory which the source does not have."""
 
 
 class NoSuchProcess(LocalMistake, ValueError):
@@ -32,7 +33,10 @@ class NoSuchProcess(LocalMistake, ValueError):
 
 
 class CastError(LocalMistake, TypeError):
-    """Values whose dtype does not cast to the coarray's under the rule 'same_kind'."""
+    """Values or arrays of the wrong kind: their dtype does not cast to the coarray's under the rule 'same_kind'.
+
+    Also raised for an array that cannot be registered: one that is not contiguous or writable, or holds objects.
+    """
 
 
 class ShapeError(LocalMistake, ValueError):
@@ -40,7 +44,7 @@ class ShapeError(LocalMistake, ValueError):
 
 
 class NotRegistered(LocalMistake, ValueError):
-    """A coarray that is released, another process's, or of a run that has ended."""
+    """A coarray or process handle that cannot be used: released, another process's, or of a run that has ended."""
 
 
 class CannotSend(LocalMistake, TypeError):
@@ -48,11 +52,11 @@ class CannotSend(LocalMistake, TypeError):
 
 
 class CannotMove(LocalMistake, TypeError):
-    """Something in a `bsp.State` that cannot be pickled: no clone could take it over, no checkpoint keep it."""
+    """A value in a `bsp.State` that cannot be pickled: no clone could take it over, and no checkpoint could hold it."""
 
 
 class NotReady(LocalMistake, RuntimeError):
-    """The value of a get was read before the boundary that delivers it."""
+    """A value read before the boundary that delivers it: a get's, or the shape of a coarray on another process."""
 
 
 class UnknownOperation(LocalMistake, ValueError):
@@ -60,7 +64,7 @@ class UnknownOperation(LocalMistake, ValueError):
 
 
 class UnknownAlgorithm(LocalMistake, ValueError):
-    """`algorithm=` names none that this collective has."""
+    """An `algorithm=` that the collective does not have."""
 
 
 class BoundaryInImport(LocalMistake, RuntimeError):
@@ -68,80 +72,80 @@ class BoundaryInImport(LocalMistake, RuntimeError):
 
 
 class WrongThread(LocalMistake, RuntimeError):
-    """A boundary called by a thread that the process has started."""
+    """A boundary called by a thread that the process has started: only the process itself ends its supersteps."""
 
 
 class Forked(LocalMistake, RuntimeError):
-    """A boundary called in a child of a process, made by `os.fork`: the child is none of the job's processes."""
+    """A boundary called in a child made by `os.fork`: the child is none of the job's processes."""
 
 
 class EffectsLost(LocalMistake, RuntimeError):
-    """Puts, gets or sends issued after the last boundary: nothing would ever deliver them."""
+    """Puts, gets or sends issued after the last boundary: nothing would ever deliver them (B5)."""
 
 
 # ------------------------------------------------- collective: the same on every process
 
 
 class CollectiveMistake(BspError):
-    """Processes disagree about what they do together."""
+    """A disagreement between processes about what they do together; raised on every process alike."""
 
 
 class SyncMismatch(CollectiveMistake):
-    """Processes stand at different boundaries, or some have returned while others wait."""
+    """Processes wait at different boundaries, or some have returned while others wait."""
 
 
 class RegistrationMismatch(CollectiveMistake):
-    """Coarrays do not match by creation order: their number, dtype or dimensions differ."""
+    """Coarrays that do not match by creation order (B3): their number, dtype, dimensions or releases differ."""
 
 
 class TransferMismatch(CollectiveMistake):
-    """A `transfer` with two senders for one receiver, or sent and expected not matching."""
+    """A `transfer` with two senders for one receiver, or one whose `to` and `expect` do not match."""
 
 
 class Overlap(CollectiveMistake):
-    """--check: two accesses of one superstep touch the same elements without a common `op`."""
+    """Found by --check: two accesses of one superstep touch the same elements without a common `op`."""
 
 
 class ScheduleDependence(CollectiveMistake):
-    """--check: the order in which processes took their turns changed some bytes."""
+    """Found by --check: the order in which processes took their turns changed some bytes."""
 
 
 class Undeclared(CollectiveMistake):
-    """--check: a round needs something of the last one that is not in its bsp.State: a newcomer goes astray."""
+    """Found by --check: a round needs a value that is not in its bsp.State; a joining clone would compute wrongly."""
 
 
 class Nondeterminism(CollectiveMistake):
-    """--check: two runs of the same program differ: unseeded randomness, the clock, the order of a set."""
+    """Found by --check: two runs of the program differ, by unseeded randomness, the clock, or the order of a set."""
 
 
 # ------------------------------------------------------------------ failure of another process
 
 
 class ProcessFailed(BspError):
-    """Another process raised; its traceback is printed once, by the job."""
+    """Another process raised an exception; its traceback is printed once, by the job."""
 
 
 class ProcessExited(BspError):
-    """Another process called `sys.exit` with a status while this one waits."""
+    """Another process called `sys.exit` with a non-zero status while this one waits."""
 
 
 class LaunchError(BspError):
-    """The job could not be started as asked."""
+    """A job that could not be started as asked, or that ended without results."""
 
 
 # --------------------------------------------------------------------------- prices and records
 
 
 class MachineError(BspError, ValueError):
-    """A machine file that is damaged, no machine file at all, or of another machine than asked for."""
+    """A machine file that cannot be used: damaged, of another format, or of another machine than asked for."""
 
 
 class TraceError(BspError, ValueError):
-    """A trace file that is damaged, no trace at all, or of a version this one does not read."""
+    """A trace file that cannot be used: damaged, of another format, or of a version that this release does not read."""
 
 
 class NoRoom(BspError, MemoryError):
-    """A prediction with real data needs more memory than there is."""
+    """A prediction with real data that needs more memory than there is."""
 
 
 class NoInput(BspError, EOFError):
@@ -149,4 +153,4 @@ class NoInput(BspError, EOFError):
 
 
 class ValueNeeded(BspError, RuntimeError):
-    """--abstract: the program asks for a value that is carried as a shape only."""
+    """The program asks for a value in a run without values (--abstract), where arrays carry shapes only."""

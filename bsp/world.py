@@ -1,4 +1,4 @@
-"""Which process am I?  The element whose processes run in this interpreter, and `bsp.process()`."""
+"""`bsp.process()`: the process that calls it, among those whose element runs in this interpreter."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from bsp.processes import Process
 from bsp.source import here
 
 _elements: list[Element] = []
-# Where the global generators stood when this package was imported: a program that has seeded one
-# since, before it asked who it is, has said which numbers it wants.
+# The states of the global generators when this package was imported.  A program that has seeded one between then
+# and its first bsp.process() wants those numbers: such a generator is left alone.
 _untouched = np.random.get_state()[1:3], random.getstate()  # type: ignore[index]
 
 
 def handle(task: Task) -> Process:
-    """The user's own handle of a process; one for each."""
+    """Return the user's handle of a process: always the same object."""
     if task.handle is None:
         task.handle = Process(task, task.contexts[0])
     return task.handle
@@ -34,7 +34,7 @@ def handle(task: Task) -> Process:
 
 @contextlib.contextmanager
 def hosting(element: Element) -> Iterator[None]:
-    """`bsp.process()` answers for this element's processes inside the block."""
+    """Make `bsp.process()` return this element's processes inside the block."""
     _elements.append(element)
     try:
         yield
@@ -43,9 +43,10 @@ def hosting(element: Element) -> Iterator[None]:
 
 
 def process() -> Process:
-    """Return the process that calls: under `bsprun` one of p, anywhere else the only one of a world of one.
+    """Return the process that calls: under `bsprun` one of p; elsewhere the only process of a world of one.
 
-    Raises BoundaryInImport in a module while it is imported: the module is one for all processes of an element.
+    Raises BoundaryInImport in a module while it is imported: the module is shared by all processes of an element.
+    Raises NotRegistered after the end of the run.
     """
     turn = _elements[-1].turn if _elements else None
     refuse_in_import("bsp.process()", sys._getframe(1), turn.pid if turn is not None else 0)
@@ -58,7 +59,7 @@ def process() -> Process:
 
 
 def _world_of_one() -> Element:
-    """A plain `python script.py`: one process that has been running since the interpreter started."""
+    """Return the element of a plain `python script.py`: one process, which has run since the interpreter started."""
     _warn_under_mpi()
     element = Element(nprocs=1)
     element.host(lambda task: None)
@@ -96,12 +97,12 @@ def _warn_under_mpi() -> None:
 
 
 def _end_of_one(task: Task) -> None:
-    """Rule B5 for a plain script: what nothing will deliver is a mistake, and shows in the status."""
+    """Apply rule B5 at the end of a plain script: print EffectsLost, and exit with status 1."""
     try:
         task.check_nothing_lost()
     except EffectsLost:
         if getattr(sys, "last_value", None) is not None:
-            return  # the script has failed already and says why
+            return  # the script has failed already, and its traceback is printed
         traceback.print_exc(limit=0)
         sys.stdout.flush()
         sys.stderr.flush()

@@ -5,12 +5,13 @@
         np.linalg.solve(x.T @ x, x.T @ x[:, 0])
     counter.take().seconds(rates)                # of 2e10 flops of blas3, ...
 
-What an array is, and its rules: array.  What is counted, and how: work, table.  What becomes abstract: creation.
+The array and its rules are in `array`; the work that is counted and its prices in `work` and `table`; the functions
+of NumPy that create abstract arrays in `creation`.
 """
 
 from __future__ import annotations
 
-# these fill the table
+# importing these modules enters their rules into the table
 from bsp.abstract import elementwise, fourier, linear, reductions, selecting, shaping  # noqa: F401
 from bsp.abstract.array import AbstractArray
 from bsp.abstract.creation import INDEX_BYTES, abstract_numpy, active, carried

@@ -1,12 +1,12 @@
-"""An array without its numbers: shape and dtype, and what NumPy would make of them.
+"""An array without values: its shape and dtype, and the shape and dtype of every result that NumPy would compute.
 
 Rule 1: shape, dtype and errors are NumPy's own for the same call on real data.
-Rule 2: what needs a value raises ValueNeeded, with the program's line; nothing is ever guessed.
-Rule 3: what depends on values in its size (a mask, unique, nonzero) has the largest possible one, and says so.
+Rule 2: a call that needs a value raises ValueNeeded, with the program's line; nothing is ever guessed.
+Rule 3: a result whose size depends on values (a mask, unique, nonzero) has the largest possible size, and is marked.
 Rule 4: every operation counts its work, and an array that owns memory is charged for it until it is gone.
 
-An array here is no ndarray: NumPy hands its functions over by __array_ufunc__ and __array_function__, and
-the rules they go to are in the table.  Views share the memory of what they view; a scalar has none.
+An array here is no ndarray: NumPy passes its function calls on to __array_ufunc__ and __array_function__, which
+look up the function's rule in the table.  Views share the memory block of the array they view; a scalar has none.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from bsp.abstract.probe import DType, Key, Shape, broadcast, checked_shape, prob
 from bsp.abstract.table import TABLE, not_counted
 from bsp.abstract.work import Block, counter
 
-SCALAR, UPPER_BOUND, NOT_C, FORTRAN = 1, 2, 4, 8  # traits of an array
+SCALAR, UPPER_BOUND, NOT_C, FORTRAN = 1, 2, 4, 8  # traits of an array: bits of `_traits`
 
 _new = object.__new__
 _EXTERNAL = "give the program what it reads this for another way"
 
 
 def _method(function: Any) -> Callable[..., Any]:
-    """The method of the same name and arguments as a function of NumPy."""
+    """Return the method with the name and arguments of a function of NumPy."""
 
     def method(self: AbstractArray, *args: Any, **kwargs: Any) -> Any:
         return TABLE[function](self, *args, **kwargs)
@@ -42,7 +42,7 @@ def _method(function: Any) -> Callable[..., Any]:
 
 
 def _refusal(name: str, advice: str = KEEP) -> Callable[..., Any]:
-    """A method that would need the values."""
+    """Return a method that raises ValueNeeded, because it would need the values."""
 
     def method(self: AbstractArray, *args: Any, **kwargs: Any) -> NoReturn:
         raise value_needed(f"{name}()", self, advice)
@@ -53,7 +53,7 @@ def _refusal(name: str, advice: str = KEEP) -> Callable[..., Any]:
 
 
 def _operator(name: str, ufunc: np.ufunc, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    """An operator of the mixin, by a shorter way where the other side is a Python number or an abstract array."""
+    """Return an operator of the mixin, with a shortcut for Python numbers and abstract arrays on the other side."""
     general = getattr(NDArrayOperatorsMixin, name)
 
     def operate(self: AbstractArray, other: Any) -> Any:
@@ -67,18 +67,18 @@ def _operator(name: str, ufunc: np.ufunc, reflected: bool = False) -> Callable[[
 
 
 class AbstractArray(NDArrayOperatorsMixin):
-    """Shape and dtype of an array, or of a NumPy scalar (`is_scalar`).
+    """The shape and dtype of an array, or of a NumPy scalar (`is_scalar`), without values.
 
     `upper_bound` : the size depends on values, and this is the largest it can be.
     """
 
-    is_abstract_array = True  # how the runtime knows one without importing this package
+    is_abstract_array = True  # by this the runtime recognises one without importing this package
     __slots__ = ("__weakref__", "_block", "_dtype", "_key", "_shape", "_traits")
     __array_priority__ = 1000.0
 
     _shape: Shape
     _dtype: DType
-    _key: Key  # what promotion sees: the dtype, or float where a Python float would be
+    _key: Key  # for promotion: the dtype, or float where NumPy would give a Python float
     _traits: int
     _block: Block | None
 
@@ -94,7 +94,7 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> Shape:
-        """As an array's."""
+        """The lengths of the axes; assigning reshapes in place."""
         return self._shape
 
     @shape.setter
@@ -103,32 +103,32 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> DType:
-        """As an array's."""
+        """The element type."""
         return self._dtype
 
     @property
     def ndim(self) -> int:
-        """As an array's."""
+        """The number of axes."""
         return len(self._shape)
 
     @property
     def size(self) -> int:
-        """As an array's."""
+        """The number of elements."""
         return prod(self._shape)
 
     @property
     def itemsize(self) -> int:
-        """As an array's."""
+        """The bytes of an element."""
         return self._dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """As an array's."""
+        """The bytes that the values would have."""
         return prod(self._shape) * self._dtype.itemsize
 
     @property
     def is_scalar(self) -> bool:
-        """Whether NumPy would give a scalar here, not an array of dimension 0."""
+        """Whether NumPy would return a scalar here, not an array of dimension 0."""
         return bool(self._traits & SCALAR)
 
     @property
@@ -138,7 +138,7 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Those of a C-contiguous array of this shape."""
+        """The strides of a C-contiguous array of this shape, whatever the array is a view of."""
         steps, step = [], self._dtype.itemsize
         for length in reversed(self._shape):
             steps.append(step)
@@ -147,12 +147,12 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     @property
     def flags(self) -> Flags:
-        """Contiguity, where it is known; aligned and writable."""
+        """The flags: contiguity as far as it is tracked; always aligned; writeable unless a scalar."""
         return Flags(self)
 
     @property
     def base(self) -> None:
-        """None: what an array views shows in its memory account only."""
+        """Always None: a view keeps its base's memory block, not the base."""
         return None
 
     # ------------------------------------------------------------------------------- NumPy's way in
@@ -188,7 +188,7 @@ class AbstractArray(NDArrayOperatorsMixin):
         return gathered(picked)
 
     def __setitem__(self, key: Any, values: Any) -> None:
-        """Stores nothing: checks that the values would fit, and counts the bytes."""
+        """Store nothing: check that the values would fit, and count the bytes."""
         if self._traits & SCALAR:
             raise TypeError(
                 f"'{self._dtype.type.__module__}.{self._dtype.type.__name__}' object does not support item assignment"
@@ -232,6 +232,7 @@ class AbstractArray(NDArrayOperatorsMixin):
         raise value_needed("a branch", self, ROUNDS)
 
     def _number(self, asked: str, advice: str = KEEP) -> NoReturn:
+        """Raise the error of a conversion to a Python number."""
         if prod(self._shape) != 1:
             raise TypeError("only 0-dimensional arrays can be converted to Python scalars")
         raise value_needed(asked, self, advice)
@@ -254,7 +255,7 @@ class AbstractArray(NDArrayOperatorsMixin):
         raise value_needed("'in'", self, ROUNDS)
 
     def __hash__(self) -> int:
-        """Of a number: its value is needed, as a dict's key or an entry of a set.  Arrays have none, as NumPy's."""
+        """Raise: the hash of a scalar, as a dict's key or a set's entry, needs its value; NumPy's arrays have none."""
         if self._traits & SCALAR:
             raise value_needed("a hash", self, "compute it from shapes and pids instead")
         raise TypeError("unhashable type: 'numpy.ndarray'")
@@ -276,7 +277,7 @@ class AbstractArray(NDArrayOperatorsMixin):
     __str__ = __repr__
 
     def __format__(self, spec: str) -> str:
-        """The placeholder, whatever the format: the number it is meant for is not there."""
+        """Return the placeholder, such as <float64[3, 4]>, for any format, because there is no number to format."""
         return repr(self)
 
     # ------------------------------------------------------------------------ methods by name
@@ -354,28 +355,29 @@ class AbstractArray(NDArrayOperatorsMixin):
         self._part()[...] = values
 
     def _part(self) -> AbstractArray:
+        """Return a view of the real or the imaginary parts."""
         part = np.dtype(f"f{self._dtype.itemsize // 2}") if self._dtype.kind == "c" else self._dtype
         if self._traits & SCALAR:
             return scalar(part)
         return viewing(self, self._shape, part, self._traits | (NOT_C if self._dtype.kind == "c" else 0))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """As an array's: a view of a contiguous array, else a copy."""
+        """Return the array in another shape: a view of a contiguous array, else a copy."""
         return TABLE[np.reshape](self, shape[0] if len(shape) == 1 else shape, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
-        """As an array's: a view."""
+        """Return a view with the axes in another order."""
         chosen = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self.T if chosen is None else TABLE[np.transpose](self, chosen)
 
     def flatten(self, order: str = "C") -> Any:
-        """A copy as a vector."""
+        """Return a copy as a vector."""
         return copied(self, (prod(self._shape),))
 
     def astype(
         self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:
-        """A copy in another dtype."""
+        """Return a copy in another dtype."""
         new = np.dtype(dtype)
         if not np.can_cast(self._dtype, new, casting):
             raise TypeError(f"Cannot cast array data from {self._dtype!r} to {new!r} according to the rule {casting!r}")
@@ -384,11 +386,11 @@ class AbstractArray(NDArrayOperatorsMixin):
         return scalar(new) if self._traits & SCALAR else copied(self, self._shape, new)
 
     def copy(self, order: str = "C") -> Any:
-        """A copy."""
+        """Return a copy."""
         return scalar(self._dtype) if self._traits & SCALAR else copied(self, self._shape)
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
-        """The same memory in another dtype."""
+        """Return a view of the same memory in another dtype."""
         if dtype is None or dtype is np.ndarray:
             return viewing(self, self._shape, self._dtype, self._traits)
         new, size = np.dtype(dtype), self._dtype.itemsize
@@ -408,15 +410,15 @@ class AbstractArray(NDArrayOperatorsMixin):
         return viewing(self, shape, new, self._traits)
 
     def fill(self, value: Any) -> None:
-        """Counts the bytes."""
+        """Count the bytes that a fill writes."""
         self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
-        """In place: counts the comparisons."""
+        """Count the comparisons of a sort in place."""
         TABLE["sort in place"](self, axis)
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-        """In place: counts a visit to every element."""
+        """Count the visits of a partition in place: a few to every element."""
         TABLE["partition in place"](self, kth, axis)
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
@@ -424,13 +426,13 @@ class AbstractArray(NDArrayOperatorsMixin):
         return TABLE[np.compress](condition, self, axis, out)
 
     def conjugate(self, *args: Any, **kwargs: Any) -> Any:
-        """The complex conjugate; of real numbers, themselves."""
+        """Return the complex conjugate; a real array itself."""
         return np.conjugate(self, *args, **kwargs) if self._dtype.kind == "c" or args or kwargs else self
 
     conj = conjugate
 
     def byteswap(self, inplace: bool = False) -> Any:
-        """A copy, or itself."""
+        """Return a copy, or the array itself with `inplace`."""
         return self if inplace else copied(self, self._shape)
 
     def __copy__(self) -> Any:
@@ -454,7 +456,7 @@ class AbstractArray(NDArrayOperatorsMixin):
     __gt__, __ge__ = _operator("__gt__", np.greater), _operator("__ge__", np.greater_equal)
 
     def __pow__(self, other: Any) -> Any:
-        """`x ** 2` is one product an element, `x ** 0.5` one root: NumPy computes them so."""
+        """Count `x ** 2` as one product an element and `x ** 0.5` as one root, because NumPy computes them so."""
         if type(other) in (int, float):
             if other == 2 and self._dtype.kind in ("biufc" if type(other) is int else "fc"):
                 return np.square(self)
@@ -472,7 +474,7 @@ class AbstractArray(NDArrayOperatorsMixin):
 
 
 class Flags:
-    """What the flags of an abstract array say."""
+    """The flags of an abstract array."""
 
     __slots__ = ("_traits", "_vector")
 
@@ -491,10 +493,11 @@ class Flags:
 
 
 # ---------------------------------------------------------------------------------- making arrays
+# These bypass __init__, whose checks a run of a thousand processes would repeat millions of times.
 
 
 def owned(shape: Shape, dtype: DType, traits: int = 0) -> AbstractArray:
-    """A new array with memory of its own."""
+    """Return a new array with memory of its own."""
     array: AbstractArray = _new(AbstractArray)
     array._shape = shape
     array._dtype = array._key = dtype
@@ -504,7 +507,7 @@ def owned(shape: Shape, dtype: DType, traits: int = 0) -> AbstractArray:
 
 
 def scalar(dtype: DType, key: Key | None = None) -> AbstractArray:
-    """What NumPy gives as a scalar; `key`: float, int or complex where it is a Python number."""
+    """Return a NumPy scalar; key: float, int or complex where NumPy returns a Python number."""
     array: AbstractArray = _new(AbstractArray)
     array._shape = ()
     array._dtype = dtype
@@ -515,12 +518,12 @@ def scalar(dtype: DType, key: Key | None = None) -> AbstractArray:
 
 
 def result(shape: Shape, dtype: DType) -> AbstractArray:
-    """What a function computes: a new array, or a scalar where there is nothing left to index."""
+    """Return the result of a computation: a new array, or a scalar if the shape is ()."""
     return owned(shape, dtype) if shape else scalar(dtype)
 
 
 def viewing(of: AbstractArray, shape: Shape, dtype: DType, traits: int) -> AbstractArray:
-    """An array in the memory of another."""
+    """Return an array in the memory of another."""
     array: AbstractArray = _new(AbstractArray)
     array._shape = shape
     array._dtype = array._key = dtype
@@ -530,14 +533,14 @@ def viewing(of: AbstractArray, shape: Shape, dtype: DType, traits: int) -> Abstr
 
 
 def copied(of: Any, shape: Shape, dtype: DType | None = None) -> AbstractArray:
-    """A copy of an array, real or abstract: counts the bytes read and written."""
+    """Return a copy of an array, real or abstract, and count the bytes read and written."""
     new = owned(shape, dtype or of.dtype, traits_of(of) & UPPER_BOUND)
     counter.moved(of.nbytes + new.nbytes)
     return new
 
 
 def gathered(picked: Selected) -> AbstractArray:
-    """What an index with arrays takes: a copy."""
+    """Return the copy that an index with arrays selects, and count its bytes."""
     if picked.upper_bound:
         counter.upper_bound = True
     new = owned(picked.shape, picked.dtype, UPPER_BOUND) if picked.upper_bound else result(picked.shape, picked.dtype)
@@ -546,18 +549,18 @@ def gathered(picked: Selected) -> AbstractArray:
 
 
 def at_most(shape: Shape, dtype: DType) -> AbstractArray:
-    """An array whose size depends on values, with the largest shape it can have."""
+    """Return an array of the largest shape it can have, because its size depends on values."""
     counter.upper_bound = True
     return owned(shape, dtype, UPPER_BOUND)
 
 
 def traits_of(array: Any) -> int:
-    """The traits of an abstract array; none of a real one."""
+    """Return the traits of an abstract array; 0 for a real one."""
     return array._traits if type(array) is AbstractArray else 0
 
 
 def into(out: Any, shape: Shape, dtype: DType) -> Any:
-    """The result of a function with `out=`: that array, if the result fits it, else a new one."""
+    """Return the result of a function with `out=`: that array, if the result fits it; without one, a new result."""
     if isinstance(out, tuple):
         (out,) = out
     if out is None:
@@ -572,6 +575,7 @@ def into(out: Any, shape: Shape, dtype: DType) -> Any:
 
 
 def _transposed(traits: int) -> int:
+    """Return the traits of a transposed array."""
     kept = traits & UPPER_BOUND
     if not traits & NOT_C:
         return kept | NOT_C | FORTRAN
@@ -579,13 +583,13 @@ def _transposed(traits: int) -> int:
 
 
 def _row_traits(of: AbstractArray, key: Any) -> int:
-    """The traits of a view: it is contiguous if its elements follow each other in an array that is."""
+    """Return the traits of a view: C-contiguous if the base is and the view's elements are consecutive in it."""
     kept = of._traits & UPPER_BOUND
     return kept | NOT_C if of._traits & NOT_C or not _in_rows(of._shape, key) else kept
 
 
 def _in_rows(shape: Shape, key: Any) -> bool:
-    """Whether an index of integers, slices, `...` and None takes elements that follow each other in C order."""
+    """Return whether an index of integers, slices, `...` and None selects elements that are consecutive in C order."""
     parts = [part for part in (key if type(key) is tuple else (key,)) if part is not None]
     if ... not in parts:
         parts.append(...)
@@ -594,7 +598,7 @@ def _in_rows(shape: Shape, key: Any) -> bool:
     taken = [range(1) if type(part) is int else range(n)[part] for n, part in zip(shape, parts, strict=True)]
     if not all(taken):
         return True
-    whole = True  # along all axes behind this one
+    whole = True  # whether everything is taken along all later axes
     for length, positions in zip(reversed(shape), reversed(taken), strict=True):
         if len(positions) > 1 and not (whole and positions.step == 1):
             return False
@@ -603,6 +607,7 @@ def _in_rows(shape: Shape, key: Any) -> bool:
 
 
 def _unpickled(shape: Shape, dtype: DType, traits: int) -> AbstractArray:
+    """Return the array of a pickle: a new one, charged to the process that unpickles it."""
     if traits & SCALAR:
         return scalar(dtype)
     return owned(shape, dtype, traits)

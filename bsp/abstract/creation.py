@@ -1,12 +1,12 @@
-"""Abstract data for ordinary scripts: inside `abstract_numpy()` NumPy's creating functions give shapes.
+"""Abstract data for ordinary scripts: inside `abstract_numpy()` NumPy's creating functions return shapes.
 
 Rule 1: zeros, ones, empty, full and their _like, random numbers, and what is read from files are *data*:
         always abstract.  Arrays of Python objects stay real.
-Rule 2: arange, linspace, eye, array and their kin make what programs compute *indices* with: real up to
+Rule 2: arange, linspace, eye, array and similar functions make the *indices* that programs compute with: real up to
         INDEX_BYTES, abstract beyond.  A list that holds an abstract number makes an abstract array.
 Rule 3: only the program's own calls are replaced.  NumPy, SciPy and this package call the real functions.
-Rule 4: on exit, by exception too, every name is what it was; a replacement that somebody has kept is then
-        the real function again.
+Rule 4: on exit, by exception too, every name has its old value; a replacement that the program has kept then
+        calls the real function.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from bsp.errors import ValueNeeded
 
 INDEX_BYTES = 1 << 16
 
-_depth = 0
-_kept: list[tuple[Any, str, Any]] = []
-_replacements: list[tuple[Any, str, Any]] = []
+_depth = 0  # abstract_numpy() blocks that are open
+_kept: list[tuple[Any, str, Any]] = []  # (module, name, real function) to restore
+_replacements: list[tuple[Any, str, Any]] = []  # (module, name, replacement)
 
 
 def active() -> bool:
-    """Whether creating functions are replaced now."""
+    """Return whether creating functions are replaced now."""
     return _depth > 0
 
 
 @contextlib.contextmanager
 def abstract_numpy() -> Iterator[None]:
-    """NumPy's creating functions give abstract data inside; nests."""
+    """Replace NumPy's creating functions inside the block; blocks may be nested."""
     global _depth
     if not _depth:
         expectation.forget()
@@ -63,7 +63,7 @@ def abstract_numpy() -> Iterator[None]:
 
 
 def carried(array: np.ndarray) -> Any:
-    """Real data as an abstract array; of Python objects, as they are."""
+    """Return real data as an abstract array; an array of Python objects as it is."""
     if array.dtype.hasobject:
         return array
     new = owned(array.shape, array.dtype)
@@ -72,17 +72,18 @@ def carried(array: np.ndarray) -> Any:
 
 
 def _bounded(array: Any) -> Any:
-    """Real while it is small."""
+    """Return an array as it is while it is small, else as an abstract one (rule 2)."""
     return carried(array) if type(array) is np.ndarray and array.nbytes > INDEX_BYTES else array
 
 
 @functools.lru_cache(maxsize=1 << 10)
 def _is_library(module: str) -> bool:
-    """Whether a module's calls of NumPy are none of the program's."""
+    """Return whether a module's calls of NumPy are a library's, which are not replaced (rule 3)."""
     return module.partition(".")[0] in ("numpy", "scipy", "bsp")
 
 
 def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
+    """Enter a replacement for `module.name`; `function` gets the real function and the arguments."""
     real = getattr(module, name, None)
     if real is None:
         return
@@ -97,7 +98,7 @@ def _replace(module: Any, name: str, function: Callable[..., Any]) -> None:
 
 
 def _replacing(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a replacement; its first argument is the real function."""
+    """Return a decorator that enters a replacement; its first argument is the real function."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -112,6 +113,7 @@ def _replacing(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 @_replacing("zeros", "ones")
 def _filled(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwargs: Any) -> Any:
+    """numpy.zeros, numpy.ones: bytes written."""
     found = np.dtype(dtype)
     if found.hasobject:
         return real(shape, dtype)
@@ -122,12 +124,14 @@ def _filled(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwarg
 
 @_replacing("empty")
 def _empty(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwargs: Any) -> Any:
+    """numpy.empty: memory, and no work."""
     found = np.dtype(dtype)
     return real(shape, dtype) if found.hasobject else owned(checked_shape(shape), found)
 
 
 @_replacing("full")
 def _full(real: Any, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **kwargs: Any) -> Any:
+    """numpy.full: bytes written."""
     value = operand(fill_value)
     found = value.dtype if dtype is None else np.dtype(dtype)
     if found.hasobject:
@@ -142,6 +146,8 @@ def _full(real: Any, shape: Any, fill_value: Any, dtype: Any = None, order: str 
 
 
 def _like(name: str, written: bool, fills: bool) -> None:
+    """Enter the replacement of a function that makes an array like another one."""
+
     def create(
         real: Any, a: Any, *fill: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
         fill_value: Any = None, **kwargs: Any,
@@ -167,12 +173,14 @@ _like("full_like", written=True, fills=True)
 
 @_replacing("loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromregex")
 def _read(real: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.loadtxt and the other readers: read the file, and keep the shapes."""
     made = real(*args, **kwargs)
     return [carried(column) for column in made] if isinstance(made, list) else carried(made)
 
 
 @_replacing("load")
 def _load(real: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.load: load the file, and keep the shapes."""
     made = real(*args, **kwargs)
     if isinstance(made, np.ndarray):
         return carried(np.asarray(made))
@@ -180,7 +188,7 @@ def _load(real: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 class Archive(Mapping[str, Any]):
-    """What np.load gives of an .npz file, with abstract arrays in it."""
+    """The result of np.load for an .npz file, whose arrays are abstract."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -202,7 +210,7 @@ class Archive(Mapping[str, Any]):
         self.close()
 
     def close(self) -> None:
-        """The file."""
+        """Close the file."""
         self._file.close()
 
 
@@ -211,6 +219,7 @@ class Archive(Mapping[str, Any]):
 
 @_replacing("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 def _array(real: Any, object: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """numpy.array, numpy.asarray and similar functions: real while small; abstract from an abstract array or number."""
     if type(object) is AbstractArray:
         return _from_abstract(object, dtype, kwargs.get("copy", True if real is _real_array else None), kwargs)
     try:
@@ -225,6 +234,7 @@ _real_array = np.array
 
 
 def _from_abstract(given: AbstractArray, dtype: Any, copy: bool | None, kwargs: dict[str, Any]) -> Any:
+    """Return np.array of an abstract array: a copy where NumPy makes one."""
     found = given.dtype if dtype is None else np.dtype(dtype)
     if copy or found != given.dtype:
         given = copied(given, given.shape, found)
@@ -234,12 +244,14 @@ def _from_abstract(given: AbstractArray, dtype: Any, copy: bool | None, kwargs: 
 
 
 def _with_ndmin(given: AbstractArray, kwargs: dict[str, Any]) -> AbstractArray:
+    """Return the array with axes added in front for `ndmin`."""
     missing = kwargs.get("ndmin", 0) - given.ndim
     return given.reshape((1,) * missing + given.shape) if missing > 0 else given
 
 
 @_replacing("arange")
 def _arange(real: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.arange: the length from the arguments; real while small."""
     given = dict(zip(("start", "stop", "step"), args, strict=False), **kwargs)
     start, stop, step = given.get("start", 0), given.get("stop"), given.get("step", 1)
     if stop is None:
@@ -258,7 +270,8 @@ def _arange(real: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _spaced(real: Any, start: Any, stop: Any, num: int = 50, *args: Any, **kwargs: Any) -> Any:
-    few = real(start, stop, 2, *args, **kwargs)
+    """numpy.linspace, numpy.logspace, numpy.geomspace between real ends: real while small."""
+    few = real(start, stop, 2, *args, **kwargs)  # two points have the dtype and the other axes of many
     sample = few[0] if isinstance(few, tuple) else few
     if num * (sample.nbytes // 2) <= INDEX_BYTES:
         return real(start, stop, num, *args, **kwargs)
@@ -276,7 +289,7 @@ for _name in ("linspace", "logspace", "geomspace"):
 def _spaced_abstractly(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, **kwargs: Any
 ) -> Any:
-    """Two flops an element: between ends that are abstract."""
+    """numpy.linspace, numpy.logspace, numpy.geomspace between abstract ends: two flops an element."""
     shape = broadcast(described(start)[1], described(stop)[1])
     found = np.dtype(dtype) if dtype is not None else np.result_type(operand(start).dtype, operand(stop).dtype, float)
     counter.flops("elementwise", 2 * num * prod(shape))
@@ -287,16 +300,19 @@ def _spaced_abstractly(
 
 @_replacing("eye", "tri")
 def _eye(real: Any, N: Any, M: Any = None, k: int = 0, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
+    """numpy.eye, numpy.tri: real while small."""
     return _of_shape((N, N if M is None else M), dtype, lambda: real(N, M, k, dtype, *args, **kwargs))
 
 
 @_replacing("identity")
 def _identity(real: Any, n: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    """numpy.identity: real while small."""
     return _of_shape((n, n), dtype or float, lambda: real(n, dtype, **kwargs))
 
 
 @_replacing("indices")
 def _indices(real: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
+    """numpy.indices: real while small."""
     if sparse:
         return tuple(map(_bounded, real(dimensions, dtype, True)))
     shape = tuple(dimensions)
@@ -305,11 +321,12 @@ def _indices(real: Any, dimensions: Any, dtype: Any = int, sparse: bool = False)
 
 @_replacing("fromfunction")
 def _fromfunction(real: Any, function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
+    """numpy.fromfunction: the function called with indices that are real while small."""
     return function(*np_indices(shape, dtype), **kwargs)
 
 
 def np_indices(shape: Any, dtype: Any) -> Any:
-    """np.indices under rule 2."""
+    """Return np.indices under rule 2."""
     return _indices(_real_indices, shape, dtype)
 
 
@@ -317,12 +334,14 @@ _real_indices = np.indices
 
 
 def _of_shape(shape: tuple[Any, ...], dtype: Any, make: Callable[[], Any]) -> Any:
+    """Return `make()` if an array of this shape is small, else an abstract one."""
     found, lengths = np.dtype(dtype), tuple(max(int(n), 0) for n in shape)
     return owned(lengths, found) if prod(lengths) * found.itemsize > INDEX_BYTES else make()
 
 
 @_replacing("meshgrid")
 def _meshgrid(real: Any, *xi: Any, **kwargs: Any) -> Any:
+    """numpy.meshgrid: real while small."""
     parts = [operand(x) for x in xi]
     if any(type(part) is AbstractArray for part in parts):
         return real(*parts, **kwargs)
@@ -334,12 +353,14 @@ def _meshgrid(real: Any, *xi: Any, **kwargs: Any) -> Any:
 
 @_replacing("fromiter", "triu_indices", "tril_indices")
 def _then_bounded(real: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.fromiter and similar functions: made for real, kept while small."""
     made = real(*args, **kwargs)
     return tuple(map(_bounded, made)) if isinstance(made, tuple) else _bounded(made)
 
 
 @_replacing("stack", "concatenate", "vstack", "hstack", "column_stack", "dstack")
 def _put_together(real: Any, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.stack, numpy.concatenate and similar functions, of which some parts may be lists."""
     if isinstance(arrays, (list, tuple)) and any(isinstance(part, (list, tuple)) for part in arrays):
         arrays = [operand(part) if isinstance(part, (list, tuple)) else part for part in arrays]
     return real(arrays, *args, **kwargs)
@@ -351,6 +372,7 @@ _global = AbstractRandomState()
 
 
 def _legacy(name: str) -> None:
+    """Enter the replacement of a function of numpy.random."""
     method = getattr(_global, name)
     _replace(np.random, name, lambda real, *args, **kwargs: method(*args, **kwargs))
 

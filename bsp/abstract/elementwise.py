@@ -1,6 +1,7 @@
 """Universal functions: broadcasting, promotion, and one visit to every element.
 
-The way of an arithmetic operation is short on purpose: a run of a thousand processes takes it millions of times.
+The path of an arithmetic operation (`call`) is kept short: a run of a thousand processes takes it millions of times.
+The docstring of a rule gives the function of NumPy and what it counts.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ _BOOL = np.dtype(bool)
 
 
 class Foreign(Exception):
-    """An operand that has NumPy's protocols of its own: it may know what to do with ours."""
+    """An operand with NumPy's protocols of its own: the call is left to it, because it may handle abstract arrays."""
 
 
 # ------------------------------------------------------------------------------------ operands
 
 
 def described(value: Any) -> tuple[Key, Shape]:
-    """What promotion and broadcasting see of any operand."""
+    """Return an operand's key for promotion and its shape.  Raises Foreign."""
     kind = type(value)
     if kind is AbstractArray:
         return value._key, value._shape
@@ -65,7 +66,7 @@ def described(value: Any) -> tuple[Key, Shape]:
 
 
 def operand(value: Any) -> Any:
-    """An operand of a function as an array, abstract or real: lists may hold abstract numbers."""
+    """Return an operand as an array, abstract or real; lists may hold abstract numbers."""
     if type(value) is AbstractArray or isinstance(value, np.ndarray):
         return value
     if isinstance(value, (list, tuple)) and holds_abstract(value):
@@ -74,14 +75,14 @@ def operand(value: Any) -> Any:
 
 
 def holds_abstract(values: Any) -> bool:
-    """Whether a list, or a list in it, holds an abstract array."""
+    """Return whether a list, or a list in it, holds an abstract array."""
     return any(
         type(value) is AbstractArray or (isinstance(value, (list, tuple)) and holds_abstract(value)) for value in values
     )
 
 
 def from_sequence(values: Any, dtype: Any = None) -> AbstractArray:
-    """np.array(values) of a list with abstract arrays or numbers somewhere in it."""
+    """Return np.array(values) of a list with abstract arrays or numbers in it; count the bytes."""
     shape, types = _sequence(values)
     new = owned(shape, np.dtype(dtype) if dtype is not None else np.result_type(*types))
     counter.moved(2 * new.nbytes)
@@ -89,6 +90,7 @@ def from_sequence(values: Any, dtype: Any = None) -> AbstractArray:
 
 
 def _sequence(values: Any) -> tuple[Shape, set[DType]]:
+    """Return the shape of a nested list, and the dtypes in it; raise NumPy's error for a ragged one."""
     shapes, types = set(), set()
     for value in values:
         if isinstance(value, (list, tuple)) and holds_abstract(value):
@@ -111,7 +113,7 @@ def _sequence(values: Any) -> tuple[Shape, set[DType]]:
 
 @lru_cache(maxsize=1 << 14)
 def promoted(ufunc: np.ufunc, *keys: Key, **options: Any) -> tuple[tuple[DType, ...], float]:
-    """The dtypes of the results, and the flops an element."""
+    """Return the dtypes of a ufunc's results, and its flops an element."""
     found = outcome(ufunc, *keys, **options)
     types: tuple[DType, ...] = found if isinstance(found, tuple) else (found,)
     computed = [key for key in keys if isinstance(key, np.dtype)]
@@ -119,7 +121,7 @@ def promoted(ufunc: np.ufunc, *keys: Key, **options: Any) -> tuple[tuple[DType, 
 
 
 def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """A ufunc called with nothing but its operands."""
+    """Return the result of a ufunc called with operands alone."""
     try:
         if ufunc.signature is not None:
             return generalised(ufunc, inputs, {})
@@ -141,7 +143,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     size = prod(shape)
     counter.elementwise += price * size
     counter.calls += 1
-    if size > CACHED:
+    if size > CACHED:  # too large for a cache: the operands are read from memory, and the results written to it
         counter.bytes += (len(inputs) + len(types)) * size * types[0].itemsize
     if len(types) == 1:
         return owned(shape, types[0]) if shape else scalar(types[0])
@@ -149,7 +151,7 @@ def call(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 
 
 def ufunc_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A ufunc called with options, or one of its methods."""
+    """Return the result of a ufunc called with options, or of one of its methods."""
     try:
         if method == "__call__":
             return _with_options(ufunc, inputs, kwargs)
@@ -172,7 +174,7 @@ TABLE["operand"] = operand
 
 
 def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """out=, where=, dtype=, casting=: the operands and the mask broadcast to `out` together."""
+    """Return the result of a ufunc with out=, where=, dtype= or casting=; operands and mask broadcast to `out`."""
     out, where = kwargs.pop("out", None), kwargs.pop("where", True)
     for ignored in ("order", "subok"):
         kwargs.pop(ignored, None)
@@ -220,7 +222,7 @@ def _with_options(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, An
 def _promoted_into(
     ufunc: np.ufunc, keys: tuple[Key, ...], out: tuple[DType | None, ...], **options: Any
 ) -> tuple[tuple[DType, ...], float]:
-    """`promoted` with arrays for the results: raises NumPy's casting errors."""
+    """Return `promoted` for results that go into arrays of given dtypes; raises NumPy's casting errors."""
     targets = tuple(None if dtype is None else np.zeros(1, dtype) for dtype in out)
     with np.errstate(all="ignore"):
         given = ufunc(*map(representative, keys), out=targets, **options)
@@ -230,17 +232,19 @@ def _promoted_into(
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **kwargs: Any) -> Any:
+    """Return ufunc.outer(a, b)."""
     a, b = operand(a), operand(b)
     wide = probe(a.shape, a.dtype).reshape(a.shape + (1,) * b.ndim).shape
     return _with_options(ufunc, (_reshaped(a, wide), b), kwargs)
 
 
 def _reshaped(a: Any, shape: Shape) -> Any:
+    """Return a view of an operand in another shape."""
     return viewing(a, shape, a.dtype, 0) if type(a) is AbstractArray else a.reshape(shape)
 
 
 def _at(ufunc: np.ufunc, target: Any, indices: Any, *values: Any) -> None:
-    """Every index counts, repeated ones too."""
+    """Count ufunc.at: every index counts, repeated ones too."""
     if type(target) is not AbstractArray:
         raise value_needed("a result in a real NumPy array", operand(values[0]), DATA)
     region = select(target._shape, target._dtype, indices).shape
@@ -269,7 +273,7 @@ def reduce(
     initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """One operation an element: class blas1, the reductions."""
+    """ufunc.reduce: one operation an element, class blas1."""
     key, shape = described(array)
     left = reduced(shape, axis, bool(keepdims))
     if where is not True:
@@ -282,7 +286,7 @@ def reduce(
 
 
 def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
-    """One operation an element."""
+    """ufunc.accumulate: one operation an element, class blas1."""
     key, shape = described(array)
     axis_of(axis, max(len(shape), 1))
     if not shape:
@@ -293,6 +297,7 @@ def accumulate(ufunc: np.ufunc, array: Any, axis: int = 0, dtype: Any = None, ou
 
 
 def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None) -> Any:
+    """ufunc.reduceat: one operation an element, class blas1."""
     key, shape = described(array)
     axis = axis_of(axis, max(len(shape), 1))
     if not shape:
@@ -306,10 +311,10 @@ def _reduceat(ufunc: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
 
 
 def check_empty(function: Any, shape: Shape, axis: Any) -> None:
-    """A reduction over nothing without an identity is NumPy's own error."""
+    """Raise NumPy's own error for a reduction over nothing that has no identity."""
     if 0 in shape and 0 in (shape[k] for k in axes_of(axis, len(shape))):
         reducing = function.reduce if isinstance(function, np.ufunc) else function
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # lengths above 1 make no difference to the error
             reducing(np.zeros(tuple(min(length, 1) for length in shape)), axis=axis)
 
 
@@ -318,13 +323,17 @@ def check_empty(function: Any, shape: Shape, axis: Any) -> None:
 
 @lru_cache(maxsize=64)
 def _core(signature: str) -> tuple[list[list[str]], list[str]]:
+    """Return the names of the core dimensions in a signature: for each operand, and for the result."""
     inputs, output = signature.replace(" ", "").split("->")
     groups = [group.split(",") if group else [] for group in inputs[1:-1].split("),(")]
     return groups, output[1:-1].split(",") if output != "()" else []
 
 
 class _Contraction(NamedTuple):
-    """Shapes of a generalised ufunc's call: of the result, of one of its products (rows, columns, summed), batch."""
+    """The shape and the flops of a generalised ufunc's call, and the size of one of its products.
+
+    rows, columns, summed : of the matrix product that is repeated over the broadcast leading dimensions.
+    """
 
     shape: Shape
     rows: int
@@ -335,7 +344,10 @@ class _Contraction(NamedTuple):
 
 @lru_cache(maxsize=1 << 12)
 def _contraction(ufunc: np.ufunc, *shapes: Shape) -> _Contraction:
-    """Leading dimensions broadcast, the named ones must agree; raises as NumPy does."""
+    """Return what a call with operands of these shapes computes; raises as NumPy does.
+
+    Leading dimensions broadcast; core dimensions of the same name must agree.
+    """
     groups, output = _core(str(ufunc.signature))
     sizes: dict[str, int] = {}
     dropped: set[str] = set()
@@ -365,7 +377,7 @@ def _contraction(ufunc: np.ufunc, *shapes: Shape) -> _Contraction:
 
 
 def generalised(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """matmul, vecdot, matvec, vecmat."""
+    """numpy.matmul, vecdot, matvec, vecmat: the flops of the products."""
     out, dtype = kwargs.pop("out", None), kwargs.pop("dtype", None)
     kwargs.pop("casting", None)
     if kwargs:
@@ -383,7 +395,7 @@ def generalised(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
 
 @rule("clip")
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """Two comparisons an element."""
+    """numpy.clip: two comparisons an element."""
     low = kwargs.pop("min", a_min)
     high = kwargs.pop("max", a_max)
     bounds = [None if bound is None else described(bound) for bound in (low, high)]
@@ -396,7 +408,7 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, **kwargs
 
 @rule("where")
 def where(condition: Any, *choices: Any) -> Any:
-    """With three arguments a choice for each element: bytes read and written.  With one, nonzero."""
+    """numpy.where: with three arguments bytes read and written; with one, numpy.nonzero."""
     if not choices:
         return TABLE[np.nonzero](condition)
     described_choices = [described(choice) for choice in choices]
@@ -409,7 +421,7 @@ def where(condition: Any, *choices: Any) -> Any:
 
 @rule("select")
 def select_rule(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """A `where` for each condition."""
+    """numpy.select: a `where` for each condition."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     chosen = default
@@ -419,7 +431,7 @@ def select_rule(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 def _map(name: str, flops: float) -> None:
-    """A function of one array that gives one value for each element."""
+    """Enter the rule of a function of one array that returns one value for each element."""
     function = getattr(np, name)
 
     def mapped(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -442,7 +454,7 @@ _map("i0", 30)  # a Chebyshev series of 25 to 30 terms
 
 @rule("isclose")
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """|a - b| <= atol + rtol |b|: six flops an element."""
+    """numpy.isclose: |a - b| <= atol + rtol |b|, six flops an element."""
     shape = broadcast(described(a)[1], described(b)[1])
     counter.flops("elementwise", 6 * prod(shape))
     return result(shape, _BOOL)
@@ -450,7 +462,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 @rule("allclose")
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """isclose, and the and of it."""
+    """numpy.allclose: isclose, and a logical and: seven flops an element."""
     shape = broadcast(described(a)[1], described(b)[1])
     counter.flops("elementwise", 7 * prod(shape))
     return scalar(_BOOL)
@@ -458,7 +470,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 
 @rule("array_equal", "array_equiv")
 def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
-    """A comparison an element, and the and of it; shapes that differ are unequal for certain."""
+    """numpy.array_equal, numpy.array_equiv: two flops an element; different shapes give a real False."""
     a_shape, b_shape = described(a)[1], described(b)[1]
     if a_shape != b_shape:
         return False
@@ -468,7 +480,7 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
 
 @rule("copyto")
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """Bytes read and written."""
+    """numpy.copyto: bytes read and written."""
     if type(dst) is not AbstractArray:
         raise value_needed("a result in a real NumPy array", operand(src), DATA)
     key, shape = described(src)
@@ -483,23 +495,23 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
 
 @rule("real")
 def real(value: Any) -> Any:
-    """A view."""
+    """numpy.real: a view."""
     return value.real
 
 
 @rule("imag")
 def imag(value: Any) -> Any:
-    """A view."""
+    """numpy.imag: a view."""
     return value.imag
 
 
 @rule("copy")
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    """Bytes read and written."""
+    """numpy.copy: bytes read and written."""
     return copied(a, a.shape)
 
 
 @rule("astype")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """Bytes read and written."""
+    """numpy.astype: bytes read and written."""
     return x.astype(dtype, copy=copy)

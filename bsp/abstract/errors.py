@@ -1,4 +1,4 @@
-"""What abstract arrays refuse, with the line of the program that asked for it."""
+"""The errors of abstract arrays, with the line of the program that made the call."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ DATA = "make the array that is written to with np.zeros or np.empty, or write a 
 
 
 class NotCounted(BspError, NotImplementedError):
-    """--abstract: a NumPy function that the table of shapes and flops does not have."""
+    """A NumPy function that the table of shapes and flops does not have (--abstract)."""
 
 
 def user_line() -> Line:
-    """The innermost line that belongs neither to this package nor to NumPy."""
+    """Return the innermost line that belongs neither to this package nor to NumPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
@@ -44,7 +44,7 @@ def user_line() -> Line:
 
 
 def value_needed(asked: str, of: object, advice: str = KEEP) -> ValueNeeded:
-    """The error for a value that is not there: what was asked, of which array, where, and what to do."""
+    """Return the error for a missing value: the call, the array, the line, and what to do instead."""
     return ValueNeeded(
         f"{asked} needs the values of {of!r} at {user_line()}: --abstract carries shapes, not values; "
         f"{advice}, or run without --abstract"

@@ -1,4 +1,4 @@
-"""How long a loop is assumed to run when nobody knows the numbers that would end it."""
+"""`bsp.expect` in a run without values: how long a loop is assumed to run when its condition has no value."""
 
 from __future__ import annotations
 
@@ -14,26 +14,28 @@ from bsp.abstract.array import AbstractArray
 
 
 def _alone() -> int:
+    """Return the number of the only process."""
     return 0
 
 
-current: Callable[[], int] = _alone  # the process that asks; set by who runs many in one interpreter
-_answered: dict[tuple[int, CodeType, Any], int] = {}
+current: Callable[[], int] = _alone  # returns the pid that asks; set by a runner of many processes
+_answered: dict[tuple[int, CodeType, Any], int] = {}  # how often True in a row, by pid and place in the program
 
 
 @lru_cache(maxsize=1 << 10)
 def _position(code: CodeType, instruction: int) -> Any:
-    """Where in the source an instruction stands: the condition of a `while` is compiled twice."""
+    """Return the place in the source of an instruction, because the condition of a `while` is compiled twice."""
     return next(islice(code.co_positions(), instruction // 2, None))
 
 
 def expect(condition: Any, times: int, depth: int = 1) -> bool:
-    """`bool(condition)`; of an abstract condition: True `times` times, then False, and so on from the beginning.
+    """Return `bool(condition)`; for an abstract condition True `times` times, then False, and so on from the beginning.
 
     times : how often the condition is assumed to hold in a row: an integer, 0 or more.
+    depth : the number of frames up to the place that asks.
     Counted for each process and place in the program.  `while bsp.expect(error > tol, times=20):` makes 20
     rounds; `if bsp.expect(...)` is True the first 20 times it is asked and False the next.  Without --abstract
-    `times` has no effect.  depth : frames up to the place that asks.
+    `times` has no effect.
     """
     if isinstance(times, bool):
         raise TypeError(f"expect(times={times!r}): times is an integer, how often the condition is assumed to hold")
@@ -58,5 +60,5 @@ def expect(condition: Any, times: int, depth: int = 1) -> bool:
 
 
 def forget() -> None:
-    """Every count starts again: a new run begins."""
+    """Reset every count, at the beginning of a run."""
     _answered.clear()

@@ -1,4 +1,4 @@
-"""Fourier transforms: 5n log2 n flops a complex line of n, half of it for a real one."""
+"""Fourier transforms: 5n log2 n flops for a complex line of length n, half of it for a real one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bsp.abstract.work import counter
 
 
 def _line(a: Any, length: int, axis: int, found: DType, out_length: int, real: bool, out: Any = None) -> Any:
-    """One transform along an axis: `length` points, of which `out_length` are given."""
+    """Return one transform along an axis: `length` points, of which `out_length` are given in the result."""
     if length < 1:
         raise ValueError(f"Invalid number of FFT data points ({length}) specified.")
     shape = (*a.shape[:axis], out_length, *a.shape[axis + 1 :])
@@ -26,7 +26,7 @@ def _line(a: Any, length: int, axis: int, found: DType, out_length: int, real: b
 
 
 def _complex(name: str) -> None:
-    """fft, ifft: as many out as in."""
+    """Enter the rule of fft or ifft: as many points out as in."""
     function = getattr(np.fft, name)
 
     def transform(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
@@ -39,7 +39,7 @@ def _complex(name: str) -> None:
 
 
 def _to_half(name: str) -> None:
-    """rfft, ihfft: real in, half of the spectrum out."""
+    """Enter the rule of rfft or ihfft: real points in, half of the spectrum out."""
     function = getattr(np.fft, name)
 
     def transform(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
@@ -52,7 +52,7 @@ def _to_half(name: str) -> None:
 
 
 def _from_half(name: str) -> None:
-    """irfft, hfft: half of the spectrum in, real out."""
+    """Enter the rule of irfft or hfft: half of the spectrum in, real points out."""
     function = getattr(np.fft, name)
 
     def transform(a: Any, n: int | None = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
@@ -73,7 +73,7 @@ for _name in ("irfft", "hfft"):
 
 
 def _many(a: Any, s: Sequence[int] | None, axes: Any, last: Any, others: Any, last_first: bool) -> Any:
-    """A transform along each of several axes, the last one by `last`."""
+    """Return a transform along each of several axes, the last one by `last`, in NumPy's order."""
     a = operand(a)
     if axes is None:
         axes = list(range(a.ndim)) if s is None else list(range(-len(s), 0))
@@ -89,6 +89,7 @@ def _many(a: Any, s: Sequence[int] | None, axes: Any, last: Any, others: Any, la
 
 
 def _several(name: str, last: Any, others: Any, last_first: bool) -> None:
+    """Enter the rule of a transform over several axes."""
     planar = name.endswith("2")
 
     def transform(
@@ -109,5 +110,5 @@ for _suffix in ("2", "n"):
 
 @rule("fft.fftshift", "fft.ifftshift")
 def shift(x: Any, axes: Any = None) -> Any:
-    """Bytes read and written."""
+    """numpy.fft.fftshift, numpy.fft.ifftshift: bytes read and written."""
     return np.roll(x, 0, tuple(axes) if np.ndim(axes) else axes)

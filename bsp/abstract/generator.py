@@ -1,6 +1,6 @@
-"""Random numbers without the numbers: what NumPy's generators would give, as shapes.
+"""Random numbers without values: the arrays that NumPy's generators would return, as shapes.
 
-Drawing advances nothing, so a seed makes no difference; only `shuffle` of real data (a list, a small array of
+Drawing advances no state, so a seed makes no difference.  Only `shuffle` of real data (a list, a small array of
 indices) is done for real, by a generator seeded as the program asked.
 """
 
@@ -23,7 +23,7 @@ from bsp.abstract.work import counter
 _FLOAT, _INT = np.dtype(float), np.dtype(np.int64)
 _real_generator = np.random.default_rng
 
-# the parameters of each distribution, in order; then comes `size`
+# the parameters of each distribution, in the order of its arguments, which end with `size`
 _FLOATS = {
     "beta": "a b", "chisquare": "df", "exponential": "scale", "f": "dfnum dfden", "gamma": "shape scale",
     "gumbel": "loc scale", "laplace": "loc scale", "logistic": "loc scale", "lognormal": "mean sigma",
@@ -38,7 +38,7 @@ _INTEGERS = {
 
 
 def drawn(parameters: Sequence[Any], size: Any, dtype: DType, out: Any = None) -> Any:
-    """Numbers of shape `size`, or of the parameters' common shape; a Python number if that is none at all."""
+    """Return numbers of shape `size`, or of the parameters' common shape; a Python number if both are missing."""
     common = broadcast((), *[described(parameter)[1] for parameter in parameters])
     if out is not None:
         counter.flops("elementwise", RANDOM * out.size)
@@ -56,7 +56,7 @@ def drawn(parameters: Sequence[Any], size: Any, dtype: DType, out: Any = None) -
 
 
 def _distribution(name: str, parameters: list[str], dtype: DType) -> Callable[..., Any]:
-    """The method that draws from it."""
+    """Return the method that draws from a distribution."""
     names = [*parameters, "size"]
 
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -72,30 +72,32 @@ def _distribution(name: str, parameters: list[str], dtype: DType) -> Callable[..
 
 
 class _Distributions:
-    """What both kinds of generator have."""
+    """The methods that both kinds of generator have."""
 
     def __init__(self, seed: Any = None) -> None:
         self._seed = seed
         self._shuffler: np.random.Generator | None = None
 
     def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """size + (n,)."""
+        """Return normal vectors: shape size + (n,)."""
         return self._vectors(size, operand(mean).shape, _FLOAT)
 
     def dirichlet(self, alpha: Any, size: Any = None) -> Any:
-        """size + (n,)."""
+        """Return Dirichlet vectors: shape size + (n,)."""
         return self._vectors(size, operand(alpha).shape[-1:], _FLOAT)
 
     def multinomial(self, n: Any, pvals: Any, size: Any = None) -> Any:
-        """size + (k,)."""
+        """Return vectors of counts: shape size + (k,)."""
         leading = operand(n).shape if size is None else checked_shape(size)
         return self._vectors(leading, operand(pvals).shape[-1:], _INT)
 
     def _vectors(self, size: Any, each: Shape, dtype: DType) -> Any:
+        """Return vectors of shape `each`, `size` of them."""
         leading = () if size is None else checked_shape(size)
         return drawn((), (*leading, *each), dtype)
 
     def _chosen(self, a: Any, size: Any, replace: bool, axis: int) -> Any:
+        """Return a choice from range(a), or from an array along an axis."""
         if isinstance(a, (int, np.integer)):
             population, before, after, dtype = int(a), Shape(), Shape(), _INT
         else:
@@ -118,7 +120,7 @@ class _Distributions:
         return drawn((), None if size is None and not (before or after) else (*before, *shape, *after), dtype)
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """Of range(x), or of an array along an axis."""
+        """Return a permutation of range(x), or of an array along an axis."""
         if isinstance(x, (int, np.integer)):
             return drawn((), int(x), _INT)
         array = operand(x)
@@ -126,7 +128,7 @@ class _Distributions:
         return copied(array, array.shape)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
-        """In place: real data for real, abstract ones by their bytes."""
+        """Shuffle real data in place; of abstract data, count the bytes."""
         if type(x) is AbstractArray:
             axis_of(axis, x.ndim)
             counter.moved(2 * x.nbytes)
@@ -136,7 +138,7 @@ class _Distributions:
         self._shuffler.shuffle(x, axis=axis)
 
     def bytes(self, length: int) -> bytes:
-        """Zeros."""
+        """Return zero bytes."""
         return bytes(length)
 
 
@@ -147,7 +149,7 @@ for _name, _parameters in _INTEGERS.items():
 
 
 class AbstractGenerator(_Distributions):
-    """numpy.random.Generator, abstract; made from a seed, or from anything that would make a real one."""
+    """An abstract numpy.random.Generator, made from a seed or from anything that would make a real one."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(None if isinstance(seed, np.random.BitGenerator) else seed)
@@ -155,83 +157,83 @@ class AbstractGenerator(_Distributions):
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
-        """Integers; without a size a NumPy scalar."""
+        """Return integers; without a size a NumPy scalar."""
         found = drawn((low,) if high is None else (low, high), size, np.dtype(dtype))
         return found if found.shape or size is not None else scalar(np.dtype(dtype))
 
     def random(self, size: Any = None, dtype: Any = float, out: Any = None) -> Any:
-        """Uniform in [0, 1)."""
+        """Return uniform numbers in [0, 1)."""
         return drawn((), size, np.dtype(dtype), out)
 
     def standard_normal(self, size: Any = None, dtype: Any = float, out: Any = None) -> Any:
-        """Normal numbers."""
+        """Return normal numbers."""
         return drawn((), size, np.dtype(dtype), out)
 
     def standard_exponential(self, size: Any = None, dtype: Any = float, method: str = "zig", out: Any = None) -> Any:
-        """Exponential numbers."""
+        """Return exponential numbers."""
         return drawn((), size, np.dtype(dtype), out)
 
     def standard_gamma(self, shape: Any, size: Any = None, dtype: Any = float, out: Any = None) -> Any:
-        """Gamma numbers."""
+        """Return gamma numbers."""
         return drawn((shape,), size, np.dtype(dtype), out)
 
     def multivariate_hypergeometric(
         self, colors: Any, nsample: Any, size: Any = None, method: str = "marginals"
     ) -> Any:
-        """size + (n,)."""
+        """Return vectors of counts: shape size + (n,)."""
         leading = operand(nsample).shape if size is None else size
         return self._vectors(leading, operand(colors).shape, _INT)
 
     def choice(
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
-        """From range(a), or from an array along an axis."""
+        """Return a choice from range(a), or from an array along an axis."""
         return self._chosen(a, size, replace, axis)
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Any:
-        """Every line along an axis by itself."""
+        """Return a copy in which each line along an axis is permuted by itself."""
         array = operand(x)
         return copied(array, array.shape) if out is None else out
 
     def spawn(self, n_children: int) -> list[AbstractGenerator]:
-        """Generators of their own."""
+        """Return new generators."""
         return [AbstractGenerator() for _ in range(n_children)]
 
 
 class AbstractRandomState(_Distributions):
-    """numpy.random.RandomState, and the functions of numpy.random, abstract."""
+    """An abstract numpy.random.RandomState; its methods also replace the functions of numpy.random."""
 
     def rand(self, *shape: int) -> Any:
-        """Uniform in [0, 1)."""
+        """Return uniform numbers in [0, 1)."""
         return drawn((), shape or None, _FLOAT)
 
     def randn(self, *shape: int) -> Any:
-        """Normal numbers."""
+        """Return normal numbers."""
         return drawn((), shape or None, _FLOAT)
 
     def random_sample(self, size: Any = None) -> Any:
-        """Uniform in [0, 1)."""
+        """Return uniform numbers in [0, 1)."""
         return drawn((), size, _FLOAT)
 
     random = ranf = sample = standard_normal = standard_exponential = random_sample
 
     def standard_gamma(self, shape: Any, size: Any = None) -> Any:
-        """Gamma numbers."""
+        """Return gamma numbers."""
         return drawn((shape,), size, _FLOAT)
 
     def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
-        """Integers."""
+        """Return integers."""
         return drawn((low,) if high is None else (low, high), size, np.dtype(dtype))
 
     def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:
-        """From range(a), or from a vector."""
+        """Return a choice from range(a), or from a vector."""
         return self._chosen(a, size, replace, 0)
 
     def seed(self, seed: Any = None) -> None:
-        """Of the shuffles of real data."""
+        """Seed the shuffles of real data."""
         self._seed, self._shuffler = seed, None
 
 
 def abstract_generator(seed: Any = None) -> AbstractGenerator:
-    """What numpy.random.default_rng(seed) is in abstract mode; a generator is passed through."""
+    """Return numpy.random.default_rng(seed) in abstract form; a generator is returned as it is."""
     return seed if isinstance(seed, AbstractGenerator) else AbstractGenerator(seed)

@@ -1,7 +1,7 @@
-"""What an index selects from an array of which only shape and dtype are known.
+"""Indexing: the shape that an index selects from an array of which only shape and dtype are known.
 
 Indices of integers, slices, `...` and None are tried on a probe.  Arrays of integers and masks follow the
-rules NumPy documents for advanced indexing; a mask that is abstract itself selects everything it covers,
+rules NumPy documents for advanced indexing.  An abstract mask is taken to select everything it covers,
 which is the most it can, and an abstract integer is taken to be in range.
 """
 
@@ -18,7 +18,7 @@ _BASIC = frozenset((int, slice, type(None), type(...)))
 
 
 class Selected(NamedTuple):
-    """What an index selects.  `is_element`: one, by integers alone."""
+    """The elements that an index selects.  `is_element`: a single one, by integers alone."""
 
     shape: Shape
     dtype: DType
@@ -28,7 +28,7 @@ class Selected(NamedTuple):
 
 
 class _Unsized(NamedTuple):
-    """An array in an index: its shape, and how many it may hold if it came from an abstract mask."""
+    """An abstract array in an index; a mask of this shape selects as many elements as it covers, at most."""
 
     shape: Shape
     is_mask: bool
@@ -38,7 +38,7 @@ _INTEGER = _Unsized((), False)
 
 
 def basic(shape: Shape, dtype: DType, key: Any) -> Any:
-    """What `key` gives on a probe if it is of integers, slices, `...` and None only; else None."""
+    """Return what `key` selects from a probe if it consists of integers, slices, `...` and None; else None."""
     kind = type(key)
     if kind in _BASIC:
         return probe(shape, dtype)[key]
@@ -51,7 +51,7 @@ def basic(shape: Shape, dtype: DType, key: Any) -> Any:
 
 
 def select(shape: Shape, dtype: DType, key: Any) -> Selected:
-    """The shape `key` selects; raises IndexError as NumPy does."""
+    """Return the elements that `key` selects; raises IndexError as NumPy does."""
     if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(name, str) for name in key)):
         fields = probe(shape, dtype)[key]
         return Selected(fields.shape, fields.dtype, True, False)
@@ -64,7 +64,7 @@ def select(shape: Shape, dtype: DType, key: Any) -> Selected:
 
 
 def stored(shape: Shape, dtype: DType, key: Any, values: Shape) -> int:
-    """Bytes written by `x[key] = values`, whose shape must broadcast to the selection; raises as NumPy does."""
+    """Return the bytes that `x[key] = values` writes; raises as NumPy does if the values do not broadcast."""
     found = basic(shape, dtype, key)
     region: Shape
     if found is not None:
@@ -91,12 +91,13 @@ def stored(shape: Shape, dtype: DType, key: Any, values: Shape) -> int:
 
 
 def _is_mask_of_all(key: Any, shape: Shape) -> bool:
+    """Return whether an index is one mask with as many dimensions as the array."""
     mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     return getattr(getattr(mask, "dtype", None), "kind", None) == "b" and len(mask.shape) == len(shape)
 
 
 def fits(values: Shape, region: Shape) -> bool:
-    """Whether values of this shape can be stored in a region: they broadcast to it, leading ones dropped."""
+    """Return whether values of this shape can be stored in a region: they broadcast, leading axes of 1 dropped."""
     while len(values) > len(region) and values[0] == 1:
         values = values[1:]
     if len(values) > len(region):
@@ -106,7 +107,7 @@ def fits(values: Shape, region: Shape) -> bool:
 
 
 def _plain(part: Any) -> Any:
-    """An entry of an index as integer, slice, `...`, None, a real array or an unsized one."""
+    """Return an entry of an index as integer, slice, `...`, None, a real array or an unsized one."""
     if type(part) in _BASIC:
         return part
     if isinstance(part, (bool, np.bool_)):
@@ -123,7 +124,7 @@ def _plain(part: Any) -> Any:
     if isinstance(part, (list, tuple)):
         return _Unsized((len(part), *getattr(part[0], "shape", ())), False)
     kind = getattr(getattr(part, "dtype", None), "kind", None)
-    if kind is None:  # whatever else counts as an integer or not: NumPy decides
+    if kind is None:  # NumPy decides whether any other object can be an index
         return part
     if kind == "b":
         return _Unsized(part.shape, True)
@@ -133,6 +134,7 @@ def _plain(part: Any) -> Any:
 
 
 def _holds_abstract(part: Any) -> bool:
+    """Return whether a list holds an abstract array."""
     return isinstance(part, (list, tuple)) and any(
         _holds_abstract(entry) or (hasattr(entry, "dtype") and not isinstance(entry, (np.ndarray, np.generic)))
         for entry in part
@@ -140,7 +142,11 @@ def _holds_abstract(part: Any) -> bool:
 
 
 def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
-    """Arrays in the index: their common shape, in the place of the first if they are neighbours, else in front."""
+    """Return the elements that an index with arrays selects.
+
+    The common shape of the arrays replaces their axes: at the place of the first array if they are neighbours, else
+    in front.
+    """
     taken = sum(_dimensions(part) for part in parts)
     if taken > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {taken} were indexed")
@@ -148,7 +154,7 @@ def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
         raise IndexError("an index can only have a single ellipsis ('...')")
     if not any(part is Ellipsis for part in parts):
         parts = [*parts, ...]
-    kept: list[int | None] = []  # lengths of the result; None where an array stands
+    kept: list[int | None] = []  # lengths of the result; None at the place of an array
     arrays: list[Shape] = []
     checks: list[tuple[np.ndarray, int, int]] = []
     upper_bound, axis = False, 0
@@ -190,7 +196,7 @@ def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
         raise IndexError(
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {together} "
         ) from None
-    if 0 not in common:  # of nothing, nothing is out of range
+    if 0 not in common:  # an empty selection reads nothing, so NumPy does not check it
         for check in checks:
             _check_range(*check)
     places = [place for place, length in enumerate(kept) if length is None]
@@ -202,7 +208,7 @@ def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
 
 
 def _dimensions(part: Any) -> int:
-    """How many dimensions of the array an entry of the index uses up."""
+    """Return how many dimensions of the array an entry of the index uses up."""
     if part is None or part is Ellipsis:
         return 0
     if isinstance(part, _Unsized):
@@ -213,6 +219,7 @@ def _dimensions(part: Any) -> int:
 
 
 def _check_mask(mask: Shape, shape: Shape, axis: int) -> None:
+    """Raise IndexError if a mask's shape differs from that of the axes it covers."""
     for k, length in enumerate(mask):
         if length and shape[axis + k] != length:  # a mask of nothing fits anything (NumPy 2.4)
             raise IndexError(
@@ -222,6 +229,7 @@ def _check_mask(mask: Shape, shape: Shape, axis: int) -> None:
 
 
 def _check_range(index: np.ndarray, axis: int, length: int) -> None:
+    """Raise IndexError if a position is outside the axis."""
     if not index.size:
         return
     for worst in (int(index.max()), int(index.min())):

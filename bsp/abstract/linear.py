@@ -1,4 +1,7 @@
-"""Products and factorisations; the formulas are in the table."""
+"""Products and factorisations; the formulas for their flops are in `table`.
+
+The docstring of a rule gives the function of NumPy and what it counts.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,13 @@ from bsp.abstract.work import counter
 
 
 def _count_product(batch: int, m: int, k: int, n: int, dtype: DType) -> None:
+    """Count `batch` products of (m, k) by (k, n) matrices."""
     counter.flops(product_kernel(m, n, dtype, k), batch * product(m, k, n) * complexity(dtype))
 
 
 @rule("dot")
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """The last axis of `a` with the second last of `b`; a product of numbers if one is a scalar."""
+    """numpy.dot: sums over the last axis of `a` and the second last of `b`; a plain product if one is a scalar."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
     found = outcome(np.dot, a_key, b_key)
     if not a_shape or not b_shape:
@@ -46,7 +50,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @rule("vdot")
 def vdot(a: Any, b: Any) -> Any:
-    """Of all elements, as vectors."""
+    """numpy.vdot: the dot product of all elements, as vectors."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
     if prod(a_shape) != prod(b_shape):
         raise ValueError(f"cannot reshape array of size {prod(b_shape)} into shape ({prod(a_shape)},)")
@@ -57,7 +61,7 @@ def vdot(a: Any, b: Any) -> Any:
 
 @rule("inner")
 def inner(a: Any, b: Any) -> Any:
-    """The last axes of both."""
+    """numpy.inner: sums over the last axes of both."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
     found = outcome(np.inner, a_key, b_key)
     if not a_shape or not b_shape:
@@ -74,7 +78,7 @@ def inner(a: Any, b: Any) -> Any:
 
 @rule("outer", "linalg.outer")
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """A product for each pair of elements."""
+    """numpy.outer, numpy.linalg.outer: a product for each pair of elements."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
     found = outcome(np.outer, a_key, b_key)
     shape = (prod(a_shape), prod(b_shape))
@@ -84,7 +88,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 @rule("kron")
 def kron(a: Any, b: Any) -> Any:
-    """A product for each pair of elements."""
+    """numpy.kron: a product for each pair of elements."""
     a, b = operand(a), operand(b)
     ndim = max(a.ndim, b.ndim)
     pad_a, pad_b = (1,) * (ndim - a.ndim) + a.shape, (1,) * (ndim - b.ndim) + b.shape
@@ -96,7 +100,7 @@ def kron(a: Any, b: Any) -> Any:
 
 @rule("tensordot", "linalg.tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """A matrix product of the free axes over the summed ones."""
+    """numpy.tensordot: a matrix product of the free axes over the summed ones."""
     (a_key, a_shape), (b_key, b_shape) = described(a), described(b)
     if hasattr(axes, "__iter__") and getattr(axes, "ndim", True):
         a_axes, b_axes = (list(each) if hasattr(each, "__iter__") else [each] for each in axes)
@@ -124,7 +128,7 @@ def einsum(
     casting: Any = "safe",
     optimize: Any = False,
 ) -> Any:
-    """As many flops as operands, for each combination of the indices: plain loops, or BLAS if optimised."""
+    """numpy.einsum: as many flops as operands for each combination of the indices; BLAS-3 if optimised."""
     if not isinstance(subscripts, str):
         raise not_counted(np.einsum, " with lists of indices")
     described_all = [described(value) for value in operands]
@@ -148,14 +152,14 @@ def einsum(
 
 @lru_cache(maxsize=1 << 10)
 def _einsum_dtype(subscripts: str, ranks: tuple[Any, ...], options: tuple[tuple[str, Any], ...]) -> DType:
-    """NumPy's own check of the subscripts, on operands of one element."""
+    """Return the dtype of the result; NumPy checks the subscripts, on operands of one element."""
     ones = [np.ones((1,) * ndim, key if isinstance(key, np.dtype) else type(key(1))) for key, ndim in ranks]
     return np.asarray(np.einsum(subscripts, *ones, **dict(options))).dtype
 
 
 @lru_cache(maxsize=1 << 10)
 def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], list[Any]]:
-    """The index at each axis of each operand, and of the result; `...` stands for 0, 1, ... from the right."""
+    """Return the index at each axis of each operand, and of the result; those of `...` are negative numbers."""
     given, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = given.split(",")
     covered = 0
@@ -173,19 +177,20 @@ def _labels(subscripts: str, ranks: tuple[int, ...]) -> tuple[list[list[Any]], l
 
 
 def _expanded(term: str, free: int) -> list[Any]:
+    """Return the indices of a term, with `free` negative numbers for its `...`."""
     before, dots, after = term.partition("...")
     return [*before, *(range(-free, 0) if dots else ()), *after]
 
 
 @rule("einsum_path")
 def einsum_path(*args: Any, **kwargs: Any) -> Any:
-    """Not counted."""
+    """numpy.einsum_path: raises NotCounted."""
     raise not_counted(np.einsum_path)
 
 
 @rule("cross", "linalg.cross")
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """Six products and three differences for each pair of vectors of length 3."""
+    """numpy.cross: six products and three differences for each pair of vectors of length 3."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = np.moveaxis(operand(a), axisa, -1), np.moveaxis(operand(b), axisb, -1)
@@ -202,26 +207,26 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
 
 @rule("linalg.matmul")
 def linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    """As `@`."""
+    """numpy.linalg.matmul: as `@`."""
     return generalised(np.matmul, (x1, x2), {})
 
 
 @rule("linalg.vecdot")
 def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """As numpy.vecdot."""
+    """numpy.linalg.vecdot: as numpy.vecdot."""
     x1, x2 = (np.moveaxis(operand(x), axis, -1) for x in (x1, x2))
     return generalised(np.vecdot, (x1, x2), {})
 
 
 @rule("trace", "linalg.trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """A sum over the diagonal."""
+    """numpy.trace, numpy.linalg.trace: a sum over the diagonal."""
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
 @rule("convolve")
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
-    """A product and a sum for each pair of elements."""
+    """numpy.convolve: a product and a sum for each pair of elements."""
     a, v = operand(a), operand(v)
     if a.ndim > 1 or v.ndim > 1:
         raise ValueError("object too deep for desired array")
@@ -238,7 +243,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Any:
 
 @rule("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """As convolve; 'valid' if nothing is said."""
+    """numpy.correlate: as convolve, but with mode 'valid' by default."""
     return convolve(a, v, mode)
 
 
@@ -246,7 +251,7 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
 
 
 def _matrices(a: Any, square: bool = False) -> tuple[Any, Shape, int, int]:
-    """A stack of matrices: the array, the shape of the stack, rows and columns."""
+    """Return a stack of matrices: the array, the shape of the stack, rows and columns.  Raises LinAlgError."""
     a = operand(a)
     if a.ndim < 2:
         raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be at least two-dimensional")
@@ -257,25 +262,28 @@ def _matrices(a: Any, square: bool = False) -> tuple[Any, Shape, int, int]:
 
 
 def _dtypes(function: Any, *arrays: Any, **options: Any) -> Any:
-    """The dtypes of a factorisation, from matrices of one element."""
+    """Return the dtypes of a factorisation, which NumPy computes from matrices of one element."""
     return outcome(function, *[(array.dtype, max(array.ndim, 1)) for array in arrays], **options)
 
 
 @lru_cache(maxsize=64)
 def _named(function: Callable[..., Any]) -> Any:
-    """The named tuple in which NumPy returns the factors."""
+    """Return the named tuple in which NumPy returns the factors."""
     return type(function(np.ones((1, 1))))
 
 
 def _factor(flops: float, stack: Shape, dtype: DType, columns: int | None = None) -> None:
-    """`columns`: of what LAPACK factors by blocks of columns; None: all is matrix times matrix."""
+    """Count a factorisation of each matrix of a stack.
+
+    columns : of what LAPACK factors by blocks of columns; None: all flops are of class blas3.
+    """
     narrow = 0.0 if columns is None else table.factored(columns)
     counter.factoring(flops * prod(stack) * complexity(dtype), narrow)
 
 
 @rule("linalg.solve")
 def solve(a: Any, b: Any) -> Any:
-    """LU, then two triangular solves; `b` of one dimension is a vector, else a stack of matrices."""
+    """numpy.linalg.solve: LU, then two triangular solves; `b` of one dimension is a vector, else stacked matrices."""
     a, stack, n, _ = _matrices(a, square=True)
     b = operand(b)
     columns = 1 if b.ndim == 1 else b.shape[-1]
@@ -294,7 +302,7 @@ def solve(a: Any, b: Any) -> Any:
 
 @rule("linalg.inv")
 def inv(a: Any) -> Any:
-    """2n^3."""
+    """numpy.linalg.inv: 2n^3 flops."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.inv, a)
     _factor(table.inverse(n), stack, found, n)
@@ -303,7 +311,7 @@ def inv(a: Any) -> Any:
 
 @rule("linalg.det")
 def det(a: Any) -> Any:
-    """LU, and the product of its diagonal."""
+    """numpy.linalg.det: LU, and the product of its diagonal."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.det, a)
     _factor(table.lu(n) + n, stack, found, n)
@@ -312,7 +320,7 @@ def det(a: Any) -> Any:
 
 @rule("linalg.slogdet")
 def slogdet(a: Any) -> Any:
-    """As det."""
+    """numpy.linalg.slogdet: as det."""
     a, stack, n, _ = _matrices(a, square=True)
     sign, log = _dtypes(np.linalg.slogdet, a)
     _factor(table.lu(n) + n, stack, sign, n)
@@ -321,7 +329,7 @@ def slogdet(a: Any) -> Any:
 
 @rule("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """n^3/3."""
+    """numpy.linalg.cholesky: n^3/3 flops."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.cholesky, a)
     _factor(table.cholesky(n), stack, found, n)
@@ -330,7 +338,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 @rule("linalg.qr")
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Householder QR."""
+    """numpy.linalg.qr: Householder QR."""
     if mode not in ("reduced", "complete", "r", "raw"):
         raise ValueError(f"Unrecognized mode '{mode}'")
     a, stack, m, n = _matrices(a)
@@ -345,7 +353,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 @rule("linalg.svd")
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """Golub-Reinsch; of a Hermitian matrix the eigenvalues."""
+    """numpy.linalg.svd: Golub-Reinsch; for a Hermitian matrix the eigenvalues."""
     a, stack, m, n = _matrices(a, square=hermitian)
     u, s, _ = _dtypes(np.linalg.svd, a)
     flops = table.eigh(n, compute_uv) if hermitian else table.svd(m, n, compute_uv, full_matrices)
@@ -361,13 +369,13 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 @rule("linalg.svdvals")
 def svdvals(x: Any, /) -> Any:
-    """Singular values alone."""
+    """numpy.linalg.svdvals: singular values alone."""
     return svd(x, compute_uv=False)
 
 
 @rule("linalg.eigh")
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """9n^3."""
+    """numpy.linalg.eigh: 9n^3 flops."""
     if UPLO.upper() not in ("L", "U"):
         raise ValueError("UPLO argument must be 'L' or 'U'")
     a, stack, n, _ = _matrices(a, square=True)
@@ -378,7 +386,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 @rule("linalg.eigvalsh")
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
-    """4n^3/3."""
+    """numpy.linalg.eigvalsh: 4n^3/3 flops."""
     a, stack, n, _ = _matrices(a, square=True)
     found = _dtypes(np.linalg.eigvalsh, a)
     _factor(table.eigh(n, vectors=False), stack, a.dtype)
@@ -387,7 +395,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:
 
 @rule("linalg.eig")
 def eig(a: Any) -> Any:
-    """25n^3; complex, as the eigenvalues of a real matrix may be (NumPy gives real ones if all are)."""
+    """numpy.linalg.eig: 25n^3 flops.  The result is complex; NumPy's is real if all eigenvalues are."""
     a, stack, n, _ = _matrices(a, square=True)
     found = np.result_type(_dtypes(np.linalg.eig, a)[0], np.complex64)
     _factor(table.eig(n, vectors=True), stack, a.dtype)
@@ -396,7 +404,7 @@ def eig(a: Any) -> Any:
 
 @rule("linalg.eigvals")
 def eigvals(a: Any) -> Any:
-    """10n^3; complex, as in eig."""
+    """numpy.linalg.eigvals: 10n^3 flops; complex, as in eig."""
     a, stack, n, _ = _matrices(a, square=True)
     found = np.result_type(_dtypes(np.linalg.eigvals, a), np.complex64)
     _factor(table.eig(n, vectors=False), stack, a.dtype)
@@ -405,7 +413,7 @@ def eigvals(a: Any) -> Any:
 
 @rule("linalg.lstsq")
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """By singular values; full rank is taken for granted, so that there are residuals if m > n."""
+    """numpy.linalg.lstsq: by singular values.  Full rank is assumed, so there are residuals if m > n."""
     a, b = operand(a), operand(b)
     if a.ndim != 2:
         raise LinAlgError(f"{a.ndim}-dimensional array given. Array must be two-dimensional")
@@ -424,7 +432,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 
 @rule("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """The thin singular value decomposition, and a product."""
+    """numpy.linalg.pinv: the thin singular value decomposition, and a product."""
     a, stack, m, n = _matrices(a, square=hermitian)
     found = _dtypes(np.linalg.pinv, a)
     _factor(table.pseudo_inverse(m, n), stack, found)
@@ -433,7 +441,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 @rule("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """Singular values."""
+    """numpy.linalg.matrix_rank: singular values."""
     a = operand(A)
     if a.ndim < 2:
         counter.flops("blas1", a.size)
@@ -444,7 +452,7 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 @rule("linalg.cond")
 def cond(x: Any, p: Any = None) -> Any:
-    """The ratio of singular values; in other norms the norm of the matrix and of its inverse."""
+    """numpy.linalg.cond: singular values; in other norms the norms of the matrix and of its inverse."""
     if p in (None, 2, -2):
         values = svd(x, compute_uv=False)
         return result(values.shape[:-1], values.dtype)
@@ -453,7 +461,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 @rule("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Any:
-    """By squaring: a product for each bit of n, and one for each bit that is set, after the first."""
+    """numpy.linalg.matrix_power: a product for each bit of n after the first, another for each of them that is set."""
     a, _, _, _ = _matrices(a, square=True)
     if n < 0:
         a, n = inv(a), -n
@@ -466,7 +474,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 @rule("linalg.multi_dot")
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
-    """The products in the order that takes least flops."""
+    """numpy.linalg.multi_dot: the products in the order that takes least flops."""
     arrays = [operand(array) for array in arrays]
     if len(arrays) < 2:
         raise ValueError("Expecting at least two arrays.")
@@ -477,11 +485,13 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 
     @lru_cache(None)
     def best(i: int, j: int) -> tuple[float, int]:
+        """Return the multiplications for the product of arrays i..j, and the last array of its left part."""
         if i == j:
             return 0.0, i
         return min((best(i, k)[0] + best(k + 1, j)[0] + ends[i] * ends[k + 1] * ends[j + 1], k) for k in range(i, j))
 
     def multiply(i: int, j: int) -> Any:
+        """Return the product of arrays i..j in the best order."""
         if i == j:
             return arrays[i]
         k = best(i, j)[1]
@@ -496,7 +506,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 
 @rule("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """A product and a sum an element; the spectral norms of a matrix by its singular values."""
+    """numpy.linalg.norm: a product and a sum an element; a matrix's spectral and nuclear norms by singular values."""
     x = operand(x)
     if axis is None and not (ord is None or (ord in ("f", "fro") and x.ndim == 2) or (ord == 2 and x.ndim == 1)):
         axis = tuple(range(x.ndim))
@@ -523,23 +533,26 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _norm_of_all(x: Any, keepdims: bool) -> Any:
+    """Count the norm of all elements, as a vector."""
     counter.flops("blas1", 2 * x.size * complexity(x.dtype))
     return result((1,) * x.ndim if keepdims else (), _norm_dtype(x.dtype))
 
 
 def _left(shape: Shape, axes: tuple[Any, ...], keepdims: bool) -> Shape:
+    """Return the shape that is left when `axes` are reduced."""
     gone = axes_of(axes, len(shape))
     return tuple(1 if k in gone else n for k, n in enumerate(shape) if keepdims or k not in gone)
 
 
 def _norm_dtype(dtype: DType) -> DType:
+    """Return the dtype of a norm."""
     found: DType = outcome(np.linalg.norm, dtype)
     return found
 
 
 @rule("linalg.vector_norm")
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """As norm, of as many axes as are named."""
+    """numpy.linalg.vector_norm: as norm, over any number of axes."""
     x = operand(x)
     counter.flops("blas1", 2 * x.size * complexity(x.dtype))
     return result(_left(x.shape, tuple(axes_of(axis, x.ndim)), keepdims), _norm_dtype(x.dtype))
@@ -547,5 +560,5 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @rule("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """As norm, of the last two axes."""
+    """numpy.linalg.matrix_norm: as norm, over the last two axes."""
     return norm(x, ord, (-2, -1), keepdims)

@@ -1,9 +1,9 @@
-"""Asking NumPy itself what it would give: stand-ins that have a shape and a dtype but no data.
+"""Shapes and dtypes of results, computed by NumPy itself on stand-ins that have a shape and a dtype but no data.
 
-A *probe* is a real array of any shape in which every stride is 0, so it holds one element: whatever only
-rearranges (indexing, reshaping, transposing) gives the true shape, or NumPy's own error, for the price of a
-view.  An *outcome* is the dtype NumPy gives for operands of one element each: promotion rules, integers
-out of bounds and unsupported dtypes are NumPy's own decisions.  Both are remembered.
+A *probe* is a real array of any shape in which every stride is 0, so it holds one element.  A function that only
+rearranges (indexing, reshaping, transposing) returns the true shape for it, or raises NumPy's own error, at the
+price of a view.  An *outcome* is the dtype that NumPy returns for operands of one element each: promotion rules,
+integers out of bounds and unsupported dtypes are NumPy's own decisions.  Both are cached.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ import numpy as np
 Shape = tuple[int, ...]
 DType = np.dtype[Any]
 
-_ndarray, _ones, _zeros = np.ndarray, np.ones, np.zeros  # as they are before anything replaces them
+_ndarray, _ones, _zeros = np.ndarray, np.ones, np.zeros  # the real ones, before `creation` replaces them
 
 
 _BYTE = np.dtype(np.int8)
 
 
 class IntegerOf(NamedTuple):
-    """The Python integers that fit the same dtypes: by sign, and by bits beside it."""
+    """A class of Python integers that fit the same dtypes: all of one sign and number of bits."""
 
     negative: bool
     bits: int
 
 
-# What promotion depends on: a dtype; or, for a Python number, its type (an integer of 7 bits or more: its size)
+# What promotion depends on: a dtype, or the type of a Python number.  An integer outside 0..127 does not fit every
+# integer dtype, so its sign and size count.
 Key = DType | type | IntegerOf
 
 
 def key_of_integer(value: int) -> Key:
-    """What promotion sees of a Python integer."""
+    """Return the key of a Python integer for promotion."""
     if 0 <= value < 128:
         return int
     return IntegerOf(True, (~value).bit_length()) if value < 0 else IntegerOf(False, value.bit_length())
 
 
 def representative(operand: Any) -> Any:
-    """The smallest operand of this kind: a Python number, or ones of this dtype (and, in a pair, dimension)."""
+    """Return the smallest operand of a kind: a Python number, or ones of this dtype (and, in a pair, dimension)."""
     if isinstance(operand, np.dtype):
         return _of_one(operand, 1)
     if isinstance(operand, IntegerOf):
@@ -58,12 +59,13 @@ def representative(operand: Any) -> Any:
 
 
 def _of_one(dtype: DType, ndim: int) -> np.ndarray:
+    """Return an array of one element."""
     return (_ones if dtype.kind in "biufc" else _zeros)((1,) * ndim, dtype)
 
 
 @lru_cache(maxsize=1 << 14)
 def outcome(function: Callable[..., Any], *operands: Any, **options: Any) -> Any:
-    """The dtype, or the tuple of dtypes, that `function` gives for such operands; raises as NumPy does.
+    """Return the dtype, or the tuple of dtypes, that `function` returns for such operands; raises as NumPy does.
 
     operands : keys, (key, ndim) pairs, or None; options are passed on as they are.
     """
@@ -75,14 +77,14 @@ def outcome(function: Callable[..., Any], *operands: Any, **options: Any) -> Any
 
 @lru_cache(maxsize=1 << 14)
 def probe(shape: Shape, dtype: DType) -> np.ndarray:
-    """A read-only array of this shape and dtype in one element of memory."""
+    """Return a read-only array of this shape and dtype in one element of memory."""
     one = _zeros(1, dtype)
     one.flags.writeable = False
     return _ndarray(shape, dtype, one, 0, (0,) * len(shape))
 
 
 def checked_shape(shape: Any) -> Shape:
-    """A shape as NumPy's creating functions take it: an integer, or a sequence of them."""
+    """Return a shape given as NumPy's creating functions take it: an integer, or a sequence of them."""
     try:
         lengths: Shape = (operator.index(shape),)
     except TypeError:
@@ -94,7 +96,7 @@ def checked_shape(shape: Any) -> Shape:
 
 @lru_cache(maxsize=1 << 14)
 def broadcast(*shapes: Shape) -> Shape:
-    """The shape that operands of these shapes broadcast to; NumPy's own ValueError if they do not."""
+    """Return the shape that operands of these shapes broadcast to; raises NumPy's own ValueError if they do not."""
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -103,13 +105,13 @@ def broadcast(*shapes: Shape) -> Shape:
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape as NumPy writes it in its errors: (3,4)."""
+    """Return a shape as NumPy writes it in its errors: (3,4)."""
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
 
 
 @lru_cache(maxsize=1 << 12)
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes an `axis=` argument names, counted from 0; AxisError or ValueError as NumPy's."""
+    """Return the axes an `axis=` argument names, counted from 0; raises AxisError or ValueError as NumPy does."""
     if axis is None:
         return tuple(range(ndim))
     named = axis if isinstance(axis, tuple) else (operator.index(axis),)
@@ -122,7 +124,7 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def axis_of(axis: Any, ndim: int) -> int:
-    """One axis, counted from 0; AxisError as NumPy's."""
+    """Return one axis, counted from 0; raises AxisError as NumPy does."""
     number = operator.index(axis)
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim)
@@ -131,7 +133,7 @@ def axis_of(axis: Any, ndim: int) -> int:
 
 @lru_cache(maxsize=1 << 12)
 def reduced(shape: Shape, axis: Any, keepdims: bool) -> Shape:
-    """The shape left when `axis` is reduced."""
+    """Return the shape left when `axis` is reduced."""
     gone = axes_of(axis, len(shape))
     if keepdims:
         return tuple(1 if k in gone else length for k, length in enumerate(shape))

@@ -1,4 +1,7 @@
-"""Reductions and running sums: one visit to every element, class blas1."""
+"""Reductions and running sums: one visit to every element, class blas1.
+
+The docstring of a rule gives the function of NumPy and what it counts.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +22,19 @@ _BOOL = np.dtype(bool)
 
 
 def _keyed(dtype: Any) -> DType | None:
+    """Return a dtype argument as a dtype, or None."""
     return None if dtype is None else np.dtype(dtype)
 
 
 def _reduced(shape: Shape, axis: Any, keepdims: bool) -> Shape:
-    """`reduced` for those that, unlike sum, know no axis of a number."""
+    """Return `reduced` for functions that, unlike sum, raise AxisError for an axis of a number."""
     if not shape and axis is not None:
         raise np.exceptions.AxisError(axis if isinstance(axis, int) else 0, 0)
     return reduced(shape, axis, keepdims)
 
 
 def _reduction(ufunc: np.ufunc) -> Callable[..., Any]:
-    """sum, prod: with a dtype."""
+    """Return the rule of a reduction with a dtype: sum, prod."""
 
     def reduction(
         a: Any,
@@ -47,7 +51,7 @@ def _reduction(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
-    """min, max."""
+    """Return the rule of min or max."""
 
     def extreme(
         a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
@@ -58,7 +62,7 @@ def _extreme(ufunc: np.ufunc) -> Callable[..., Any]:
 
 
 def _truth(ufunc: np.ufunc) -> Callable[..., Any]:
-    """any, all."""
+    """Return the rule of any or all."""
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
         return reduce(ufunc, a, axis, None, out, keepdims, None, where)
@@ -75,9 +79,9 @@ rule("all")(_truth(np.logical_and))
 
 
 def _statistic(name: str, flops: float, root: bool = False) -> None:
-    """mean, var, std and their kin: `flops` an element, and a division and perhaps a root for each result."""
+    """Enter the rule of mean, var, std or a variant: `flops` an element, and a division and perhaps a root a result."""
     function = getattr(np, name)
-    place = 0 if name.endswith("mean") else 1  # of keepdims behind `out`; `ddof` comes before it
+    place = 0 if name.endswith("mean") else 1  # of keepdims after `out`; in the others `ddof` comes before it
 
     def statistic(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, *args: Any, **kwargs: Any) -> Any:
         keepdims = args[place] if len(args) > place else kwargs.get("keepdims", False)
@@ -104,7 +108,7 @@ _statistic("nanstd", 5, root=True)
 
 
 def _without_nan(name: str) -> None:
-    """nansum and its kin: a test, then the reduction."""
+    """Enter the rule of nansum or a similar one: a test of each element, then the reduction."""
     plain = getattr(np, name.removeprefix("nan"))
 
     def reduction(a: Any, *args: Any, **kwargs: Any) -> Any:
@@ -116,13 +120,13 @@ def _without_nan(name: str) -> None:
 
 @rule("ptp")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """The largest, the smallest, and their difference."""
+    """numpy.ptp: the largest, the smallest, and their difference."""
     return np.subtract(np.max(a, axis=axis, keepdims=keepdims), np.min(a, axis=axis, keepdims=keepdims), out=out)
 
 
 @rule("argmin", "argmax", "nanargmin", "nanargmax")
 def argument(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-    """A comparison an element; a position."""
+    """numpy.argmin, numpy.argmax and their nan variants: a comparison an element; the result is a position."""
     _, shape = described(a)
     if axis is not None:
         axis = 0 if not shape and axis in (0, -1) else axis_of(axis, len(shape))
@@ -134,7 +138,7 @@ def argument(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = Fals
 
 @rule("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
-    """A test an element; a Python integer without an axis."""
+    """numpy.count_nonzero: a test an element; without an axis the result is a Python integer."""
     _, shape = described(a)
     counter.flops("blas1", prod(shape))
     if axis is None and not keepdims:
@@ -146,6 +150,8 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
 
 
 def _running(name: str, ufunc: np.ufunc, flops: float) -> None:
+    """Enter the rule of a running sum or product: `flops` an element."""
+
     def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         key, shape = described(a)
         if axis is not None:
@@ -166,6 +172,8 @@ _running("nancumprod", np.multiply, 2)
 
 
 def _inclusive(name: str, plain: Any) -> None:
+    """Enter the rule of the array API's running sum or product: as `plain`."""
+
     def cumulative(
         x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
     ) -> Any:
@@ -191,7 +199,7 @@ for _name in ("nansum", "nanprod", "nanmin", "nanmax"):
 
 @rule("diff")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """A subtraction for each pair of neighbours, n times."""
+    """numpy.diff: a subtraction for each pair of neighbours, n times."""
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n!r}")
     a = operand(a)
@@ -217,7 +225,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 @rule("ediff1d")
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """A subtraction for each pair of neighbours."""
+    """numpy.ediff1d: a subtraction for each pair of neighbours."""
     flat = operand(ary).reshape(-1)
     length = max(flat.size - 1, 0) + sum(operand(end).size for end in (to_end, to_begin) if end is not None)
     counter.flops("elementwise", length)
@@ -226,7 +234,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 
 @rule("gradient")
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """A difference and a division for each element and axis; along given coordinates a weighted sum of three."""
+    """numpy.gradient: 5 flops for each element and axis; 10 along an axis with given coordinates."""
     f = operand(f)
     axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     axes = tuple(axis_of(each, f.ndim) for each in axes)
@@ -248,7 +256,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 @rule("trapezoid")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """A sum of neighbours, a product and a sum for each interval."""
+    """numpy.trapezoid: a sum of neighbours, a product and a sum for each interval."""
     y = operand(y)
     axis = axis_of(axis, y.ndim)
     before = (slice(None),) * axis
@@ -265,7 +273,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 def _order_statistic(name: str) -> None:
-    """median, and quantiles `q`: a partition (introselect visits each element a few times: 4)."""
+    """Enter the rule of a median or quantile: a partition (introselect visits each element a few times: 4)."""
     function = getattr(np, name)
     takes_q = not name.endswith("median")
 
@@ -292,7 +300,7 @@ for _name in ("median", "nanmedian", "quantile", "percentile", "nanquantile", "n
 
 @rule("average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
-    """A mean; with weights a product and two sums, and a division."""
+    """numpy.average: a mean; with weights a product and two sums an element, and a division a result."""
     a = operand(a)
     if weights is None:
         mean = np.mean(a, axis=axis, keepdims=keepdims)
@@ -312,6 +320,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _weighted(of: DType, by: DType) -> DType:
+    """Return the dtype of a weighted average."""
     return np.asarray(np.average(representative(of), weights=representative(by))).dtype
 
 
@@ -327,7 +336,7 @@ def cov(
     *,
     dtype: Any = None,
 ) -> Any:
-    """Centre the variables, then a product of the matrix with its transpose."""
+    """numpy.cov: centres the variables, then multiplies the matrix by its transpose."""
     m = operand(m)
     if m.ndim > 2 or (y is not None and operand(y).ndim > 2):
         raise ValueError("m has more than 2 dimensions")
@@ -351,6 +360,7 @@ def cov(
 
 
 def _variables(m: Any, rowvar: bool) -> tuple[int, int]:
+    """Return how many variables and observations a matrix holds."""
     if m.ndim < 2:
         return 1, m.size
     return (m.shape[0], m.shape[1]) if rowvar or m.shape[0] == 1 else (m.shape[1], m.shape[0])
@@ -358,7 +368,7 @@ def _variables(m: Any, rowvar: bool) -> tuple[int, int]:
 
 @rule("corrcoef")
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """cov, and two divisions for each of its elements."""
+    """numpy.corrcoef: cov, and two divisions for each of its elements."""
     c = cov(x, y, rowvar, dtype=dtype)
     counter.flops("elementwise", 2 * WEIGHTS["divide"] * c.size)
     return c
@@ -369,29 +379,30 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 
 @rule("shape")
 def shape_rule(a: Any) -> Any:
-    """Free."""
+    """numpy.shape: free."""
     return described(a)[1]
 
 
 @rule("ndim")
 def ndim(a: Any) -> int:
-    """Free."""
+    """numpy.ndim: free."""
     return len(described(a)[1])
 
 
 @rule("size")
 def size_rule(a: Any, axis: Any = None) -> int:
-    """Free."""
+    """numpy.size: free."""
     shape = described(a)[1]
     return prod(shape) if axis is None else prod(shape[axis_of(k, len(shape))] for k in _as_tuple(axis))
 
 
 def _as_tuple(axis: Any) -> tuple[Any, ...]:
+    """Return an axis, or a tuple of them, as a tuple."""
     return axis if isinstance(axis, tuple) else (axis,)
 
 
 def _of_types(name: str) -> None:
-    """A function of the dtypes alone."""
+    """Enter the rule of a function that depends on dtypes alone."""
     function = getattr(np, name)
 
     def of_types(*args: Any, **kwargs: Any) -> Any:
@@ -406,11 +417,11 @@ for _name in ("result_type", "can_cast", "min_scalar_type", "iscomplexobj", "isr
 
 @rule("may_share_memory", "shares_memory")
 def share(a: Any, b: Any, max_work: Any = None) -> bool:
-    """Whether one is a view of the other's memory, or both of a third's: as far as blocks tell."""
+    """numpy.may_share_memory, numpy.shares_memory: true if both arrays have the same memory block."""
     return type(a) is type(b) is AbstractArray and a._block is not None and a._block is b._block
 
 
 @rule("array_repr", "array_str", "array2string")
 def text(a: Any, *args: Any, **kwargs: Any) -> str:
-    """The placeholder."""
+    """numpy.array_repr, numpy.array_str, numpy.array2string: the placeholder."""
     return repr(a)

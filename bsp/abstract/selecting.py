@@ -1,7 +1,8 @@
 """Sorting, searching, counting and taking: comparisons, and bytes gathered.
 
-Comparisons are flops of the class elementwise.  Positions that are abstract are taken to be in range; how
-many elements unique, nonzero and their kin give depends on values, so the largest number is taken and marked.
+Comparisons are flops of the class elementwise.  Abstract positions are taken to be in range.  The length of the
+result of unique, nonzero and similar functions depends on values, so the largest possible length is returned, and
+marked.  The docstring of a rule gives the function of NumPy and what it counts.
 """
 
 from __future__ import annotations
@@ -26,24 +27,25 @@ _INT = np.dtype(np.intp)
 
 
 def _lines(shape: Shape, axis: int) -> tuple[int, int]:
-    """How many lines along the axis, and how long."""
+    """Return how many lines there are along the axis, and how long they are."""
     return prod(shape) // max(shape[axis], 1), shape[axis]
 
 
 def _count_sort(shape: Shape, axis: int) -> None:
+    """Count a sort of each line along the axis."""
     lines, length = _lines(shape, axis)
     counter.flops("elementwise", lines * comparisons(length))
 
 
 def _line_of(a: Any, axis: int | None) -> tuple[Shape, int]:
-    """The shape that is sorted, and along which axis; none: all of it."""
+    """Return the shape that is sorted, and along which axis; with axis None all of it as one line."""
     a_shape = described(a)[1]
     return ((prod(a_shape),), 0) if axis is None else (a_shape, axis_of(axis, len(a_shape)))
 
 
 @rule("sort")
 def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """n log2 n comparisons a line."""
+    """numpy.sort: n log2 n comparisons a line."""
     shape, place = _line_of(a, axis)
     _count_sort(shape, place)
     return owned(shape, operand(a).dtype)
@@ -51,7 +53,7 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
 
 @rule("argsort")
 def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """As sort."""
+    """numpy.argsort: as sort."""
     if axis == -1 and not described(a)[1]:
         axis = None
     shape, place = _line_of(a, axis)
@@ -61,15 +63,17 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
 
 @rule("sort_complex")
 def sort_complex(a: Any) -> Any:
-    """As sort; in the complex dtype NumPy chooses."""
+    """numpy.sort_complex: as sort; in the complex dtype that NumPy chooses."""
     return sort(a).astype(outcome(np.sort_complex, operand(a).dtype))
 
 
 def _sort_in_place(a: AbstractArray, axis: int) -> None:
+    """Count the method sort."""
     _count_sort(a.shape, axis_of(axis, a.ndim))
 
 
 def _partition_in_place(a: AbstractArray, kth: Any, axis: int) -> None:
+    """Count the method partition."""
     partition(a, kth, axis)
 
 
@@ -79,7 +83,7 @@ TABLE["partition in place"] = _partition_in_place
 
 @rule("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    """A sort for each key."""
+    """numpy.lexsort: a sort for each key."""
     keys = list(keys)
     if not keys:
         raise TypeError("need sequence of keys with len > 0 in lexsort")
@@ -93,6 +97,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
 
 
 def _check_kth(kth: Any, length: int) -> None:
+    """Raise NumPy's error for a position outside the line."""
     if type(kth) is AbstractArray:
         return
     for each in np.asarray(kth).reshape(-1).tolist():
@@ -102,7 +107,7 @@ def _check_kth(kth: Any, length: int) -> None:
 
 @rule("partition")
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """Introselect visits each element a few times: 4."""
+    """numpy.partition: 4 flops an element, because introselect visits each element a few times."""
     shape, place = _line_of(a, axis)
     _check_kth(kth, shape[place])
     counter.flops("elementwise", 4 * prod(shape))
@@ -111,7 +116,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 @rule("argpartition")
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """As partition."""
+    """numpy.argpartition: as partition."""
     shape, place = _line_of(a, axis)
     _check_kth(kth, shape[place])
     counter.flops("elementwise", 4 * prod(shape))
@@ -123,7 +128,7 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
 
 @rule("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """log2 n comparisons a key."""
+    """numpy.searchsorted: log2 n comparisons a key."""
     if described(a)[1] == () or len(described(a)[1]) > 1:
         raise ValueError("object of too small depth for desired array")
     length, keys = described(a)[1][0], described(v)[1]
@@ -133,7 +138,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 @rule("digitize")
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
-    """log2 n comparisons a key."""
+    """numpy.digitize: log2 n comparisons a key."""
     if len(described(bins)[1]) != 1:
         raise ValueError("object of too small depth for desired array")
     return searchsorted(bins, x)
@@ -143,7 +148,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Any:
-    """By sorting both together."""
+    """numpy.isin: sorts both together."""
     shape, others = described(element)[1], described(test_elements)[1]
     counter.flops("elementwise", 2 * comparisons(prod(shape) + prod(others)))
     return result(shape, np.dtype(bool))
@@ -151,7 +156,7 @@ def isin(
 
 @rule("interp")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """A search, and a line through two points: log2 n + 8 flops a point."""
+    """numpy.interp: a search, and a line through two points: log2 n + 8 flops a point."""
     points, values = described(xp)[1], described(fp)[1]
     if len(points) != 1 or len(values) != 1:
         raise ValueError("Data points must be 1-D sequences")
@@ -169,7 +174,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 @rule("nonzero")
 def nonzero(a: Any) -> Any:
-    """A test an element; at most every element is one."""
+    """numpy.nonzero: a test an element; at most every element is selected."""
     shape = described(a)[1]
     if not shape:
         raise ValueError("Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead.")
@@ -179,13 +184,13 @@ def nonzero(a: Any) -> Any:
 
 @rule("flatnonzero")
 def flatnonzero(a: Any) -> Any:
-    """A test an element; at most every element is one."""
+    """numpy.flatnonzero: a test an element; at most every element is selected."""
     return nonzero(operand(a).reshape(-1))[0]
 
 
 @rule("argwhere")
 def argwhere(a: Any) -> Any:
-    """A test an element; at most every element is one."""
+    """numpy.argwhere: a test an element; at most every element is selected."""
     shape = described(a)[1]
     counter.flops("elementwise", prod(shape))
     return at_most((prod(shape), len(shape)), _INT)
@@ -193,13 +198,13 @@ def argwhere(a: Any) -> Any:
 
 @rule("extract")
 def extract(condition: Any, arr: Any) -> Any:
-    """As arr[condition], both as vectors."""
+    """numpy.extract: as arr[condition], both as vectors."""
     return operand(arr).reshape(-1)[operand(condition).reshape(-1).astype(bool)]
 
 
 @rule("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """A mask along one axis."""
+    """numpy.compress: a mask along one axis."""
     a, condition = operand(a), operand(condition)
     if condition.ndim != 1:
         raise ValueError("condition must be a 1-d array")
@@ -214,6 +219,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 @lru_cache(maxsize=8)
 def _named(function: Any) -> Any:
+    """Return the named tuple in which NumPy returns the parts."""
     return type(function(np.ones(1)))
 
 
@@ -228,7 +234,7 @@ def unique(
     equal_nan: bool = True,
     sorted: bool = True,
 ) -> Any:
-    """A sort, and a comparison of neighbours; at most all are different."""
+    """numpy.unique: a sort, and a comparison of neighbours; at most all elements are different."""
     ar = operand(ar)
     if axis is None:
         length, shape, inverse = ar.size, (ar.size,), ar.shape
@@ -249,6 +255,7 @@ def unique(
 
 
 def _unique_kind(name: str, **wanted: bool) -> None:
+    """Enter the rule of a function of the array API that returns some of unique's parts."""
     if not hasattr(np, name):
         return
     function = getattr(np, name)
@@ -267,6 +274,8 @@ _unique_kind("unique_all", return_index=True, return_inverse=True, return_counts
 
 
 def _set_operation(name: str, most: Any) -> None:
+    """Enter the rule of a set operation: sorts both together; at most `most(sizes)` elements."""
+
     @rule(name)
     def operation(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
         a, b = operand(ar1), operand(ar2)
@@ -285,7 +294,7 @@ _set_operation("setdiff1d", lambda a, b: a)
 
 @rule("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """An addition an element.  Abstract positions: `minlength` says how many bins there are."""
+    """numpy.bincount: an addition an element.  For abstract positions `minlength` is the number of bins."""
     shape = described(x)[1]
     if len(shape) > 1:
         raise ValueError("object too deep for desired array")
@@ -307,7 +316,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 
 @rule("histogram_bin_edges")
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """The smallest and the largest element."""
+    """numpy.histogram_bin_edges: finds the smallest and the largest element."""
     if isinstance(bins, str):
         raise value_needed(f"the number of bins by {bins!r}", operand(a), "say how many bins there are (bins=)")
     if type(bins) is AbstractArray and bins.is_scalar:
@@ -328,7 +337,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 @rule("histogram")
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None) -> Any:
-    """Equal bins: 8 flops an element; given edges: a search."""
+    """numpy.histogram: 8 flops an element with equal bins; a search with given edges."""
     shape = described(a)[1]
     edges = histogram_bin_edges(a, bins, range, weights)
     if weights is not None and described(weights)[1] != shape:
@@ -343,6 +352,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: bool | None = 
 
 
 def _check_positions(indices: Any, length: int, axis: int) -> None:
+    """Raise NumPy's error for a real position outside the axis."""
     if isinstance(indices, np.ndarray) and indices.size:
         for worst in (int(indices.max()), int(indices.min())):
             if not -length <= worst < length:
@@ -350,6 +360,7 @@ def _check_positions(indices: Any, length: int, axis: int) -> None:
 
 
 def _positions(indices: Any) -> Any:
+    """Return positions as an array; an empty list holds integers."""
     found = operand(indices)
     if isinstance(found, np.ndarray) and found.size == 0 and isinstance(indices, (list, tuple)):
         return found.astype(_INT)
@@ -358,7 +369,7 @@ def _positions(indices: Any) -> Any:
 
 @rule("take")
 def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
-    """Bytes gathered."""
+    """numpy.take: bytes gathered."""
     a, indices = operand(a), _positions(indices)
     if not np.can_cast(indices.dtype, _INT, "same_kind" if mode != "raise" else "safe"):
         raise TypeError(f"Cannot cast array data from {indices.dtype!r} to {_INT!r} according to the rule 'safe'")
@@ -373,6 +384,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 
 def _along(arr: Any, indices: Any, axis: int | None) -> tuple[Shape, Any, Any]:
+    """Return the shape of the selection along an axis, and both arguments as arrays.  Raises as NumPy does."""
     arr, indices = operand(arr), operand(indices)
     if axis is None:
         if indices.ndim != 1:
@@ -393,7 +405,7 @@ def _along(arr: Any, indices: Any, axis: int | None) -> tuple[Shape, Any, Any]:
 
 @rule("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    """Bytes gathered."""
+    """numpy.take_along_axis: bytes gathered."""
     shape, arr, indices = _along(arr, indices, axis)
     new = owned(shape, arr.dtype)
     counter.moved(2 * new.nbytes + indices.nbytes)
@@ -402,7 +414,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 @rule("put_along_axis")
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """Bytes scattered."""
+    """numpy.put_along_axis: bytes scattered."""
     shape, arr, indices = _along(arr, indices, axis)
     if not fits(described(values)[1], shape):
         raise ValueError("shape mismatch: values could not be broadcast to the indices")
@@ -411,7 +423,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
 
 @rule("put")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
-    """Bytes scattered."""
+    """numpy.put: bytes scattered."""
     positions = _positions(ind)
     if mode == "raise":
         _check_positions(positions, a.size, 0)
@@ -420,7 +432,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 
 @rule("putmask", "place")
 def putmask(a: Any, mask: Any, values: Any) -> None:
-    """At most every element is written."""
+    """numpy.putmask, numpy.place: bytes; at most every element is written."""
     if described(mask)[1] != a.shape:
         raise ValueError("putmask: mask and data must be the same size")
     counter.moved(2 * a.nbytes + prod(a.shape))
@@ -429,7 +441,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 
 @rule("ix_")
 def ix_(*args: Any) -> Any:
-    """An open grid; an abstract mask becomes positions, at most all."""
+    """numpy.ix_: an open grid; an abstract mask becomes positions, at most all."""
     grid = []
     for k, arg in enumerate(args):
         found = _positions(arg)
@@ -443,7 +455,7 @@ def ix_(*args: Any) -> Any:
 
 @rule("unravel_index")
 def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
-    """A division for each dimension."""
+    """numpy.unravel_index: a division and a remainder (8 flops) for each dimension."""
     places = described(indices)[1]
     lengths = tuple(shape) if hasattr(shape, "__len__") else (shape,)
     counter.flops("elementwise", 8 * len(lengths) * prod(places))
@@ -452,7 +464,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
 
 @rule("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
-    """A product and a sum for each dimension."""
+    """numpy.ravel_multi_index: a product and a sum for each dimension."""
     places = broadcast(*[described(part)[1] for part in multi_index])
     counter.flops("elementwise", 2 * len(tuple(multi_index)) * prod(places))
     return result(places, _INT)
@@ -460,7 +472,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
 @rule("choose")
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Bytes gathered."""
+    """numpy.choose: bytes gathered."""
     choices = [operand(choice) for choice in choices]
     shape = broadcast(described(a)[1], *[choice.shape for choice in choices])
     new = into(out, shape, np.result_type(*[choice.dtype for choice in choices]))

@@ -1,6 +1,7 @@
 """Views, which are free, and copies into another shape, which cost the bytes they read and write.
 
-A function that only makes views is asked of NumPy itself, on probes: shapes and errors are its own.
+A function that only makes views is called on probes: shapes and errors are NumPy's own.  The docstring of a rule
+gives the function of NumPy and what it counts.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from bsp.abstract.work import counter
 
 
 def _probed(value: Any) -> Any:
+    """Return a probe for an abstract array, also inside lists; any other value as it is."""
     if type(value) is AbstractArray:
         return probe(value._shape, value._dtype)
     if isinstance(value, (list, tuple)) and holds_abstract(value):
@@ -41,7 +43,7 @@ def _probed(value: Any) -> Any:
 
 
 def _views(name: str) -> None:
-    """A function of one array that gives one view of it, or several."""
+    """Enter the rule of a function of one array that returns one view of it, or several."""
     try:
         function = operator.attrgetter(name)(np)
     except AttributeError:  # not in this NumPy
@@ -49,7 +51,7 @@ def _views(name: str) -> None:
 
     def view(a: Any, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
-            if holds_abstract([value]):  # where to cut: numbers, of which only the shape is known
+            if holds_abstract([value]):  # an abstract argument, such as the places of `split`, has no values
                 raise value_needed(f"np.{name}", value, "give it numbers that do not depend on the data")
         made = function(_probed(a), *args, **kwargs)
         if isinstance(made, (list, tuple)):
@@ -60,6 +62,7 @@ def _views(name: str) -> None:
 
 
 def _view_of(a: AbstractArray, made: np.ndarray) -> AbstractArray:
+    """Return the view of `a` that corresponds to one of its probe; it counts as not contiguous if that is uncertain."""
     if made.shape == a._shape and made.ndim < 2:
         return viewing(a, made.shape, a._dtype, a._traits)
     unit = tuple(n for n in made.shape if n != 1) == tuple(n for n in a._shape if n != 1)
@@ -77,21 +80,21 @@ for _name in (
 
 @rule("diagonal", "linalg.diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """A view."""
+    """numpy.diagonal, numpy.linalg.diagonal: a view."""
     made = np.diagonal(_probed(a), offset, axis1, axis2)
     return _view_of(a, made) if type(a) is AbstractArray else made
 
 
 @rule("transpose", "permute_dims")
 def transpose(a: Any, axes: Any = None) -> Any:
-    """A view."""
+    """numpy.transpose, numpy.permute_dims: a view."""
     if axes is None:
         return a.T
     return _view_of(a, np.transpose(_probed(a), axes))
 
 
 def _each(name: str) -> None:
-    """A function of several arrays that gives a view of each."""
+    """Enter the rule of a function of several arrays that returns a view of each."""
     function = getattr(np, name)
 
     def views(*arrays: Any, **kwargs: Any) -> Any:
@@ -115,7 +118,7 @@ for _name in ("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays"):
 
 @rule("reshape")
 def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None) -> Any:
-    """A view of a contiguous array; else a copy."""
+    """numpy.reshape: a view of a contiguous array; else a copy."""
     new = probe(a._shape, a._dtype).reshape(shape).shape
     if a._block is None:
         return owned(new, a._dtype)
@@ -130,13 +133,13 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 
 @rule("ravel")
 def ravel(a: Any, order: str = "C") -> Any:
-    """A view of a contiguous array; else a copy."""
+    """numpy.ravel: a view of a contiguous array; else a copy."""
     return reshape(a, -1, order)
 
 
 @rule("meshgrid")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    """A copy for each coordinate, unless sparse or not asked for."""
+    """numpy.meshgrid: a copy for each coordinate, unless copy=False."""
     flats = [operand(x).reshape(-1) for x in xi]
     made = np.meshgrid(*map(_probed, flats), copy=False, sparse=sparse, indexing=indexing)  # type: ignore[call-overload]
     grids = [
@@ -150,10 +153,12 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 @lru_cache(maxsize=1 << 12)
 def _joined(*dtypes: DType) -> DType:
+    """Return the dtype of arrays of these dtypes put together."""
     return np.concatenate([np.zeros(1, dtype) for dtype in dtypes]).dtype
 
 
 def _collected(arrays: Any) -> list[Any]:
+    """Return the arrays of a sequence, or the rows of an array."""
     if type(arrays) is AbstractArray or isinstance(arrays, np.ndarray):
         return list(arrays)
     if not isinstance(arrays, (list, tuple)):
@@ -162,6 +167,7 @@ def _collected(arrays: Any) -> list[Any]:
 
 
 def _copy_of_all(arrays: list[Any], shape: Shape, out: Any, dtype: Any, casting: Any) -> Any:
+    """Return a copy of several arrays in one of this shape, and count the bytes."""
     found = np.dtype(dtype) if dtype is not None else _joined(*dict.fromkeys(array.dtype for array in arrays))
     if dtype is not None:
         for array in arrays:
@@ -178,7 +184,7 @@ def _copy_of_all(arrays: list[Any], shape: Shape, out: Any, dtype: Any, casting:
 def concatenate(
     arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
-    """Bytes read and written."""
+    """numpy.concatenate, numpy.concat: bytes read and written."""
     arrays = _collected(arrays)
     if not arrays:
         raise ValueError("need at least one array to concatenate")
@@ -207,7 +213,7 @@ def concatenate(
 
 @rule("stack")
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """Bytes read and written."""
+    """numpy.stack: bytes read and written."""
     arrays = _collected(arrays)
     if not arrays:
         raise ValueError("need at least one array to stack")
@@ -219,39 +225,41 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 def _lifted(arrays: Any, lift: Any) -> list[Any]:
+    """Return the arrays of a sequence, each after `lift`."""
     return [lift(array) for array in _collected(arrays)]
 
 
 @rule("vstack")
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """Bytes read and written."""
+    """numpy.vstack: bytes read and written."""
     return concatenate(_lifted(tup, np.atleast_2d), 0, dtype=dtype, casting=casting)
 
 
 @rule("hstack")
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """Bytes read and written."""
+    """numpy.hstack: bytes read and written."""
     arrays = _lifted(tup, np.atleast_1d)
     return concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 @rule("dstack")
 def dstack(tup: Any) -> Any:
-    """Bytes read and written."""
+    """numpy.dstack: bytes read and written."""
     return concatenate(_lifted(tup, np.atleast_3d), 2)
 
 
 @rule("column_stack")
 def column_stack(tup: Any) -> Any:
-    """Bytes read and written."""
+    """numpy.column_stack: bytes read and written."""
     return concatenate(_lifted(tup, lambda a: a if a.ndim > 1 else a.reshape(-1, 1)), 1)
 
 
 @rule("block")
 def block(arrays: Any) -> Any:
-    """Bytes read and written, once for each level of the lists."""
+    """numpy.block: bytes read and written, once for each level of the lists."""
 
     def depth_of(parts: Any) -> int:
+        """Return the depth of nested lists; raise ValueError if it differs between them."""
         if not isinstance(parts, list):
             return 0
         if not parts:
@@ -262,12 +270,14 @@ def block(arrays: Any) -> Any:
         return 1 + depths.pop()
 
     def widest(parts: Any) -> int:
+        """Return the largest number of dimensions in the lists."""
         return max(map(widest, parts)) if isinstance(parts, list) else operand(parts).ndim
 
     depth = depth_of(arrays)
     ndim = max(depth, widest(arrays))
 
     def joined(parts: Any, level: int) -> Any:
+        """Return the parts of one level, concatenated along its axis."""
         if isinstance(parts, list):
             return concatenate([joined(part, level - 1) for part in parts], -level)
         part = operand(parts)
@@ -278,19 +288,20 @@ def block(arrays: Any) -> Any:
 
 @rule("append")
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Bytes read and written."""
+    """numpy.append: bytes read and written."""
     if axis is None:
         return concatenate([operand(arr).reshape(-1), operand(values).reshape(-1)])
     return concatenate([operand(arr), operand(values)], axis)
 
 
 def _flat_axis(arr: Any, axis: int | None) -> tuple[Any, int]:
+    """Return the array and an axis of it; for axis None, the array as a vector."""
     return (arr.reshape(-1), 0) if axis is None else (arr, axis_of(axis, arr.ndim))
 
 
 @rule("delete")
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """Bytes read and written; which go must be known."""
+    """numpy.delete: bytes read and written; needs real positions."""
     if type(obj) is AbstractArray:
         raise value_needed("numpy.delete", obj)
     arr, place = _flat_axis(operand(arr), axis)
@@ -300,7 +311,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 @rule("insert")
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """Bytes read and written; where they go must be known."""
+    """numpy.insert: bytes read and written; needs real positions."""
     if type(obj) is AbstractArray:
         raise value_needed("numpy.insert", obj)
     arr, place = _flat_axis(operand(arr), axis)
@@ -315,7 +326,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 @rule("tile")
 def tile(A: Any, reps: Any) -> Any:
-    """Bytes read and written."""
+    """numpy.tile: bytes read and written."""
     counts = tuple(map(operator.index, reps if isinstance(reps, (tuple, list, np.ndarray)) else (reps,)))
     ndim = max(len(counts), A.ndim)
     shape = (1,) * (ndim - A.ndim) + A.shape
@@ -325,7 +336,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 @rule("repeat")
 def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Bytes read and written; how often must be known."""
+    """numpy.repeat: bytes read and written; needs real repeats."""
     if type(repeats) is AbstractArray:
         raise value_needed("numpy.repeat", repeats)
     a, place = _flat_axis(operand(a), axis)
@@ -342,7 +353,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 @rule("pad")
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """Bytes read and written."""
+    """numpy.pad: bytes read and written."""
     if isinstance(pad_width, dict):
         pad_width = [pad_width.get(k, pad_width.get(k - array.ndim, (0, 0))) for k in range(array.ndim)]
         pad_width = [(width, width) if isinstance(width, int) else width for width in pad_width]
@@ -357,7 +368,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
 @rule("roll")
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Bytes read and written."""
+    """numpy.roll: bytes read and written."""
     a = operand(a)
     for each in axis if isinstance(axis, tuple) else () if axis is None else (axis,):
         axis_of(each, a.ndim)
@@ -366,13 +377,13 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 @rule("resize")
 def resize(a: Any, new_shape: Any) -> Any:
-    """Bytes read and written."""
+    """numpy.resize: bytes read and written."""
     return copied(a, checked_shape(new_shape))
 
 
 @rule("triu", "tril")
 def triangle(m: Any, k: int = 0) -> Any:
-    """Bytes read and written."""
+    """numpy.triu, numpy.tril: bytes read and written."""
     if m.ndim == 1:
         return copied(m, m.shape * 2)
     return copied(m, m.shape)
@@ -380,7 +391,7 @@ def triangle(m: Any, k: int = 0) -> Any:
 
 @rule("diag")
 def diag(v: Any, k: int = 0) -> Any:
-    """Of a vector a new matrix; of a matrix a view."""
+    """numpy.diag: a new matrix from a vector; a view of a matrix."""
     if v.ndim == 1:
         n = v.shape[0] + abs(k)
         return copied(v, (n, n))
@@ -391,13 +402,13 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @rule("diagflat")
 def diagflat(v: Any, k: int = 0) -> Any:
-    """A new matrix."""
+    """numpy.diagflat: a new matrix."""
     return diag(operand(v).reshape(-1), k)
 
 
 @rule("vander")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """A product an element."""
+    """numpy.vander: a product an element."""
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
     shape = (x.shape[0], x.shape[0] if N is None else operator.index(N))
@@ -407,7 +418,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 @rule("fill_diagonal")
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """Bytes written."""
+    """numpy.fill_diagonal: bytes written."""
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) > 1:
@@ -417,19 +428,19 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 @rule("triu_indices_from")
 def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    """Real index arrays: they depend on the shape alone."""
+    """numpy.triu_indices_from: real index arrays, because they depend on the shape alone."""
     return np.triu_indices(arr.shape[-2], k, arr.shape[-1])
 
 
 @rule("tril_indices_from")
 def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    """Real index arrays: they depend on the shape alone."""
+    """numpy.tril_indices_from: real index arrays, because they depend on the shape alone."""
     return np.tril_indices(arr.shape[-2], k, arr.shape[-1])
 
 
 @rule("diag_indices_from")
 def diag_indices_from(arr: Any) -> Any:
-    """Real index arrays: they depend on the shape alone."""
+    """numpy.diag_indices_from: real index arrays, because they depend on the shape alone."""
     if arr.ndim < 2:
         raise ValueError("input array must be at least 2-d")
     if len(set(arr.shape)) > 1:
@@ -441,7 +452,10 @@ def diag_indices_from(arr: Any) -> Any:
 
 
 def alike(prototype: Any, dtype: Any, shape: Any, written: bool) -> AbstractArray:
-    """A new array in the shape and dtype of another, or in those given."""
+    """Return a new array in the shape and dtype of another one, or in those given.
+
+    written : whether its values are written, and so its bytes counted.
+    """
     key, of = described(prototype)
     if dtype is None:
         dtype = key if isinstance(key, np.dtype) else np.asarray(prototype).dtype
@@ -455,7 +469,7 @@ def alike(prototype: Any, dtype: Any, shape: Any, written: bool) -> AbstractArra
 def empty_like(
     prototype: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    """Memory, and no work."""
+    """numpy.empty_like: memory, and no work."""
     return alike(prototype, dtype, shape, False)
 
 
@@ -463,7 +477,7 @@ def empty_like(
 def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
-    """Bytes written."""
+    """numpy.zeros_like, numpy.ones_like: bytes written."""
     return alike(a, dtype, shape, True)
 
 
@@ -478,7 +492,7 @@ def full_like(
     *,
     device: Any = None,
 ) -> Any:
-    """Bytes written."""
+    """numpy.full_like: bytes written."""
     new = alike(a, dtype, shape, True)
     filling = described(fill_value)[1]
     if not fits(filling, new.shape):
@@ -489,7 +503,7 @@ def full_like(
 
 
 def _output(name: str) -> None:
-    """A function that writes the values somewhere."""
+    """Enter the rule of a function that writes values to a file: raises ValueNeeded."""
 
     def output(*args: Any, **kwargs: Any) -> Any:
         held = [value for value in (*args, *kwargs.values()) if type(value) is AbstractArray]

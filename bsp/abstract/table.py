@@ -1,12 +1,12 @@
-"""The explicit table: what every NumPy function costs, and which rule gives its shape.
+"""The table of NumPy's functions: the rule that computes the shape of each, and the formulas of what each costs.
 
-`WEIGHTS` and the formulas below are the prices, each with its source; `TABLE` maps a NumPy function to the
-rule that gives its abstract result and counts its work (the rules are in elementwise, reductions, linear,
-shaping, selecting and fourier).  What is not in the table raises: nothing is ever computed by way of a gather.
+`WEIGHTS` and the formulas below are the prices, each with its source.  `TABLE` maps a NumPy function to the
+rule that returns its abstract result and counts its work (the rules are in elementwise, reductions, linear,
+shaping, selecting and fourier).  A function that is not in the table raises NotCounted.
 
 Sources.  McMahon, The Livermore Fortran Kernels (UCRL-53745, 1986): add, subtract, multiply and compare 1,
-divide and square root 4, exp, sin and their kin 8.  GVL: Golub & Van Loan, Matrix Computations, 4th edition.
-A flop is an operation on real numbers; on complex ones it counts 4 (a multiply-add is 8 instead of 2).
+divide and square root 4, exp, sin and similar functions 8.  GVL: Golub & Van Loan, Matrix Computations, 4th edition.
+A flop is an operation on real numbers; an operation on complex ones counts 4 (a multiply-add is 8 instead of 2).
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ BLAS_KINDS = "fdFD"
 
 @lru_cache(maxsize=1 << 12)
 def weight(ufunc: np.ufunc, dtype: DType) -> float:
-    """Flops an element of a ufunc that computes in this dtype."""
+    """Return the flops an element of a ufunc that computes in this dtype."""
     return WEIGHTS.get(ufunc.__name__, 1) * complexity(dtype)
 
 
 def complexity(dtype: DType) -> int:
-    """Real flops in a flop of this dtype."""
+    """Return the real flops of one operation in this dtype."""
     return 4 if dtype.kind == "c" else 1
 
 
 def product_kernel(m: int, n: int, dtype: DType, k: int = 2) -> str:
-    """The class of an (m, k) by (k, n) product: by what BLAS calls it; other dtypes than BLAS's are plain loops."""
+    """Return the class of an (m, k) by (k, n) product: by the BLAS routine that NumPy calls for such a shape.
+
+    Products of dtypes that BLAS does not have are plain loops: elementwise.
+    """
     if dtype.char not in BLAS_KINDS:
         return "elementwise"
     if m == 1 and n == 1:
@@ -72,42 +75,42 @@ _PANEL = 32  # columns that are factored, or substituted, by themselves before t
 
 
 def factored(n: int) -> float:
-    """The share of matrix times vector in factors of n columns: all of few; of many about half, as measured."""
+    """Return the share of BLAS-2 in a factorisation of n columns: all of few columns, half of many (measured)."""
     return 1.0 if n <= _UNBLOCKED else 0.5
 
 
 def substituted(n: int) -> float:
-    """The same in a division by a triangle of n columns: its diagonal blocks."""
+    """Return the share of BLAS-2 in a substitution with a triangle of n columns: that of its diagonal blocks."""
     return min(1.0, _PANEL / max(1, n))
 
 
 def product(m: int, k: int, n: int) -> float:
-    """(m, k) @ (k, n): a multiplication and an addition for each of mkn (GVL 1.1.11)."""
+    """Return the flops of (m, k) @ (k, n): a multiplication and an addition for each of mkn (GVL 1.1.11)."""
     return 2.0 * m * k * n
 
 
 def lu(n: int) -> float:
-    """LU with partial pivoting (GVL 3.4)."""
+    """Return the flops of LU with partial pivoting (GVL 3.4)."""
     return 2 * n**3 / 3
 
 
 def triangular_solves(n: int, columns: int) -> float:
-    """Forward and back substitution (GVL 3.1)."""
+    """Return the flops of forward and back substitution (GVL 3.1)."""
     return 2.0 * n * n * columns
 
 
 def inverse(n: int) -> float:
-    """LU and n right-hand sides, using that those are the identity (GVL 3.4)."""
+    """Return the flops of an inverse: LU and n right-hand sides, using that those are the identity (GVL 3.4)."""
     return 2.0 * n**3
 
 
 def cholesky(n: int) -> float:
-    """GVL 4.2."""
+    """Return the flops of a Cholesky factorisation (GVL 4.2)."""
     return n**3 / 3
 
 
 def qr(m: int, n: int, mode: str) -> float:
-    """Householder QR (GVL 5.2): R alone; Q with as many columns as R has rows; or all of Q."""
+    """Return the flops of Householder QR (GVL 5.2): R alone, Q with as many columns as R has rows, or all of Q."""
     long, short = max(m, n), min(m, n)
     factors = 2 * short**2 * (long - short / 3)  # 2n^2(m - n/3); of a wide matrix: 2m^2(n - m/3)
     if mode in ("r", "raw"):
@@ -120,7 +123,7 @@ def qr(m: int, n: int, mode: str) -> float:
 
 
 def svd(m: int, n: int, vectors: bool, full: bool) -> float:
-    """Golub-Reinsch (GVL figure 8.6.1): singular values; with thin factors; with full ones."""
+    """Return the flops of Golub-Reinsch (GVL figure 8.6.1): singular values, with thin factors, or with full ones."""
     m, n = max(m, n), min(m, n)
     if not vectors:
         return 4 * m * n * n - 4 * n**3 / 3
@@ -130,33 +133,36 @@ def svd(m: int, n: int, vectors: bool, full: bool) -> float:
 
 
 def eigh(n: int, vectors: bool) -> float:
-    """Symmetric QR (GVL 8.3): 4n^3/3 for the values, 9n^3 with the vectors."""
+    """Return the flops of symmetric QR (GVL 8.3): 4n^3/3 for the values, 9n^3 with the vectors."""
     return 9.0 * n**3 if vectors else 4 * n**3 / 3
 
 
 def eig(n: int, vectors: bool) -> float:
-    """Hessenberg and QR iteration (GVL 7.5): 10n^3 for the values, 25n^3 with Q and T."""
+    """Return the flops of Hessenberg and QR iteration (GVL 7.5): 10n^3 for the values, 25n^3 with Q and T."""
     return (25.0 if vectors else 10.0) * n**3
 
 
 def least_squares(m: int, n: int, columns: int) -> float:
-    """By the singular value decomposition (GVL figure 5.5.1), and its application to the right-hand sides."""
+    """Return the flops of least squares by singular values (GVL figure 5.5.1), and of its right-hand sides."""
     m, n = max(m, n), min(m, n)
     return 4.0 * m * n * n + 8 * n**3 + 2.0 * m * n * columns
 
 
 def pseudo_inverse(m: int, n: int) -> float:
-    """The thin singular value decomposition, and the product of its factors."""
+    """Return the flops of the thin singular value decomposition, and of the product of its factors."""
     return svd(m, n, vectors=True, full=False) + product(max(m, n), min(m, n), min(m, n))
 
 
 def fourier(n: int) -> float:
-    """A complex transform of length n: radix 2 (Van Loan, Computational Frameworks for the FFT, 1.4)."""
+    """Return the flops of a complex transform of length n by radix 2.
+
+    Source: Van Loan, Computational Frameworks for the FFT, 1.4.
+    """
     return 5 * n * log2(n) if n > 1 else 0.0
 
 
 def comparisons(n: int) -> float:
-    """Sorting n keys by comparisons: n log2 n."""
+    """Return the comparisons in sorting n keys: n log2 n."""
     return n * log2(n) if n > 1 else 0.0
 
 
@@ -164,7 +170,7 @@ def comparisons(n: int) -> float:
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
-    """Enter a rule for these functions of NumPy; names that this NumPy does not have are left out."""
+    """Return a decorator that enters a rule for these functions of NumPy; names that this NumPy lacks are skipped."""
 
     def enter(function: Rule) -> Rule:
         for name in names:
@@ -178,7 +184,7 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 
 def not_counted(function: Any, what: str = "") -> NotCounted:
-    """The error for a function, or an option of one, that the table does not have."""
+    """Return the error for a function, or an option of one, that the table does not have."""
     module = getattr(function, "__module__", None) or "numpy"
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", repr(function))
     return NotCounted(

@@ -1,14 +1,15 @@
-"""How much the program has computed: flops by class of kernel, bytes moved, and memory held.
+"""The count of what the program computes: flops by class of kernel, bytes moved, and memory held.
 
-A sum over classes is the time; but for the bytes of large arrays an operation counts in one class only:
+The predicted time is a sum over the classes.  So an operation counts in one class only, except for the bytes of
+large arrays:
 
 - blas1, blas2, blas3: flops of reductions and dot products, of matrix times vector, of matrix times matrix and
   factorisations;
 - elementwise: flops of everything that visits its elements one by one: ufuncs, sorting (comparisons), Fourier
   transforms, random numbers, and products of dtypes that BLAS does not have;
-- bytes: read and written by what computes nothing: copies, gathers, fills;
-  and, beside its flops, by what visits one by one the elements of arrays that no cache holds;
-- calls: NumPy operations of any class, for those who price the overhead of one.
+- bytes: read and written by operations that compute nothing: copies, gathers, fills;
+  and, beside their flops, by elementwise operations on arrays that no cache holds;
+- calls: NumPy operations of any class, for prices that include the overhead of a call.
 
 Memory is counted by the arrays that own it, when they are made and when they and all their views are gone.
 """
@@ -24,7 +25,7 @@ FLOPS = ("blas1", "blas2", "blas3", "elementwise")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Some work.  `upper_bound`: it depended on values, and the largest possible was counted."""
+    """An amount of work.  `upper_bound`: it depended on values, and the largest possible amount was counted."""
 
     blas1: float = 0
     blas2: float = 0
@@ -36,7 +37,7 @@ class Work:
 
     @property
     def flops(self) -> float:
-        """Of all classes."""
+        """The flops of all classes together."""
         return self.blas1 + self.blas2 + self.blas3 + self.elementwise
 
     def __add__(self, other: Work) -> Work:
@@ -51,7 +52,7 @@ class Work:
         )
 
     def seconds(self, rates: Mapping[str, float]) -> float:
-        """The sum of amount / rate over the classes.
+        """Return the predicted time: the sum of amount / rate over the classes.
 
         rates : flop/s of 'blas1', 'blas2', 'blas3', 'elementwise'; one may be absent if nothing of its class
             was counted.  'bytes' (byte/s) and 'calls' (1/s) cost nothing where absent.
@@ -72,7 +73,7 @@ class Account:
 
 
 class Block:
-    """The memory of one array: its views hold the same block, and it is given back with the last of them."""
+    """The memory of one array, charged to an account until the array and all its views, which hold it, are gone."""
 
     __slots__ = ("_account", "_nbytes")
 
@@ -90,10 +91,10 @@ class Block:
 
 
 class Counter:
-    """What has been counted since the last `take`, and the account that new arrays are charged to.
+    """The work counted since the last `take`, and the account that new arrays are charged to.
 
-    Whoever runs many processes in turn takes the work at the end of each turn, and sets `account` to the
-    next process's at its beginning.
+    A runner of many processes calls `take` at the end of each turn, and sets `account` to the next process's at its
+    beginning.
     """
 
     __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "upper_bound")
@@ -103,6 +104,7 @@ class Counter:
         self._clear()
 
     def _clear(self) -> None:
+        """Reset the counts."""
         self.blas1: float = 0
         self.blas2: float = 0
         self.blas3: float = 0
@@ -112,28 +114,28 @@ class Counter:
         self.upper_bound = False
 
     def take(self) -> Work:
-        """The work since the last take; counting starts again from nothing."""
+        """Return the work since the last take; counting starts again from zero."""
         work = Work(*[getattr(self, field.name) for field in fields(Work)])
         self._clear()
         return work
 
     @property
     def live_bytes(self) -> int:
-        """Bytes of the abstract arrays that the current account holds."""
+        """The bytes of the abstract arrays that the current account holds."""
         return self.account.live_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """The most bytes it ever held."""
+        """The most bytes that the current account ever held."""
         return self.account.peak_bytes
 
     def flops(self, kernel: str, amount: float) -> None:
-        """Count one call of `amount` flops in a class of kernels; ValueNeeded if that is abstract itself."""
+        """Count one call of `amount` flops in a class of kernels; raises ValueNeeded if the amount is abstract."""
         setattr(self, kernel, getattr(self, kernel) + float(amount))
         self.calls += 1
 
     def factoring(self, amount: float, narrow: float) -> None:
-        """Flops of factors or of substitution, this share of them matrix times vector, the rest times matrix."""
+        """Count a factorisation or substitution: a share `narrow` of the flops is BLAS-2, the rest BLAS-3."""
         self.blas2 += narrow * amount
         self.blas3 += (1 - narrow) * amount
         self.calls += 1

@@ -1,1 +1,1 @@
-"""Processes on an element: their turns, boundaries, what they ask for, and how it is delivered."""
+"""The engine of an element: the processes it hosts, their turns and boundaries, the delivery of what they issued."""

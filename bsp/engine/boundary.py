@@ -1,9 +1,15 @@
-"""One superstep's traffic: packets out, packets in, and what the processes here find afterwards.
+"""The traffic of one superstep on one element: packets out, packets in, delivery to the processes here.
 
-The steps, in the order every element takes them: (1) one control packet for each other element
-carries everything small; (2) what was asked for is read; (3) large blocks follow where a header says
-so, straight into their owners; (4) replies follow where a header says GET; (5) puts are applied in
-the order of D1, messages handed out in the order of D2.
+Every element takes the same steps in the same order: (1) one control packet for each other element
+carries everything small; (2) the memory that gets address is read; (3) large blocks follow where a header
+announces BLOCKS, straight into their owners; (4) replies follow where a header announces GET; (5) puts are
+applied in the order of D1, and messages are handed out in the order of D2.
+
+Gets are read before any put is written, so they return the contents as they stood when every process
+reached the boundary (D1).  Step (3) writes into coarrays before step (5), which is allowed only for blocks
+whose memory no other put of this superstep touches (`delivery.alone`).  Values that are still in a coarray's
+memory, those of gets and borrowed ones, are copied first where a put would write over them (`_read`,
+`_keep_borrowed`).
 """
 
 from __future__ import annotations
@@ -29,14 +35,17 @@ Answer = tuple[Get, np.ndarray]
 
 
 class Boundary:
-    """The traffic of one superstep of one element; made by the element, used once."""
+    """The traffic of one superstep of one element; made by the element, used once.
+
+    Call order: `send`, `receive`, `deliver`.  What the processes here issued for each other never leaves the element.
+    """
 
     def __init__(self, element: Element, effects: Sequence[Effect]) -> None:
-        """`effects` in (source pid, issue order) are split by the element that they go to."""
+        """Split `effects`, in (source pid, issue order), by the element that they go to."""
         self._element = element
         self._transport = element.transport
         self.sent = effects
-        self._lends = False  # whether something sent from here may be memory that others write to
+        self._lends = False  # whether something issued here still refers to memory that this superstep may write to
         self._here: list[Effect] = []
         self._packets: dict[int, Packet] = {}
         self._arrivals: dict[int, Arrival] = {}
@@ -48,6 +57,7 @@ class Boundary:
                 for k in sorted({owner[dest] for dest in effect.dests}):
                     dests = tuple(dest for dest in effect.dests if owner[dest] == k)
                     if k == index:
+                        # receivers on other elements: the packet refers to the same array, so those here get a copy
                         borrowed = effect.borrowed or len(effect.dests) > len(dests)
                         self._lends = self._lends or (borrowed and not effect.shared)
                         self._here.append(effect.to(dests, borrowed))
@@ -64,14 +74,18 @@ class Boundary:
     # --------------------------------------------------------------------------- out
 
     def _packet(self, k: int) -> Packet:
-        """What is being collected for element `k`."""
+        """Return the packet that collects the effects for element `k`."""
         packet = self._packets.get(k)
         if packet is None:
             packet = self._packets[k] = Packet()
         return packet
 
     def send(self, header: h.Header, texts: bool = True) -> list[h.Header]:
-        """The control exchange; `header` is what this element says to all.  Returns all headers."""
+        """Exchange control packets with all other elements; return the headers of all elements.
+
+        header : this element's header; flags and sizes of its packets are added here.
+        texts : whether to send the text that processes here printed, to element 0.
+        """
         if texts:
             for text in self._element.texts_for_packets():
                 self._packet(0).texts.append(text)
@@ -86,7 +100,7 @@ class Boundary:
                 flags |= h.BLOCKS
                 total += packet.block_bytes
         if encoded:
-            if longest > self._transport.room():
+            if longest > self._transport.room():  # too long for a control packet: a second exchange brings the bodies
                 flags |= h.BODY
             if self._asked:
                 flags |= h.GET
@@ -96,9 +110,9 @@ class Boundary:
     # ---------------------------------------------------------------------------- in
 
     def receive(self, flags: int) -> list[Effect]:
-        """The packets of the others, decoded; all effects for processes here, in D1's and D2's order.
+        """Decode the packets of the other elements; return all effects for processes here, in D1's and D2's order.
 
-        `flags` are those of all headers together, here and in `deliver`.
+        flags : those of the headers of all elements together, here and in `deliver`.
         """
         dtype_of, landing = self._element.dtype_of, self._element.landing
         self._arrivals = {k: decode(data, dtype_of, landing) for k, data in self._transport.packets(flags).items()}
@@ -110,11 +124,11 @@ class Boundary:
         return self._ordered
 
     def texts(self) -> list[tuple[int, bytes]]:
-        """What processes of other elements printed."""
+        """Return the texts, as (pid, bytes), that arrived from processes of other elements."""
         return [text for arrival in self._arrivals.values() for text in arrival.texts]
 
     def deliver(self, flags: int) -> None:
-        """Steps (2) to (5)."""
+        """Carry out steps (2) to (5)."""
         element = self._element
         writes: list[tuple[Put | PutEach, Coarray]] = []
         reads: list[tuple[Get, Coarray]] = []
@@ -154,7 +168,11 @@ class Boundary:
                 element.staging.give_back(effect.values)
 
     def _keep_borrowed(self, written: Ranges) -> None:
-        """Copy what was only lent (buffered=False, collectives) wherever this superstep writes over it."""
+        """Copy borrowed memory (buffered=False, collectives) where this superstep writes over it.
+
+        A borrowed value must arrive as it was at the boundary, so it is copied before the first write.  Elsewhere no
+        copy is made.
+        """
         for effect in self._here:
             if isinstance(effect, Put) and effect.borrowed and written.meet(address_range(effect.values)):
                 effect.values = effect.values.copy()
@@ -170,7 +188,11 @@ class Boundary:
     def _read(
         self, reads: list[tuple[Get, Coarray]], written: Ranges
     ) -> tuple[list[Answer], dict[int, list[np.ndarray]]]:
-        """Values for processes here, as their own copies, and replies for others, copied only if at risk."""
+        """Read the memory that gets address: answers for processes here, replies by element for processes elsewhere.
+
+        Answers are copies of the receiver's own (D9).  Replies are sent from the coarray's memory itself, and copied
+        only where a put of this superstep may write over it.
+        """
         answers: list[Answer] = []
         replies: dict[int, list[np.ndarray]] = {}
         for get, coarray in reads:
@@ -184,9 +206,9 @@ class Boundary:
         return answers, replies
 
     def _exchange_blocks(self, free: dict[int, Coarray]) -> set[int]:
-        """Move large blocks; returns the ids of the puts whose values went straight to their owners.
+        """Move large blocks; return the ids of the puts whose values went straight into their owners' memory.
 
-        `free` are the puts whose memory no other put of this superstep touches, and their coarrays.
+        free : puts whose memory no other put of this superstep touches, by id, and their coarrays.
         """
         direct: set[int] = set()
         pickles: list[Pickle] = []
@@ -196,6 +218,7 @@ class Boundary:
                 if isinstance(target, Put):
                     coarray, region = self._element.coarray(target), target.region
                     size = coarray.local.itemsize
+                    # straight into the coarray: a contiguous range, nothing to combine with, no other put there
                     if target.op is None and region.index is None and id(target) in free:
                         block = coarray.raw[region.start * size : region.stop * size]
                         direct.add(id(target))
@@ -215,9 +238,10 @@ class Boundary:
         return direct
 
     def _exchange_replies(self, replies: dict[int, list[np.ndarray]]) -> list[Answer]:
-        """Send the values read here to those who asked, and receive what was asked of others.
+        """Send the replies for gets of other elements, and receive the answers to the gets of processes here.
 
-        Answers under DIRECT_BYTES share one block; both sides know all sizes, so nothing is described.
+        Answers under DIRECT_BYTES share one block.  Both sides compute all sizes from the gets themselves, so the
+        blocks carry no description.
         """
         out: Blocks = {}
         for k, values in replies.items():
@@ -242,13 +266,14 @@ class Boundary:
                     into[k].append(_bytes(whole))
                     answers.append((get, whole))
         self._transport.blocks(out, into, self._element.superstep)
+        # a view into the shared block becomes an array of the receiver's own (D9)
         return [(get, values.copy() if values.base is not None else values) for get, values in answers]
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
-    """Return the memory of a contiguous array as bytes: what MPI sends, or receives into.
+    """Return the memory of a contiguous array as bytes, for MPI to send from or receive into.
 
-    Of any other array this would be a copy, which nobody would ever read.
+    Of any other array, reshape would return a copy, and what MPI receives into a copy is lost.
     """
     assert array.flags.c_contiguous
     return array.reshape(-1).view(np.uint8)

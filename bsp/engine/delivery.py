@@ -1,8 +1,9 @@
-"""D1 on one element: read what is asked for, receive what is coming, then write in order.
+"""Delivery on one element (D1): read the memory that gets address, then write puts in order.
 
-Large blocks are received straight into the memory they are for, and borrowed ones are sent straight
-from where they stand.  Both are allowed only where nothing else of this superstep can tell: where
-memory ranges meet, the block is staged (or the source copied) and D1's order decides.
+Large blocks are received straight into the memory of their coarray, and borrowed ones are sent straight
+from the memory of their owner.  Both are allowed only where the result is the same as in D1's order:
+where the memory range of a block meets a range that another put of this superstep writes, the block is
+staged (or the source copied), and the puts are applied one by one in D1's order.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Range = tuple[int, int]  # addresses, the second exclusive
 
 
 def address_range(array: np.ndarray) -> Range:
-    """Return the addresses of a contiguous array."""
+    """Return the range of addresses of a contiguous array; an array without values has none: (0, 0)."""
     if is_abstract(array):
         return 0, 0
     assert array.flags.c_contiguous
@@ -34,7 +35,7 @@ def address_range(array: np.ndarray) -> Range:
 
 
 def written_range(effect: Put | PutEach, coarray: Coarray) -> Range:
-    """The memory a put may write: exactly its range if that is contiguous, else the whole array."""
+    """Return the memory that a put may write: exactly its range if that is contiguous, else the whole array."""
     start, stop = address_range(coarray.local)
     if isinstance(effect, Put) and effect.region.index is None:
         size = coarray.local.itemsize
@@ -43,7 +44,7 @@ def written_range(effect: Put | PutEach, coarray: Coarray) -> Range:
 
 
 class Ranges:
-    """A union of address ranges, asked whether it meets another."""
+    """A union of address ranges that can be tested for intersection with another range."""
 
     def __init__(self, ranges: Iterable[Range]) -> None:
         self._starts: list[int] = []
@@ -56,7 +57,8 @@ class Ranges:
                 self._stops.append(stop)
 
     def meet(self, other: Range) -> bool:
-        """Whether some address lies in both."""
+        """Return whether some address lies in both."""
+        # the united ranges are disjoint and sorted: only the last that starts at or before `other`, and the next
         k = bisect_right(self._starts, other[0])
         if k and self._stops[k - 1] > other[0]:
             return True
@@ -64,7 +66,11 @@ class Ranges:
 
 
 def alone(ranges: list[Range]) -> list[bool]:
-    """For each range, whether it meets none of the others."""
+    """Return, for each range, whether it meets none of the others.
+
+    One pass over the ranges in order of their starts: a range that meets an earlier one meets, if any, the one that
+    reaches furthest.  An empty range inside another one counts as meeting it, which only costs a staged copy.
+    """
     order = sorted(range(len(ranges)), key=ranges.__getitem__)
     free = [True] * len(ranges)
     widest = -1  # the earlier range that reaches furthest
@@ -77,7 +83,7 @@ def alone(ranges: list[Range]) -> list[bool]:
 
 
 def read(get: Get, coarray: Coarray) -> tuple[np.ndarray, bool]:
-    """Return the values a get asks for, flat and contiguous, and whether they are the coarray's own memory.
+    """Return the values that a get addresses, flat and contiguous, and whether they are the coarray's own memory.
 
     A contiguous region is returned as a view, for the caller to copy where it must.  Anything else is a copy:
     its memory is no single range of addresses, and only a range can be sent or compared with what puts write.
@@ -119,7 +125,7 @@ def write(effect: Put | PutEach, coarray: Coarray) -> None:
 
 
 def asked_items(get: Get) -> int:
-    """Return how many items a get asks for; both sides know it."""
+    """Return how many items a get reads; the process that asks and the owner of the memory compute the same."""
     if get.positions is not None:
         return int(get.positions.size)
     assert get.region is not None

@@ -1,9 +1,13 @@
-"""An element: one operating-system process, the BSP processes it hosts, and the turns they take.
+"""An element: one operating-system process that hosts BSP processes, lets them run in turn, and ends supersteps.
 
-Theory of operation.  Each process runs until its boundary; when the last one stands there, the
-element tells all others what its processes stand at, in the same packet as everything small it has
-for them.  All elements read all headers, so they reach the same verdict: deliver, register first, or
-raise the same exception everywhere.  Nothing else synchronises them: the exchange of packets does.
+Theory of operation.  Each process runs until its boundary.  When the last process here has reached it,
+the element sends every other element a header with the calls its processes wait in, in the same packet
+as everything small for that element.  All elements read all headers, so they compute the same verdict:
+deliver, register coarrays first, or raise the same exception on every process.  No other
+synchronisation exists: the exchange of packets is the barrier.
+
+A superstep in which no process has anything to deliver, to register or to report takes the shortest way:
+the exchange of one header (`Transport.quiet`).
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ _alive: weakref.WeakSet[Element] = weakref.WeakSet()
 
 
 def _in_child() -> None:
-    """After os.fork, in the child: it is no element, and what it prints is nobody's turn's."""
+    """Mark every element as not running, in a child made by os.fork; its output goes straight to standard output."""
     for element in _alive:
         element.thread = IN_CHILD
         if element.turn is not None and element.turn.text is not None:
@@ -69,7 +73,10 @@ os.register_at_fork(after_in_child=_in_child)
 
 
 class Element:
-    """Hosts some of `nprocs` processes; `turn` is the one whose code runs now, None after the end."""
+    """The host of some of the `nprocs` processes of a job: it runs them in turn, and ends their supersteps.
+
+    `turn` is the process whose code runs now, None after the end.
+    """
 
     def __init__(
         self,
@@ -84,9 +91,12 @@ class Element:
         console: BinaryIO | None = None,
         profile: str | None = None,
     ) -> None:
-        """`console` is where element 0 writes the text of all; None: the caller's sys.stdout.
+        """Make an element; the optional parts observe or extend it.
 
-        `profile` is a folder for the profiles of all processes.
+        seed : of the job.  checker : for --check.  recorder : for traces.  recovery : for cloned execution.
+        lifeline : signs of life for the launcher.
+        console : where element 0 writes the text of all processes; None: the caller's sys.stdout.
+        profile : a folder for the profiles of all processes; None: no profiles.
         """
         self.profile = profile
         self.nprocs = nprocs
@@ -112,7 +122,7 @@ class Element:
         self.failure: Exception | None = None
         self.verdict: Verdict | None = None
         self.staging = Staging()
-        self.shared: dict[Any, Any] = {}  # what processes here have in common: libraries' results that nobody changes
+        self.shared: dict[Any, Any] = {}  # results that libraries share between processes here; never changed
         self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self.lifeline = lifeline
         self._console: Any = sys.stdout if console is None else console
@@ -122,14 +132,21 @@ class Element:
     # --------------------------------------------------------------- hosting processes
 
     def host(self, body: Callable[[Task], Any], main: Callable[[int], ModuleType | None] = lambda pid: None) -> None:
-        """Make the processes of this element; `body(task)` is what each one runs."""
+        """Make the processes of this element; each one runs `body(task)`.
+
+        main : returns the `__main__` module of a pid, or None if it has none of its own.
+        """
         for pid in self.layout.pids(self.index):
             task = Task(self, pid, self.seed, main(pid))
             task.body = _bound(body, task)
             self.tasks.append(task)
 
     def run(self) -> Verdict:
-        """All processes of this element, start to end; how the job ended, the same on every element."""
+        """Run all processes of this element from start to end; return how the job ended, the same on every element.
+
+        The interpreter's `__main__`, streams, argv, warning filters and global generators are as before when it
+        returns.
+        """
         kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
         kept_warnings = warning_state()
         if self.recorder is not None:
@@ -148,7 +165,7 @@ class Element:
                 set_warning_state(kept_warnings)
 
     def _run_alone(self, task: Task) -> None:
-        """A lone process needs no greenlet: its boundaries are calls."""
+        """Run the only process of this element; it needs no greenlet, because its boundaries are plain calls."""
         task.enter()
         if self.lifeline is not None:
             self.lifeline.turn(task.pid, self.superstep)
@@ -157,13 +174,17 @@ class Element:
             self.meet()
 
     def _run_in_turns(self) -> None:
+        """Run the processes in greenlets: each one to its next boundary, in pid order, then end the superstep.
+
+        The checker may shuffle the order, to find results that depend on it.
+        """
         import greenlet
 
         order = random.Random(self.checker.turn_seed) if self.checker is not None else None
         self.hub = greenlet.getcurrent()
         for task in self.tasks:
             task.greenlet = greenlet.greenlet(task.run)
-            task.greenlet.gr_context = contextvars.copy_context()  # as a process alone on its element has it
+            task.greenlet.gr_context = contextvars.copy_context()  # the context of a process alone on its element
         running = list(self.tasks)
         clock = perf_counter if self.recorder is None else self.recorder.clock
         while running:
@@ -184,7 +205,11 @@ class Element:
             running = [task for task in self.tasks if task.state is WAITING]
 
     def _conclude(self) -> Verdict:
-        """After a mistake or a status, text is still due; after an orderly end everything has been said."""
+        """Finish records and profiles, and return the verdict.
+
+        After a mistake or a non-zero status, text that was not delivered is printed now; after an orderly end none is
+        left.
+        """
         assert self.verdict is not None
         if self.progress is not None:
             self.progress.clear()
@@ -198,6 +223,7 @@ class Element:
         return self.verdict
 
     def _write_profiles(self, folder: str) -> None:
+        """Write the profiles of the processes here; element 0 also writes the merged one.  Collective over elements."""
         from bsp.interpreter.profiling import process_file, write_merged
 
         profiles = [(task.pid, task.profile) for task in self.tasks if task.profile is not None]
@@ -210,7 +236,7 @@ class Element:
     # ---------------------------------------------------------- the end of a superstep
 
     def gather_heads(self) -> None:
-        """The head of a round, if all processes here stand at the same one; else the end of the superstep."""
+        """Go through the head of a round if all processes here wait at the same one; else end the superstep."""
         first = self.tasks[0]
         if first.place is None or any(task.place is None or task.call != first.call for task in self.tasks):
             self.meet()
@@ -219,13 +245,13 @@ class Element:
         self.recovery.head(self.tasks)
 
     def meet(self) -> None:
-        """End the superstep.  What goes wrong in that, for no fault of the program, ends the whole job."""
+        """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job."""
         if self.recorder is not None and self.hub is None:
             self.recorder.alone()
         try:
             self._end_superstep()
         except BaseException:
-            if self.transport.elements > 1:
+            if self.transport.elements > 1:  # the others would wait for this element's packets for ever
                 traceback.print_exc()
                 if self.lifeline is not None:
                     self.lifeline.broke()
@@ -233,7 +259,14 @@ class Element:
             raise
 
     def _end_superstep(self) -> None:
-        """Everything that happens at a boundary, from the last process's arrival to delivery."""
+        """Do everything that happens at a boundary, from the arrival of the last process to delivery.
+
+        1. Compare the calls here and collect the flags for the header.
+        2. Exchange headers and packets; every element then sees the same flags, and takes the same branch below.
+        3. REGISTERED: exchange the tables of new coarrays, and exchange headers again, now with the effects.
+        4. FAULTS: exchange reports and judge them; nothing is delivered.
+        5. Deliver, release coarrays, print, and begin the next superstep.
+        """
         tasks = self.tasks
         first = tasks[0].call
         digest = first.digest
@@ -250,7 +283,7 @@ class Element:
                 bad = task.pid if bad < 0 else bad
             if call.hint > hint:
                 hint = call.hint
-            if task.fault is not None:  # seen by the process itself, in a collective
+            if task.fault is not None:  # a collective found it when it compared what arrived here
                 flags |= h.RAISED
                 bad = task.pid if bad < 0 else bad
             for context in call.contexts:
@@ -275,6 +308,7 @@ class Element:
                 return
             if self.recorder is not None:
                 self.recorder.registered()
+            # an element that announced a registration has held its effects back: they go out now
             boundary, headers = self._tell(digest, 0, -1, hint, None if flags & h.REGISTERED else boundary)
             seen, self.hint = h.combined(headers, headers[self.index])
         if seen & h.FAULTS:
@@ -292,7 +326,11 @@ class Element:
     def _tell(
         self, digest: bytes, flags: int, bad: int, hint: int, boundary: Boundary | None = None
     ) -> tuple[Boundary, list[h.Header]]:
-        """The control exchange.  Effects stay where they are while something else has to be settled first."""
+        """Exchange headers and packets; return the boundary and the headers of all elements.
+
+        Effects stay in their outboxes while a fault or a registration has to be settled first.  Draining them may find
+        mistakes of the processes here, which go into the header as RAISED.
+        """
         held = bool(flags & (h.FAULTS | h.REGISTERED))
         if boundary is None:
             boundary = Boundary(self, () if held else self._drain())
@@ -303,6 +341,7 @@ class Element:
         return boundary, boundary.send(header, texts=not held)
 
     def _advance(self) -> None:
+        """Begin the next superstep, or record the orderly end; make what was delivered visible to the processes."""
         if self.tasks[0].call is END:  # the end is an exchange but no superstep (B5)
             self.verdict = Verdict(True, None, 0)
             return
@@ -322,7 +361,10 @@ class Element:
                     context.arrived, context.arriving, context.inbox = context.arriving, [], None
 
     def _drain(self) -> list[Effect]:
-        """The effects of all processes here in (source pid, issue order); who made a mistake has a fault."""
+        """Return the effects of all processes here in (source pid, issue order).
+
+        A mistake in a call that could not be checked before (B3) becomes the `fault` of its process.
+        """
         effects: list[Effect] = []
         for task in self.tasks:
             try:
@@ -338,7 +380,7 @@ class Element:
     # ------------------------------------------------------------------ registration
 
     def _register(self) -> bool:
-        """Exchange the tables of new coarrays; False after a mismatch."""
+        """Exchange the tables of new coarrays (B3); return False after a mismatch.  Collective over the elements."""
         entries = [
             Entry(
                 task.pid, context.id,
@@ -366,6 +408,7 @@ class Element:
         return True
 
     def _release(self) -> None:
+        """Forget the coarrays that were released in this superstep, after its puts and gets."""
         for task in self.tasks:
             for context in task.call.contexts:
                 for index in context.releases:
@@ -378,17 +421,21 @@ class Element:
     # ------------------------------------------------------------ services to boundaries
 
     def coarray(self, effect: Put | PutEach | Get) -> Coarray:
-        """The instance an effect addresses, on one of the processes here."""
+        """Return the instance that an effect addresses, on one of the processes here."""
         return self._instance(effect.dest, effect)
 
     def dtype_of(self, pid: int, context: int, coarray: int) -> np.dtype[Any]:
-        """The dtype of a coarray's instance on a process here."""
+        """Return the dtype of a coarray's instance on a process here."""
         instance = self.tasks[pid - self.tasks[0].pid].contexts[context].coarrays[coarray]
         assert instance is not None
         return instance.local.dtype
 
     def landing(self, source: int, dests: tuple[int, ...], context: int) -> np.ndarray | None:
-        """Where the only receiver of an array wants it; each array that arrives takes its turn."""
+        """Return the array into which the receiver wants the next array from `source`, or None.
+
+        Each array that arrives takes the next place.  A message for several receivers has no single place: it uses one
+        place of each, and each receiver gets a copy.
+        """
         place = None
         for dest in dests:
             landings = self.tasks[dest - self.tasks[0].pid].contexts[context].landings
@@ -397,20 +444,21 @@ class Element:
         return place if len(dests) == 1 else None
 
     def dtype(self, get: Get) -> np.dtype[Any]:
-        """The dtype of what a process here has asked for: its own instance's."""
+        """Return the dtype of the answer to a get of a process here: that of its own instance, the same everywhere."""
         return self._instance(get.source, get).local.dtype
 
     def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
+        """Return the instance, on process `pid` here, of the coarray that an effect addresses."""
         coarray = self.tasks[pid - self.tasks[0].pid].contexts[effect.context].coarrays[effect.coarray]
         assert coarray is not None
         return coarray
 
     def hand_out(self, send: Send) -> None:
-        """A message into the inboxes it is for; every receiver gets a copy of its own (D9)."""
+        """Append a message to the inboxes of its receivers here; every receiver gets a copy of its own (D9)."""
         first = self.tasks[0].pid
         for k, dest in enumerate(send.dests):
             array = send.array
-            if array is not None and not send.shared and (send.borrowed or k):
+            if array is not None and not send.shared and (send.borrowed or k):  # the first may have the buffered one
                 array = array.copy()
             if array is not None:
                 array = received(array)
@@ -420,16 +468,16 @@ class Element:
     # --------------------------------------------------------------------------- text
 
     def texts_for_packets(self) -> list[tuple[int, bytes]]:
-        """What processes here printed, if it is printed elsewhere: element 0 prints for all.
+        """Return the texts that processes here printed, for element 0, which prints for all; element 0 returns none.
 
-        It is theirs until the superstep has ended: after a mismatch it is still to be said.
+        The tasks keep their text until the superstep has ended: after a mismatch `_conclude` still has to print it.
         """
         if self.index == 0:
             return []
         return [(task.pid, task.text.getvalue()) for task in self.tasks if task.text is not None and task.has_text()]
 
     def _print(self, texts: list[tuple[int, bytes]]) -> None:
-        """On element 0: the text of one superstep, in pid order."""
+        """Take the text of the processes here; on element 0, print the text of one superstep in pid order."""
         mine = [(task.pid, task.take_text()) for task in self.tasks if task.has_text()]
         if self.index:
             return
@@ -439,11 +487,11 @@ class Element:
                 self.progress.clear()
             try:
                 self._write(b"".join(text for _, text in sorted(texts)))
-            except BrokenPipeError:  # nobody reads on: `bsprun ... | head` is no mistake of the program
+            except BrokenPipeError:  # the reader has closed the pipe: `bsprun ... | head` is no mistake
                 self._console = open(os.devnull, "w")  # noqa: SIM115
 
     def _write(self, text: bytes) -> None:
-        """The bytes as they are, where the console takes bytes."""
+        """Write the text to the console, as unchanged bytes if it takes bytes."""
         if self.recovery is not None and not self.checking:
             self.recovery.lines(text)
             return
@@ -464,26 +512,31 @@ class Element:
     # ------------------------------------------------------------------------ mistakes
 
     def failure_for(self, task: Task) -> Exception:
-        """The job's failure as an exception of one process's own."""
+        """Return the job's failure as a new exception object for one process.
+
+        Each process needs its own: raising an object adds to its traceback and context.
+        """
         assert self.failure is not None
         failure = type(self.failure)(*self.failure.args)
         failure.__cause__ = None
         return failure
 
     def refuse(self, task: Task, call: str) -> None:
-        """A boundary called on another process's handle, or after the end."""
+        """Raise NotRegistered for a boundary called on another process's handle, or after the end."""
         turn = self.turn
         if turn is None:
             raise NotRegistered(f"{call} on process {task.pid}: the run it belongs to has ended")
         raise NotRegistered(f"{call} on process {task.pid} called by process {turn.pid}: each process uses its own")
 
     def _passes(self, checker: Checker, sent: Sequence[Effect], received: Sequence[Effect]) -> bool:
+        """Return whether the checker accepts the superstep; if not, its finding becomes the failure of the job."""
         problem = checker.judge(self, sent, received)
         if problem is not None:
             self._fail(problem)
         return problem is None
 
     def _disagree(self) -> None:
+        """Exchange reports on all processes and judge them.  Collective over the elements."""
         reports = [
             report for some in self.transport.gather([self._report(task) for task in self.tasks]) for report in some
         ]
@@ -491,10 +544,12 @@ class Element:
         self.failure = self.verdict.failure
 
     def _fail(self, mistake: Exception) -> None:
+        """Record an exception that every process of the job raises."""
         self.failure = mistake
         self.verdict = Verdict(False, mistake, 1)
 
     def _report(self, task: Task) -> Report:
+        """Return what the processes of the job need to judge this one: its state, call, source line and exception."""
         line = task.line()
         if task.fault is not None:
             return Report(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
@@ -514,22 +569,24 @@ class Element:
 
 
 def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
+    """Return `body` as a function without arguments, for one task."""
     return lambda: body(task)
 
 
 def _raised_at(error: BaseException) -> Line:
-    """The user's line closest to where an exception was raised."""
+    """Return the user's line closest to where an exception was raised."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [frame for frame in frames if not is_ours(frame[0])]
     return Line(users[-1]) if users else NOWHERE
 
 
 def _pickled(error: BaseException) -> bytes:
+    """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
     import cloudpickle
 
     try:
         data: bytes = cloudpickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # noqa: BLE001 - an exception that does not pickle is told about in words
+    except Exception:  # noqa: BLE001 - the report still holds its type, text and traceback
         return b""
     return data

@@ -1,4 +1,4 @@
-"""Which processes stand on which element."""
+"""The assignment of processes to elements."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Layout:
-    """Blocks of consecutive pids on each element, as even as can be."""
+    """An assignment of consecutive pids to each element, in blocks whose sizes differ by one at most."""
 
     nprocs: int
     elements: int
 
     def pids(self, element: int) -> range:
-        """The processes of an element."""
+        """Return the pids of an element."""
         return range(self.nprocs * element // self.elements, self.nprocs * (element + 1) // self.elements)
 
     def owners(self) -> list[int]:
-        """The element of each process."""
+        """Return the element of each process, by pid."""
         return [element for element in range(self.elements) for _ in self.pids(element)]

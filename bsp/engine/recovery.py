@@ -1,7 +1,7 @@
-"""What a runtime that can make a process again (bsp.faults) must be asked for; the plain engine has none.
+"""The interface that cloned execution (bsp.faults) gives to an element; the plain engine has none.
 
 An element with a `Recovery` stops at the head of every round of an outermost `rounds` loop, once all
-its processes stand there: that is where a state can be taken, or put in place.
+its processes have reached it: there the state of the processes can be captured, or replaced.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Place:
-    """Where a process stands in an outermost loop."""
+    """A process's position in its outermost `rounds` loops."""
 
     loop: int  # outermost loops entered before
     round: int
     state: State | None
     final: bool  # the loop has ended, or been left
-    entry: bool
+    entry: bool  # this is the first head of the loop
 
 
 class Recovery(Protocol):
-    """The element's way to its agent."""
+    """The part of cloned execution that an element calls."""
 
     def head(self, tasks: Sequence[Task]) -> None:
-        """All processes stand at one head (`task.place`); changes the places if a state has been loaded."""
+        """Handle a round's head that all processes here have reached; `task.place` holds it.
+
+        If a state has been loaded, it changes the places, and the processes go on from there.
+        """
 
     def once(self, task: Task, call: Callable[[], Any]) -> Any:
-        """The value of a call that is made by one clone for all."""
+        """Return the value of a call that one clone makes for all clones of its process."""
 
     def lines(self, data: bytes) -> None:
-        """The next text of the program, of element 0."""
+        """Pass on the next text of the program, from element 0."""

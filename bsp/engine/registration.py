@@ -1,4 +1,4 @@
-"""Coarrays are matched by creation order; their shapes travel with the next boundary (B3).
+"""The matching of coarrays between processes, by creation order (B3).
 
 Every element reads the same tables, so a mismatch is the same exception on every process.
 """
@@ -15,7 +15,7 @@ from bsp.values.region import Shape
 
 @dataclass(frozen=True)
 class Entry:
-    """What one process registered and released in one context since the last boundary."""
+    """The coarrays that one process registered and released in one context since the last boundary."""
 
     pid: int
     context: int
@@ -26,7 +26,10 @@ class Entry:
 
 
 def agree(entries: Iterable[Entry], superstep: int) -> dict[int, list[list[Shape]]]:
-    """For each context, the shapes of its new coarrays: one list by pid for each; or RegistrationMismatch."""
+    """Return, for each context, the shapes of its new coarrays: for each coarray a list by pid.
+
+    Raises RegistrationMismatch if number, dtype, dimensions or releases differ between processes.
+    """
     contexts: dict[int, list[Entry]] = {}
     for entry in sorted(entries, key=lambda entry: entry.pid):
         contexts.setdefault(entry.context, []).append(entry)
@@ -40,6 +43,7 @@ def agree(entries: Iterable[Entry], superstep: int) -> dict[int, list[list[Shape
 
 
 def _compare(a: Entry, b: Entry, superstep: int) -> None:
+    """Raise RegistrationMismatch if two processes' entries of one context do not match."""
     if len(a.shapes) != len(b.shapes):
         more = a if len(a.shapes) > len(b.shapes) else b
         extra = more.lines[min(len(a.shapes), len(b.shapes))]

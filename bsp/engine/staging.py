@@ -1,7 +1,7 @@
-"""Memory for the copies that buffered puts make, used again from superstep to superstep.
+"""Reuse of the memory for copies that buffered puts make, from superstep to superstep.
 
-A fresh block of a megabyte costs more in page faults than the copy into it.  At most KEPT_BYTES are
-kept; everything else is NumPy's.
+A fresh block of a megabyte costs more in page faults than the copy into it.  At most KEPT_BYTES of free
+blocks are kept; everything else is left to NumPy.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 from bsp.values.payload import is_abstract
 
 KEPT_BYTES = 32 << 20
-_SMALLEST = 1 << 17  # below, the allocator keeps memory itself
+_SMALLEST = 1 << 17  # bytes; the allocator itself keeps and reuses smaller blocks
 
 
 class Staging:
-    """Blocks of memory by size, last used first."""
+    """Free blocks of memory by size in bytes; the one used last is reused first."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[np.ndarray]] = {}
         self._kept = 0
 
     def copy(self, array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-        """A C-ordered copy of `array` as `dtype`, in memory of ours if it is large."""
+        """Return a C-ordered copy of `array` as `dtype`, in a block of this object if it is large."""
         if is_abstract(array):
             return array.astype(dtype)
         size = array.size * dtype.itemsize
@@ -44,7 +44,7 @@ class Staging:
         return held
 
     def give_back(self, held: np.ndarray) -> None:
-        """Take a copy's memory back for the next one."""
+        """Take the memory of a copy back for reuse.  Arrays that are not of `copy`, or small, are ignored."""
         if is_abstract(held):
             return
         block = held.base

@@ -1,7 +1,10 @@
-"""One BSP process inside its interpreter: what it waits in, what it owns, how it takes its turn.
+"""One BSP process inside its interpreter: its state, its contexts, its turns and its boundaries.
 
-Many processes share an interpreter and run in turn, each until its next boundary.  What of the interpreter
-belongs to the process whose turn it is stands in `belongings`.
+Many processes share an interpreter and run in turn, each until its next boundary.  The parts of the interpreter
+that belong to the process whose turn it is are in `bsp.interpreter.belongings`.
+
+A process is RUNNING, WAITING at a boundary or at the head of a round, RETURNED, or RAISED (an exception or
+`sys.exit` with a status).
 """
 
 from __future__ import annotations
@@ -35,10 +38,11 @@ if TYPE_CHECKING:
     from bsp.interpreter.profiling import ProcessProfile
     from bsp.processes import Process
 
-IN_CHILD = None  # what stands for an element's thread in a child made by os.fork
+IN_CHILD = None  # the value of an element's `thread` in a child made by os.fork
 RUNNING, WAITING, RETURNED, RAISED = "running", "waiting", "returned", "raised"
 
-# Non-empty only while some import is under way; then, and only then, frames are looked at.
+# Python's table of module locks, empty unless an import is under way: frames are searched for an import only then,
+# because the search is slow.  True, which means to search always, where Python has no such table.
 _importing_now: Any = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", True)
 
 
@@ -46,35 +50,35 @@ _importing_now: Any = getattr(getattr(importlib, "_bootstrap", None), "_module_l
 class Context:
     """A name space of effects: the user's own (0), the collectives' (1), or a library's (2, 3, ...).
 
-    A boundary delivers the effects of the contexts it names and no others (B2).
+    A boundary delivers the effects of the contexts that its call lists and no others (B2).
     """
 
     id: int
     outbox: Outbox = field(default_factory=Outbox)
     arriving: list[Any] = field(default_factory=list)  # delivered by the boundary under way
-    arrived: list[Any] = field(default_factory=list)  # delivered by the last one, not yet looked at
-    inbox: list[Any] | None = None  # the same as messages, made when asked for
-    landings: dict[int, list[Any]] = field(default_factory=dict)  # by source: where arrays that come next may be put
+    arrived: list[Any] = field(default_factory=list)  # delivered by the last one, not yet unpickled
+    inbox: list[Any] | None = None  # the same as messages, made at the first access
+    landings: dict[int, list[Any]] = field(default_factory=dict)  # by source: arrays to receive the next ones into
     coarrays: list[Coarray | None] = field(default_factory=list)
-    registered: int = 0  # coarrays[:registered] are known to all processes
+    registered: int = 0  # coarrays[:registered] have been matched between all processes
     releases: list[int] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Call:
-    """The boundary a process stands at."""
+    """A boundary that a process waits at: equal digests on all processes mean the same call."""
 
-    text: str  # as the user wrote it, for messages: "sync" or "broadcast(root=0)"
+    text: str  # for messages: "sync" or "broadcast(root=0)"
     digest: bytes
-    contexts: tuple[Context, ...]
-    hint: int = 0
+    contexts: tuple[Context, ...]  # whose effects the boundary delivers
+    hint: int = 0  # `boundary` returns the largest of all processes: a root announces how many supersteps follow
 
 
 END = Call("its end", digest("end"), ())
 
 
 class Task:
-    """A process as its element sees it."""
+    """A process as its element handles it; `Process` is the handle that the program gets."""
 
     def __init__(self, element: Element, pid: int, seed: int, main: ModuleType | None) -> None:
         self.element = element
@@ -87,19 +91,21 @@ class Task:
         self.result: Any = None
         self.raised: BaseException | None = None
         self.raised_in = 0  # superstep
-        self.fault: BspError | TypeError | None = None  # a mistake of this process found at a boundary
+        self.fault: BspError | TypeError | None = None  # a mistake found at a boundary: the next header reports it
         self.contexts = {0: Context(0), 1: Context(1)}
         self._next_context = 2
         self.handle: Process | None = None
         self.label: str | None = None  # of the superstep under way
         self.choice: Choice | None = None  # the algorithm of the collective under way
         self.chosen: Choice | None = None  # that of the last collective
-        self.round: tuple[int, int] | None = None  # the pass of its outermost `rounds`, and of how many
+        self.round: tuple[int, int] | None = None  # of the outermost `rounds`: this round, and how many there are
         self.loops = 0  # outermost `rounds` entered
-        self.libraries: dict[str, Any] = {}  # what libraries keep for a process, by their names
-        self.place: Place | None = None  # the head of a round it stands at
-        self.sets_min_time = True  # what the last `sync` said
+        self.libraries: dict[str, Any] = {}  # state that libraries keep for this process, by library
+        self.place: Place | None = None  # the head of a round at which it waits
+        self.sets_min_time = True  # the argument of the last `sync`
         self.profile: ProcessProfile | None = None
+        # Process 0 writes to the console at once, except under --check and cloned execution.  The text of the others
+        # waits for the boundary, where element 0 prints it in pid order.
         self.text: io.BytesIO | None = None
         stdout: TextIO = sys.stdout
         if pid != 0 or element.checking or element.recovery is not None:
@@ -111,24 +117,27 @@ class Task:
     # ------------------------------------------------------------------- turns
 
     def enter(self) -> None:
-        """Make the interpreter this process's."""
+        """Begin a turn: give the interpreter to this process."""
         self.element.turn = self
         if self.element.abstract is not None:
             self.element.abstract.enter(self.pid)
         self.own.enter()
 
     def leave(self) -> None:
-        """Keep what the process has changed of the interpreter for its next turn."""
+        """End a turn: keep what the process has changed of the interpreter for its next turn."""
         self.own.leave()
 
     @property
     def main(self) -> ModuleType | None:
-        """Its `__main__`, where it has one of its own."""
+        """The process's own `__main__` module, or None if it has none."""
         return self.own.main
 
     @contextlib.contextmanager
     def as_main(self) -> Iterator[None]:
-        """The classes of a script are its process's own: they pickle by the `__main__` they stand in."""
+        """Make the process's `__main__` the current one inside the block.
+
+        The classes of a script belong to its process, and pickle by the `__main__` that they were defined in.
+        """
         kept = sys.modules["__main__"]
         if self.main is not None:
             sys.modules["__main__"] = self.main
@@ -138,14 +147,14 @@ class Task:
             sys.modules["__main__"] = kept
 
     def run(self) -> None:
-        """The process from its first line to its last; never raises."""
+        """Run the process from its first line to its last; never raises."""
         self._run()
-        paused()  # what it may have started
+        paused()  # a profiler that the program has started and not stopped
         if self.element.thread is IN_CHILD:
             self._end_of_child()
 
     def _end_of_child(self) -> None:
-        """A child made by os.fork has come to the end of the script: it may not go on as if it were this element."""
+        """End a child made by os.fork that has come to the end of the script, which must not go on as this element."""
         error = self.raised
         if error is not None and not isinstance(error, SystemExit):
             print(f"bsprun: a child of process {self.pid} raised:\n{traceback_of(error)}", end="", file=sys.stderr)
@@ -156,18 +165,20 @@ class Task:
         os._exit(status)
 
     def superstep_profiled(self) -> None:
-        """What this process has done since the last boundary belongs to this one."""
+        """Assign the calls profiled since the last boundary to this one."""
         if self.profile is not None:
             self.profile.superstep_ended(self.label or f"{self.call.text} at {self.line()}")
             self.label = None if self.element.recorder is None else self.label
 
     def _profiled(self) -> Any:
+        """Run the body under a profiler of its own."""
         from bsp.interpreter.profiling import ProcessProfile
 
         self.profile = ProcessProfile()
         return self.profile.run(self.body)
 
     def _run(self) -> None:
+        """Run the body; turn its result, exit status or exception into the state that the others will see."""
         try:
             self.result = self.body() if self.element.profile is None else self._profiled()
             self.check_nothing_lost()
@@ -180,15 +191,16 @@ class Task:
             except EffectsLost as lost:
                 lost.__suppress_context__ = True
                 self._fail(lost)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the job must hear of it
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it ends the job at the next boundary
             self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
+        """Record the exception that ended the process."""
         self.raised, self.raised_in = error, self.element.superstep
         self.state, self.call = RAISED, END
 
     def check_nothing_lost(self) -> None:
-        """B5: what is issued after the last boundary would never be delivered."""
+        """Raise EffectsLost for effects issued after the last boundary, which would never be delivered (B5)."""
         if self.element.failure is not None:
             return
         for context in self.contexts.values():
@@ -204,7 +216,11 @@ class Task:
     # -------------------------------------------------------------- boundaries
 
     def boundary(self, call: Call) -> int:
-        """Wait until every process stands at this boundary; returns the largest hint.  Rule B1."""
+        """Wait until every process waits at this boundary and its effects are delivered; return the largest hint (B1).
+
+        Raises the job's failure if there is one, before or after the wait (B6).
+        Raises BoundaryInImport, NotRegistered, WrongThread or Forked if the caller may not end supersteps.
+        """
         if _importing_now:
             refuse_in_import(call.text, sys._getframe(1), self.pid)
         element = self.element
@@ -224,7 +240,7 @@ class Task:
             raise element.failure_for(self)
         self.call = call
         self.state = WAITING
-        if element.hub is None:
+        if element.hub is None:  # alone on its element: nothing to wait for but the other elements
             element.meet()
         else:
             self._end_turn()
@@ -234,7 +250,7 @@ class Task:
         return element.hint
 
     def _end_turn(self) -> None:
-        """Let the others run, until it is this process's turn again; its profiler sees none of that."""
+        """Switch to the other processes until it is this one's turn again; its profiler is paused meanwhile."""
         profiler = paused()
         self.element.hub.switch()  # type: ignore[union-attr]
         if profiler is not None:
@@ -242,11 +258,14 @@ class Task:
 
     @property
     def running(self) -> bool:
-        """Whether its code runs now: not when it has ended, nor when its frames are being cleared."""
+        """Whether its code runs now: not after its end, and not while its frames are being cleared."""
         return self.state is RUNNING and self.element.turn is self
 
     def stand(self, place: Place) -> None:
-        """Wait at the head of a round until all processes here stand at it (`bsp.engine.recovery`)."""
+        """Wait at the head of a round until all processes here wait at it (see `bsp.engine.recovery`).
+
+        Recovery may change `place.round` and `place.final` meanwhile.
+        """
         element = self.element
         if element.failure is not None:
             raise element.failure_for(self)
@@ -263,13 +282,13 @@ class Task:
             raise element.failure_for(self)
 
     def new_context(self) -> Context:
-        """A name space for a library's own supersteps; numbered alike on every process."""
+        """Return a new name space for a library's own supersteps; its number is the same on every process."""
         context = self.contexts[self._next_context] = Context(self._next_context)
         self._next_context += 1
         return context
 
     def line(self) -> Line:
-        """Where the user's code waits; read only after a mistake."""
+        """Return the source line where the user's code waits; called only after a mistake, because it is slow."""
         if self.greenlet is not None:
             return user_line(self.greenlet.gr_frame)
         return user_line(sys._getframe(1))
@@ -277,11 +296,11 @@ class Task:
     # -------------------------------------------------------------------- text
 
     def has_text(self) -> bool:
-        """Whether text waits for its turn at a boundary (never for pid 0: its text is out already)."""
+        """Return whether text waits to be printed at a boundary.  Text of pid 0 that is out already does not."""
         return self.text is not None and self.text.tell() > 0
 
     def take_text(self) -> bytes:
-        """The text printed since the last boundary."""
+        """Return the text printed since the last boundary, and forget it."""
         if self.text is None:
             return b""
         text = self.text.getvalue()
@@ -291,10 +310,10 @@ class Task:
 
 
 class _Text(io.BytesIO):
-    """What a process has printed; closing sys.stdout, or losing it, takes nothing back."""
+    """A buffer for the output of a process; closing sys.stdout, or losing it, discards nothing."""
 
     def close(self) -> None:
-        """Stays open until the element has taken the text."""
+        """Do nothing: the buffer stays open until the element has taken the text."""
 
 
 _NO_INPUT = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # stdin belongs to pid 0
@@ -313,7 +332,7 @@ def refuse_in_import(call: str, frame: FrameType, pid: int) -> None:
 
 
 def status_of(left: SystemExit) -> int:
-    """The exit status a SystemExit asks for: None is 0, a text is 1."""
+    """Return the exit status that a SystemExit asks for: None is 0, a text is 1."""
     if left.code is None:
         return 0
     return left.code if isinstance(left.code, int) else 1

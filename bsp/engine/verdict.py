@@ -1,7 +1,10 @@
-"""What happened at a boundary where not every process stands at the same call.
+"""The judgement at a boundary where not every process waits at the same call.
 
-Every element tells of its processes, all elements read the same reports, and `judge` is a pure
+Every element reports on its processes, all elements read the same reports, and `judge` is a pure
 function of them: so every process gets the same exception without a further message.
+
+Order of the rules in `judge`: an exception outranks an exit status, which outranks a return, which
+outranks a difference of calls; among several, the first by (superstep, pid).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from bsp.source import Line
 
 @dataclass(frozen=True)
 class Report:
-    """One process at the boundary."""
+    """The state of one process at the boundary."""
 
     pid: int
     state: str
@@ -26,24 +29,24 @@ class Report:
     superstep: int = 0
     error: str = ""  # "ValueError: no convergence"
     traceback: str = ""
-    shared: Exception | None = None  # raised on every process, not on this one alone
+    shared: Exception | None = None  # an exception that is raised on every process as it is
     status: int | None = None  # of sys.exit
-    pickled: bytes = b""  # the exception, where it can be pickled
+    pickled: bytes = b""  # the exception; no bytes if it cannot be pickled
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How the job goes on: an orderly end, or one exception for every process that still runs."""
+    """The outcome of a judgement: an orderly end, or one exception for every process that still runs."""
 
     ended: bool
     failure: Exception | None
     status: int
     culprit: Report | None = None  # whose traceback is printed
-    farewell: str = ""  # what sys.exit("text") says
+    farewell: str = ""  # the text of sys.exit("text")
 
 
 def judge(reports: Sequence[Report], superstep: int) -> Verdict:
-    """The verdict on these reports, one of each process, in pid order."""
+    """Return the verdict on these reports: one of each process, in pid order."""
     exits = sorted((r for r in reports if r.status), key=lambda r: (r.superstep, r.pid))
     errors = [report for report in reports if report.state == RAISED and report.status is None]
     waiting = [report for report in reports if report.state == WAITING]
@@ -81,17 +84,18 @@ def judge(reports: Sequence[Report], superstep: int) -> Verdict:
 
 
 def _calls(group: Sequence[Report]) -> str:
-    """`sync at solver.py:58`, and at most two more places of the same call."""
+    """Return `sync at solver.py:58`, and at most two more places of the same call."""
     places = list(dict.fromkeys(f"{report.call} at {report.line}" for report in group))
     return " and ".join(places[:3]) + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
 
 
 def _wait(group: Sequence[Report]) -> str:
+    """Return the verb for so many processes."""
     return "waits" if len(group) == 1 else "wait"
 
 
 def _pids(pids: Sequence[int]) -> str:
-    """`process 2`, `processes 0, 1, 3`, `processes 0-62`."""
+    """Return `process 2`, `processes 0, 1, 3` or `processes 0-62`."""
     runs: list[list[int]] = []
     for pid in sorted(pids):
         if runs and pid == runs[-1][1] + 1:

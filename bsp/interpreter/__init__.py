@@ -1,1 +1,1 @@
-"""What processes that share one Python interpreter have each of their own: globals, random generators, profiles."""
+"""The interpreter's state for each of the processes that share it: globals, random generators, imports, profiles."""

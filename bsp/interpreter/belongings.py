@@ -1,10 +1,10 @@
-"""What of the interpreter belongs to the process whose turn it is.
+"""The parts of the interpreter that belong to the process whose turn it is.
 
 Processes of one element share an interpreter and run in turn.  So that a program does the same on any number of
 elements, each process has its own `__main__`, `sys.argv`, `sys.stdout`, `sys.stdin`, global generators of NumPy and
-of `random`, running asyncio loop, and the filters of the `catch_warnings` blocks that it stands in; they change hands
-with the turn.  Context variables are a process's own too: each runs in a context of its own (`imports.py` has the
-part about modules).  docs/shared-state.md lists what remains shared.
+of `random`, running asyncio loop, and the filters of the `catch_warnings` blocks that it is in.  They are replaced at
+each change of turns.  Context variables are a process's own too: each process runs in a `contextvars` context of its
+own (`imports` handles those that modules set).  docs/shared-state.md lists what remains shared.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bsp.interpreter.generators import GlobalStreams
 
 
 class Belongings:
-    """What one process has of the interpreter: in place during its turns, kept here between them."""
+    """One process's parts of the interpreter: in place during its turns, kept here between them."""
 
     __slots__ = ("_asyncio", "argv", "main", "stdin", "stdout", "streams", "warnings")
 
@@ -32,7 +32,7 @@ class Belongings:
         self.warnings = warning_state()
 
     def enter(self) -> None:
-        """Put everything in place."""
+        """Put all parts in place."""
         if self.main is not None:
             sys.modules["__main__"] = self.main
         sys.stdout = self.stdout
@@ -45,7 +45,7 @@ class Belongings:
             self._asyncio = None
 
     def leave(self) -> None:
-        """Keep what the process has changed for its next turn."""
+        """Keep what the process has changed, for its next turn."""
         self.streams.leave()
         self.warnings = warning_state()
         self.stdout = getattr(sys, "stdout", None)  # a program may have deleted it
@@ -59,9 +59,9 @@ class Belongings:
 
 
 def warning_state() -> tuple[Any, Any, Any]:
-    """Return the list of filters, and what is done with warnings: `catch_warnings` replaces all three for its block.
+    """Return the list of filters and the functions that show warnings; `catch_warnings` replaces them for its block.
 
-    Processes that stand in no such block have one list together.
+    Processes in no such block share one list.
     """
     return warnings.filters, warnings.showwarning, getattr(warnings, "_showwarnmsg_impl", None)
 
@@ -70,11 +70,11 @@ def set_warning_state(kept: tuple[Any, Any, Any]) -> None:
     """Put back what `warning_state` has returned."""
     warnings.filters, warnings.showwarning, shown = kept
     if shown is not None:
-        warnings._showwarnmsg_impl = shown  # type: ignore[attr-defined]  # where `record=True` is heeded
+        warnings._showwarnmsg_impl = shown  # type: ignore[attr-defined]  # `record=True` replaces this one
 
 
 def _suspend(loop: Any) -> Any:
-    """Let no loop run in this thread; return the task that was current in `loop`."""
+    """Mark this thread as running no asyncio loop; return the task that was current in `loop`."""
     import asyncio
 
     task = asyncio.current_task(loop)

@@ -1,9 +1,9 @@
-"""Random numbers that belong to a process (D4): `proc.rng`, and the global generators of NumPy and of `random`.
+"""The random generators of each process (D4): `proc.rng`, and the global ones of NumPy and of the module `random`.
 
 NumPy keeps one global RandomState, and `random` one instance behind its functions.  Each process has states of its
-own for both, which are put in place when the process takes its turn.  A process seldom draws from them, so a turn
-looks at one word and copies only what has changed: through NumPy's documented address of a generator's state, and
-through the memory of `random`'s instance where that has been found to be laid out as CPython lays it out.
+own for both, which are put in place at the beginning of its turn.  A process seldom draws from them, so a change of
+turns compares one word or two and copies only a state that has changed: through NumPy's documented address of a
+generator's state, and through the memory of `random`'s instance where a check at import finds CPython's layout.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ import numpy as np
 set_global_bits: Any = np.random.set_bit_generator  # type: ignore[attr-defined]
 global_bits: Any = np.random.get_bit_generator  # type: ignore[attr-defined]
 
-_KEY_WORDS = 624  # MT19937: 624 words of 32 bits, then the position in them
+_KEY_WORDS = 624  # the state of MT19937: 624 words of 32 bits, then the position in them
 
 
 class NumPyStream:
     """The NumPy global generator of one process, in place only during its turns.
 
-    Putting a generator in place makes RandomState forget the second half of a normal pair.  It is asked for it when
-    the process has drawn, has set the state, or holds such a half, so its stream is the one NumPy alone gives.
+    `normal()` draws pairs, and RandomState keeps the second half for the next call.  Putting a generator in place makes
+    RandomState forget that half.  So `leave` reads it from RandomState, and `enter` puts it back: the stream is the one
+    that NumPy alone gives.  Reading is slow, so it is done only when the process has drawn, has set the state, or held
+    such a half when its turn began.
     """
 
     __slots__ = ("_gauss", "_key", "_position", "_seen", "_whole", "bits", "current")
@@ -45,11 +47,11 @@ class NumPyStream:
         self._gauss: float | None = None
 
     def _mark(self) -> tuple[int, int]:
-        """Changes with every draw: the position, and a word of the key that each 624 words renew."""
+        """Return a mark that changes with every draw: the position, and a word of the key that each 624 words renew."""
         return self._position.value, self._key.value
 
     def enter(self) -> None:
-        """Becomes what `np.random.normal()` and its kin draw from."""
+        """Put the stream in place, for `np.random.normal()` and its like to draw from."""
         set_global_bits(self.current)
         if self._gauss is not None:
             state: Any = np.random.get_state(legacy=False)
@@ -72,11 +74,11 @@ class NumPyStream:
             NumPyStream.state_was_set = False
 
     def state(self) -> tuple[Any, ...]:
-        """Where the stream stands; only while it is not in place."""
+        """Return the state of the stream.  Valid only while it is not in place."""
         return self._whole.raw, self._gauss, None if self.current is self.bits else self.current
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Go on from there; only while it is not in place."""
+        """Set the state of the stream to one that `state` has returned.  Valid only while it is not in place."""
         self._whole.raw, self._gauss, current = state
         self.current = self.bits if current is None else current
         self._seen = self._mark()
@@ -87,7 +89,7 @@ _set_state: Callable[..., None] = np.random.set_state
 
 @contextlib.contextmanager
 def watching_set_state() -> Iterator[None]:
-    """Notice `np.random.set_state` inside the block: it may leave a half normal pair without changing the key."""
+    """Notice `np.random.set_state` inside the block: it may set a half of a normal pair without changing the key."""
 
     def set_state(state: Any) -> None:
         _set_state(state)
@@ -104,13 +106,16 @@ def watching_set_state() -> Iterator[None]:
 
 # ------------------------------------------------------------------------------- the module random
 
-_instance: Any = random._inst  # behind random.random() and its kin
+_instance: Any = random._inst  # its bound methods are random.random() and its like
 _BASE: type = random.Random.__mro__[1]  # _random.Random, which holds the state
 _STATE_BYTES = 4 * (1 + _KEY_WORDS)  # CPython: an index, then the words of the key
 
 
 def _memory_of(instance: random.Random) -> memoryview | None:
-    """The bytes of an instance's state, or None where CPython's layout is not found."""
+    """Return the bytes of an instance's state, or None if they are not laid out as CPython lays them out.
+
+    The layout is checked against `getstate`: it is no documented interface.
+    """
     if _BASE.__basicsize__ < object.__basicsize__ + _STATE_BYTES:
         return None
     memory = memoryview((ctypes.c_char * _STATE_BYTES).from_address(id(instance) + object.__basicsize__)).cast("B")
@@ -124,7 +129,10 @@ _words = None if _memory is None else _memory.cast("I")
 
 
 class PythonStream:
-    """The state of the module `random` of one process, in place only during its turns."""
+    """The state of the module `random` of one process, in place only during its turns.
+
+    With `_memory` a change of turns is one copy of the state; without it, `setstate` and `getstate`, which are slow.
+    """
 
     __slots__ = ("_first", "_gauss", "_index", "_kept", "_slow")
 
@@ -138,7 +146,7 @@ class PythonStream:
         self._index = self._first = -1
 
     def enter(self) -> None:
-        """Becomes what `random.random()` and its kin draw from."""
+        """Put the state in place, for `random.random()` and its like to draw from."""
         if _memory is None or _words is None:
             assert self._slow is not None
             _instance.setstate(self._slow)
@@ -153,15 +161,15 @@ class PythonStream:
             self._slow = _instance.getstate()
             return
         self._gauss = _instance.gauss_next
-        if _words[0] != self._index or _words[1] != self._first:
+        if _words[0] != self._index or _words[1] != self._first:  # each draw moves the index or renews the words
             self._kept[:] = _memory
 
     def state(self) -> tuple[Any, ...]:
-        """Where the stream stands; only while it is not in place."""
+        """Return the state of the stream.  Valid only while it is not in place."""
         return bytes(self._kept), self._gauss, self._slow
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Go on from there; only while it is not in place."""
+        """Set the state of the stream to one that `state` has returned.  Valid only while it is not in place."""
         self._kept[:], self._gauss, self._slow = state
 
 
@@ -185,18 +193,18 @@ class GlobalStreams:
         self.python.leave()
 
     def state(self) -> tuple[Any, ...]:
-        """Where they stand; only while they are not in place."""
+        """Return the states of both.  Valid only while they are not in place."""
         return self.numpy.state(), self.python.state()
 
     def restore(self, state: tuple[Any, ...]) -> None:
-        """Go on from there; only while they are not in place."""
+        """Set the states of both to those that `state` has returned.  Valid only while they are not in place."""
         self.numpy.restore(state[0])
         self.python.restore(state[1])
 
 
 @contextlib.contextmanager
 def lent() -> Iterator[None]:
-    """Give the global generators back as they were after a block that has put those of processes in place."""
+    """Restore the caller's global generators after a block that puts those of processes in place."""
     kept = global_bits(), np.random.get_state(legacy=False), random.getstate()
     with watching_set_state():
         try:
@@ -208,18 +216,18 @@ def lent() -> Iterator[None]:
 
 
 def generator(seed: int, pid: int) -> np.random.Generator:
-    """`proc.rng`: PCG64 seeded from (job seed, pid)."""
+    """Return a new `proc.rng`: PCG64 seeded from (job seed, pid)."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, pid])))
 
 
 def standing(rng: np.random.Generator) -> tuple[int, ...]:
-    """Where a `proc.rng` stands, in four numbers."""
+    """Return the state of a `proc.rng` in four numbers."""
     known: Any = rng.bit_generator.state
     return known["state"]["state"], known["state"]["inc"], known["has_uint32"], known["uinteger"]
 
 
 def put(rng: np.random.Generator, where: tuple[int, ...]) -> None:
-    """Go on from there."""
+    """Set the state of a `proc.rng` to one that `standing` has returned."""
     state, inc, has_uint32, uinteger = where
     rng.bit_generator.state = {
         "bit_generator": "PCG64", "state": {"state": state, "inc": inc}, "has_uint32": has_uint32, "uinteger": uinteger

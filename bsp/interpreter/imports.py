@@ -1,8 +1,9 @@
 """Context variables that a module sets while it is imported, for every process that imports it.
 
-Python runs a module once an interpreter, so `np.set_printoptions`, `np.seterr` or a decimal precision in it would
-reach only the process that imports it first: each process has a context of its own.  Here the statement that runs
-a module notes what it has changed, and the same statement of another process makes the same changes.
+Python runs a module once per interpreter, while each process has a context of its own.  So `np.set_printoptions`,
+`np.seterr` or a decimal precision in a module would reach only the process that imports it first.  Here the import
+statement that runs a module records what the module has changed, and the same statement of another process makes
+the same changes in its context.
 
 Not covered: a module run by other means than an import statement or `importlib.import_module`.
 """
@@ -25,24 +26,24 @@ _Changes = dict[Any, dict[str, Any]]
 
 
 class Imports:
-    """The changes that modules have made, and which of them each process has made."""
+    """The changes that modules made in contexts, and the processes that have made each of them."""
 
     def __init__(self, turn: Callable[[], Any]) -> None:
-        """`turn()` returns the process whose code runs, or None."""
+        """Start without changes; `turn()` returns the process whose code runs, or None."""
         self._turn = turn
         self._changes: dict[str, _Changes] = {}  # by module
         self._made: dict[Any, set[str]] = {}  # by process: the modules whose changes are in its context
 
     @contextlib.contextmanager
     def noticed(self) -> Iterator[None]:
-        """Look at every import inside the block."""
+        """Watch every import inside the block."""
         statement, function = builtins.__import__, importlib.import_module
 
         def import_statement(
             name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
         ) -> Any:
             package = "" if globals is None else globals.get("__package__") or ""
-            if level and not package:  # a mistake, or a way of old: Python says, or knows
+            if level and not package:  # a relative import outside a package, or an old form: Python decides
                 return statement(name, globals, locals, fromlist, level)
             absolute = importlib.util.resolve_name("." * level + name, package) if level else name
             if absolute not in sys.modules or fromlist or self._changes:
@@ -61,7 +62,7 @@ class Imports:
             builtins.__import__, importlib.import_module = statement, function
 
     def _run(self, name: str, fromlist: Any, load: Callable[[str], Any]) -> None:
-        """Load the modules that an import names, in Python's order, and note what each one changes."""
+        """Load the modules that an import names, in Python's order, and record what each one changes."""
         parts = name.split(".")
         for k in range(len(parts)):
             self._load(".".join(parts[: k + 1]), load)
@@ -73,6 +74,7 @@ class Imports:
                     self._load(module, load)
 
     def _load(self, module: str, load: Callable[[str], Any]) -> None:
+        """Import a module that is new and record its changes; make the recorded changes of one that is not."""
         if module in sys.modules:
             if module in self._changes:
                 self._make(module)
@@ -85,7 +87,7 @@ class Imports:
             self._made.setdefault(self._turn(), set()).add(module)
 
     def _make(self, module: str) -> None:
-        """Make the changes of a module that another process has run, in the context of this one."""
+        """Make the changes of a module that another process has run in the context of this one, once."""
         made = self._made.setdefault(self._turn(), set())
         if module not in made:
             made.add(module)
@@ -93,7 +95,7 @@ class Imports:
 
 
 def _exists(module: str) -> bool:
-    """Whether a submodule can be found; whatever is wrong with it, the statement itself says."""
+    """Return whether a submodule can be found; errors are left to the import statement itself."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError, AttributeError):
@@ -101,7 +103,7 @@ def _exists(module: str) -> bool:
 
 
 class _Setting(NamedTuple):
-    """A context variable of which modules change parts: how to read the parts, and how to change some."""
+    """A context variable of which modules change parts: how to read the parts, and how to change some of them."""
 
     module: str
     variable: str
@@ -110,6 +112,7 @@ class _Setting(NamedTuple):
 
 
 def _decimal() -> dict[str, Any]:
+    """Return the parts of the current decimal context."""
     import decimal
 
     context = decimal.getcontext()
@@ -118,6 +121,7 @@ def _decimal() -> dict[str, Any]:
 
 
 def _set_decimal(parts: dict[str, Any]) -> None:
+    """Change parts of the current decimal context."""
     import decimal
 
     context = decimal.getcontext()
@@ -138,13 +142,13 @@ _SETTINGS = (
 
 
 def _is_there(module: str) -> bool:
-    """Whether a module has been imported, and is not just being."""
+    """Return whether the import of a module has been completed."""
     spec = getattr(sys.modules.get(module), "__spec__", None)
     return spec is not None and not getattr(spec, "_initializing", False)
 
 
 def _standing() -> dict[_Place, Any]:
-    """The values of the current context: of some variables their parts, of the others themselves."""
+    """Return the values in the current context: the parts of the variables in _SETTINGS, the values of the others."""
     found: dict[_Place, Any] = {
         (setting, name): value
         for setting in _SETTINGS
@@ -157,7 +161,7 @@ def _standing() -> dict[_Place, Any]:
 
 
 def _differences(before: dict[_Place, Any]) -> _Changes:
-    """What has changed since."""
+    """Return what has changed in the current context since `before`."""
     missing = object()
     changed: _Changes = {}
     for (what, name), value in _standing().items():
@@ -168,6 +172,7 @@ def _differences(before: dict[_Place, Any]) -> _Changes:
 
 
 def _apply(changes: _Changes) -> None:
+    """Make recorded changes in the current context."""
     for what, parts in changes.items():
         if isinstance(what, contextvars.ContextVar):
             what.set(parts[""])

@@ -1,12 +1,12 @@
-"""Pausing the profiler that is at work, and letting it go on.
+"""Pausing and resuming the active profiler at a change of turns.
 
-Python's profilers watch a thread, and the processes of an element take turns in one.  So a profiler is taken out
-when its process ends its turn, and put back when the process goes on.  What it knows of the calls under way it
-keeps, so waiting for the others' turns counts as time in the boundary.
+Python's profilers watch a thread, and the processes of an element take turns in one.  So a profiler is removed
+when its process ends its turn, and installed again when the process goes on.  It keeps its record of the calls under
+way, so the time of the others' turns counts as time in the boundary.
 
-cProfile keeps a stack of calls.  When it is taken out it has seen two that it does not see return (`paused`, and the
-call that takes it out); so when it goes on it must see two returns of calls that it has not seen: those of `_go_on`
-and `resumed`.
+cProfile keeps a stack of calls.  When it is removed it has seen the beginning of two calls whose return it will not
+see (`paused`, and the call that removes it).  So when it goes on it must see two returns of calls that it has not
+seen begin: those of `_go_on` and `resumed`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if sys.version_info >= (3, 12):
     _EVENTS = [e for name, e in vars(sys.monitoring.events).items() if name.isupper() and e]
 
     def paused() -> Any:
-        """Take the profiler that is at work out; return what `resumed` needs, or None."""
+        """Remove the active profiler; return what `resumed` needs, or None if there is none."""
         name = sys.monitoring.get_tool(_TOOL)
         if name is None:
             profile = sys.getprofile()
@@ -32,7 +32,7 @@ if sys.version_info >= (3, 12):
         return name, events, callbacks
 
     def resumed(profiler: Any) -> None:
-        """Put back what `paused` has taken out."""
+        """Install what `paused` has removed."""
         name, events, kept = profiler
         if name is None:
             sys.setprofile(kept)
@@ -43,23 +43,25 @@ if sys.version_info >= (3, 12):
         _go_on(events)
 
     def _go_on(events: int) -> None:
+        """Set the events of the installed profiler; its own function, as cProfile sees its return (see the module)."""
         sys.monitoring.set_events(_TOOL, events)
 
 else:
 
     def paused() -> Any:
-        """Take the profiler that is at work out; return what `resumed` needs, or None."""
+        """Remove the active profiler; return what `resumed` needs, or None if there is none."""
         profile = sys.getprofile()
         if profile is not None:
             sys.setprofile(None)
         return profile
 
     def resumed(profiler: Any) -> None:
-        """Put back what `paused` has taken out."""
+        """Install what `paused` has removed."""
         if hasattr(profiler, "enable"):
             _go_on(profiler)
         else:
             sys.setprofile(profiler)
 
     def _go_on(profiler: Any) -> None:
+        """Enable the profiler; its own function, because cProfile sees its return (see the module)."""
         profiler.enable()

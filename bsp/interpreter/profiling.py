@@ -1,7 +1,7 @@
 """Profiles of processes that share an interpreter: each counts the calls of its own turns (see `profilers`).
 
-`bsprun --profile DIR` gives every process a profiler: DIR/process-N.pstats for each, and DIR/merged.pstats of all
-together, in which every function stands once for each boundary that ended the superstep it ran in.
+`bsprun --profile DIR` gives every process a profiler.  It writes DIR/process-N.pstats for each, and DIR/merged.pstats
+of all together, with one entry for each pair of a function and the boundary that ended the superstep it ran in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _Times = tuple[int, int, float, float]  # calls without recursion, all calls, ow
 
 
 class ProcessProfile:
-    """The profile of one process, cut by supersteps."""
+    """The profile of one process, divided by supersteps.
+
+    by_place : for each boundary, by its label or source line, the times of the functions in the supersteps it ended.
+    """
 
     def __init__(self) -> None:
         self._profile = cProfile.Profile()
@@ -25,7 +28,7 @@ class ProcessProfile:
         self.by_place: dict[str, dict[_Key, _Times]] = {}
 
     def run(self, body: Callable[[], Any]) -> Any:
-        """`body()`, profiled."""
+        """Return `body()`, run under the profiler."""
         self._profile.enable()
         try:
             return body()
@@ -33,7 +36,7 @@ class ProcessProfile:
             self._profile.disable()
 
     def superstep_ended(self, place: str) -> None:
-        """What has run since the last superstep's end belongs to the boundary at `place`."""
+        """Assign the calls since the end of the last superstep to the boundary at `place`."""
         now = self._times()
         at = self.by_place.setdefault(place, {})
         for key, times in now.items():
@@ -43,6 +46,7 @@ class ProcessProfile:
         self._before = now
 
     def _times(self) -> dict[_Key, _Times]:
+        """Return the times of all functions so far."""
         found: dict[_Key, _Times] = {}
         for entry in self._profile.getstats():
             code = entry.code
@@ -52,21 +56,22 @@ class ProcessProfile:
         return found
 
     def dump(self, path: str) -> None:
-        """As a file for `python -m pstats` and its kin."""
+        """Write the profile to a file for `python -m pstats` and similar tools."""
         self._profile.dump_stats(path)
 
 
 def _sum(a: _Times | None, b: _Times) -> _Times:
+    """Return the sum of two times; `a` None counts as zero."""
     return b if a is None else (a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3])
 
 
 def process_file(folder: str, pid: int) -> str:
-    """The file of one process's profile."""
+    """Return the path of one process's profile."""
     return os.path.join(folder, f"process-{pid}.pstats")
 
 
 def write_merged(folder: str, parts: Sequence[dict[str, dict[_Key, _Times]]]) -> None:
-    """DIR/merged.pstats: the profiles of all processes together, by the boundary that ended the superstep."""
+    """Write DIR/merged.pstats: the profiles of all processes, by function and boundary that ended its superstep."""
     merged: dict[_Key, _Times] = {}
     for part in parts:
         for place, functions in part.items():

@@ -1,6 +1,6 @@
-"""Objects that stand for a value but are none: what is done to them by mistake says what to write instead.
+"""A base class for objects that represent a value without being one: misuse raises an error with the right call.
 
-Without this, Python fails with a text that helps nobody, or does not fail at all: the truth of any object is true,
+Without it, Python fails with a text that helps nobody, or does not fail at all: the truth of any object is true,
 a comparison with one is false, and a loop over one calls `x[0]`, `x[1]`, ... for ever.
 """
 
@@ -11,16 +11,19 @@ from typing import Any, NoReturn
 
 
 class NotAValue:
-    """Refuse to be used as a number or an array.  `_advice(what)` returns the text of the TypeError."""
+    """An object that refuses to be used as a number or an array.  `_advice(what)` returns the text of the TypeError."""
 
     __slots__ = ()
     __hash__ = object.__hash__
 
     def _advice(self, what: str) -> str:
+        """Return the message for an attempted use `what`, an operator or conversion: what to write instead."""
         raise NotImplementedError
 
 
 def _refusing(what: str) -> Callable[..., NoReturn]:
+    """Return a method that raises TypeError with the advice for `what`."""
+
     def method(self: NotAValue, *_: Any, **__: Any) -> NoReturn:
         raise TypeError(self._advice(what))
 

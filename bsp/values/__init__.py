@@ -1,1 +1,1 @@
-"""Values on their way: what they are to the runtime, what is asked to be done with them, how they combine."""
+"""Values and effects as data: regions of arrays, payloads and their pickles, puts and gets, operations that combine."""

@@ -1,10 +1,12 @@
-"""Pickles of equal values that are equal bytes, whatever the values have gone through.
+"""Canonical pickles: equal values give equal bytes, whatever the values have gone through.
 
-pickle writes an object that it meets again as a reference, and knows it by its identity.  Two equal
-strings may be one object or two, depending on where they were made: in a clone that was given its
-state by another they are two.  Here what cannot change (strings, tuples of them, numbers, dtypes) is
-known by value, and sets are written in the order of their elements' pickles; mutable objects keep
+pickle writes an object that it meets again as a reference, and recognises it by its identity.  Two equal
+strings may be one object or two, depending on where they were made: in a clone that received its
+state from another one they are two.  Here immutable values (strings, tuples of them, numbers, dtypes) are
+recognised by value, and sets are written in the order of their elements' pickles.  Mutable objects keep
 their identity, which is part of a value.
+
+Cloned execution compares such pickles between clones (N11).
 """
 
 from __future__ import annotations
@@ -25,14 +27,17 @@ _PLAIN = (
     str,
     bytes,
     type(None),
-)  # nothing inside that could be met twice
+)  # they hold no objects, so none can be met twice
 
 
 _PythonPickler: Any = pickle._Pickler
 
 
 def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes:
-    """The canonical pickle of a value; `persistent` as pickle's persistent_id."""
+    """Return the canonical pickle of a value.
+
+    persistent : as pickle's persistent_id: returns an identifier to write instead of an object, or None.
+    """
     if persistent is None and type(value) in _PLAIN:
         return pickle.dumps(value, 5)
     out = io.BytesIO()
@@ -41,7 +46,7 @@ def pickled(value: Any, persistent: Callable[[Any], Any] | None = None) -> bytes
 
 
 class _Canonical(_PythonPickler):
-    """pickle's own pickler in Python: the one in C cannot be told how to write strings and sets."""
+    """A pickler with its own rules for strings and sets; based on pickle's in Python, as the one in C has no hooks."""
 
     dispatch: ClassVar[dict[type, Any]] = dict(_PythonPickler.dispatch)
 
@@ -51,11 +56,11 @@ class _Canonical(_PythonPickler):
         self._persistent = persistent
 
     def persistent_id(self, value: Any) -> Any:
-        """What is named instead of pickled."""
+        """Return the identifier to write instead of an object, or None to pickle it."""
         return None if self._persistent is None else self._persistent(value)
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> Any:
-        """Any object; an equal one met before in its place, if neither can change."""
+        """Pickle any object; an immutable one that equals an earlier one is written as that one."""
         if type(obj) not in _NEVER_REFERRED_TO:
             key = _key(obj)
             if key is not None:
@@ -64,11 +69,11 @@ class _Canonical(_PythonPickler):
 
 
 _NEVER_REFERRED_TO = {int, float, bool, type(None), list, dict, set, np.ndarray}
-_BY_REPR = {"datetime", "decimal", "fractions", "uuid"}  # modules whose types say all that they are
+_BY_REPR = {"datetime", "decimal", "fractions", "uuid"}  # modules of types whose repr holds the whole value
 
 
 def _key(value: Any) -> Any:
-    """Equal for values with equal pickles; None for what can change, or is not known not to."""
+    """Return a key that is equal for values with equal pickles; None for a mutable value, or one that may be."""
     kind = type(value)
     if kind in (str, bytes, int, bool, type(None)):
         return kind, value
@@ -87,17 +92,19 @@ def _key(value: Any) -> Any:
 
 
 def _save_array(pickler: _Canonical, value: np.ndarray) -> None:
-    """An array without gaps: with them it would be written otherwise than the copy that a newcomer has."""
+    """Pickle an array without gaps: a copy that a clone has received has none, and a gap changes the pickle."""
     if not value.flags.forc:
         value = np.ascontiguousarray(value)
     pickler.save_reduce(*value.__reduce_ex__(5), obj=value)
 
 
 def _save_set(pickler: _Canonical, value: set[Any]) -> None:
+    """Pickle a set in the order of its elements' pickles: its own order depends on hashes and history (D6)."""
     pickler.save_reduce(set, (sorted(value, key=pickled),), obj=value)
 
 
 def _save_frozenset(pickler: _Canonical, value: frozenset[Any]) -> None:
+    """Pickle a frozenset like a set."""
     pickler.save_reduce(frozenset, (sorted(value, key=pickled),), obj=value)
 
 

@@ -1,8 +1,10 @@
-"""What a process asks for during a superstep, kept in issue order until the boundary.
+"""Effects: the puts, gets and messages that a process issues in a superstep, in issue order until the boundary.
 
 An effect is plain data.  It is made by a coarray or by `send`, routed by the element (applied in
-place when its owner lives here, put into a packet when not), and applied under D1: all gets read
+place when its owner is a process here, put into a packet when not), and applied under D1: all gets are read
 first, then puts and accumulates in order of (source pid, issue order).
+
+`source` is always the pid that issues the effect, `dest` the pid that owns the memory or gets the message.
 """
 
 from __future__ import annotations
@@ -44,12 +46,15 @@ class PutEach:
     values: np.ndarray
     op: str | None
     line: Line = NOWHERE
-    scalars: bool = False  # gathered from puts of one number each: their positions are no data
+    scalars: bool = False  # a batch of puts of one number each: the cost counts no words for their positions
 
 
 @dataclass(slots=True)
 class Get:
-    """The contents of a region, or of flat positions, of a coarray on process `dest`."""
+    """A request for the contents of a region, or of flat positions, of a coarray on process `dest`.
+
+    deliver : called with the values on the process that asks; None on the element of the owner, if another.
+    """
 
     source: int
     dest: int
@@ -72,11 +77,11 @@ class Send:
     array: np.ndarray | None
     pickled: bytes | None
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
-    shared: bool = False  # nobody ever writes to array: receivers of the sender's element may have it itself
+    shared: bool = False  # array is never written to: receivers on the sender's element get it without a copy
     line: Line = NOWHERE
 
     def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
-        """The same message for some of its receivers."""
+        """Return the same message for some of its receivers."""
         return Send(
             self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line
         )  # fmt: skip
@@ -84,14 +89,17 @@ class Send:
 
 @dataclass(slots=True)
 class Deferred:
-    """A put or get on a coarray whose remote shapes are not known before this boundary (B3)."""
+    """A put or get on a coarray whose remote shapes are unknown until this boundary (B3); `resolve` then checks it."""
 
     resolve: Callable[[], list[Effect]]
     line: Line = NOWHERE
 
 
 class ScalarPuts:
-    """Puts of one number each, gathered so that ten thousand of them cost one conversion."""
+    """A batch of puts of one number each, so that ten thousand of them cost one conversion to arrays.
+
+    items : (dest, position, number) of each put.  `finish(items)` returns the effects.
+    """
 
     __slots__ = ("finish", "items", "line")
 
@@ -106,12 +114,12 @@ Effect = Put | PutEach | Get | Send
 
 @dataclass(slots=True)
 class Outbox:
-    """The effects of one context of one process since its last boundary."""
+    """The effects that one process has issued in one context since its last boundary."""
 
     effects: list[Effect | Deferred | ScalarPuts] = field(default_factory=list)
 
     def drain(self) -> Iterator[Effect]:
-        """All effects in issue order; the outbox is empty afterwards."""
+        """Yield all effects in issue order, and empty the outbox."""
         effects, self.effects = self.effects, []
         for effect in effects:
             if isinstance(effect, ScalarPuts):

@@ -1,8 +1,8 @@
 """Operations that combine values, and the one tree in which reductions combine them.
 
-D3: a reduction gives the bytes of one balanced binary tree over ranks 0..n-1.  Level by level,
+D3: the result of a reduction is that of one balanced binary tree over ranks 0..n-1.  Level by level,
 neighbours 2i and 2i+1 combine; a last one without a neighbour passes up.  Every algorithm of every
-collective reproduces that tree, so the choice between them never shows in the result.
+collective reproduces that tree, so the choice between them never shows in the bytes of the result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from bsp.values.payload import is_abstract
 
 @dataclass(frozen=True)
 class Operation:
-    """An associative operation: on arrays a ufunc, on Python objects a function of two."""
+    """An associative operation: a ufunc on arrays, a function of two on Python objects.
+
+    identity : the neutral value, None if there is none.
+    """
 
     name: str
     ufunc: np.ufunc | None
@@ -30,33 +33,34 @@ class Operation:
 
     @property
     def elementwise(self) -> bool:
-        """Whether pieces of an array may be combined apart: known of ufuncs, not of functions or matmul."""
+        """Whether pieces of an array may be combined apart: true of elementwise ufuncs, unknown of functions."""
         return self.ufunc is not None and self.ufunc.signature is None
 
     def __call__(self, a: Any, b: Any) -> Any:
-        """`a` combined with `b`; dtype and type of the operands are kept."""
+        """Return `a` combined with `b`; arrays and NumPy scalars keep the dtype and type of `a`."""
         if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
             result = self.ufunc(a, b)
             return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
         return self.scalar(a, b)
 
     def alone(self, value: Any) -> Any:
-        """Return a single value as the reduction of several like it would: of the same type, truth as truth."""
+        """Return the reduction of a single value, in the type that the reduction of several like it would have."""
         if self.name.startswith("logical_"):
-            return self(value, value)  # the same truth, as several would give it
+            return self(value, value)  # the same truth value, as a bool like that of several
         return type(self.scalar(value, value))(value) if type(value) is bool else value
 
     def accumulate_at(self, target: np.ndarray, where: Any, values: np.ndarray, repeats: bool) -> None:
-        """target[where] = target[where] op values, each repeated position counting."""
+        """Set target[where] to target[where] op values; with `repeats` each repeated position counts."""
         assert self.ufunc is not None
-        with np.errstate(all="ignore"):  # the owner did not call: an overflow is in the numbers, not a warning
+        # no warnings: this runs on the owner of the memory, which did not make the call; overflow gives inf or wraps
+        with np.errstate(all="ignore"):
             if repeats:
                 self.ufunc.at(target, where, values)
             else:
                 target[where] = self.ufunc(target[where], values)
 
     def identity_like(self, value: Any) -> Any:
-        """The neutral value in the type of `value`, or None where the operation has none."""
+        """Return the neutral value in the type and shape of `value`, or None if the operation has none."""
         if self.identity is None:
             return None
         if is_abstract(value):
@@ -69,10 +73,12 @@ class Operation:
 
 
 def _smaller(a: Any, b: Any) -> Any:
+    """Return the smaller of two Python objects."""
     return builtins.min(a, b)
 
 
 def _larger(a: Any, b: Any) -> Any:
+    """Return the larger of two Python objects."""
     return builtins.max(a, b)
 
 
@@ -95,7 +101,10 @@ _ALIASES = {
 
 
 def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
-    """The operation of this name, ufunc, or function of two values (for collectives only)."""
+    """Return the operation for a name, a ufunc of two operands, or a function of two values (for collectives only).
+
+    Raises UnknownOperation for anything else.
+    """
     if isinstance(op, str):
         named = KNOWN.get(_ALIASES.get(op, op))
         if named is None:
@@ -116,7 +125,7 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
 
 
 def combine(values: Sequence[Any], op: Operation) -> Any:
-    """All values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
+    """Return all values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
     level = list(values) if len(values) > 1 else [op.alone(values[0])]
     while len(level) > 1:
         paired = [op(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
@@ -125,7 +134,7 @@ def combine(values: Sequence[Any], op: Operation) -> Any:
 
 
 def prefix(values: Sequence[Any], count: int, op: Operation) -> Any:
-    """combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
+    """Return combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
 
     The tree over `count` values is its aligned blocks, largest first, folded from the right.
     """

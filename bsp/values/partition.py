@@ -1,4 +1,4 @@
-"""Which items go to which process: one stable split of a long array of pids."""
+"""One stable split of a long array of pids: which items go to which process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ _MASKS_UP_TO = 12
 
 
 def by_process(pids: np.ndarray, nprocs: int) -> list[tuple[int, Any]] | None:
-    """(pid, items) for each pid present, items in their original order; None if a pid is out of range.
+    """Return (pid, items) for each pid present, items in their original order; None if a pid is out of range.
 
+    items : an index into `pids`: a slice of everything if all pids are equal, else an integer array.
     Work: O(n·p) masks for few processes, else one counting sort, O(n + p).
     """
     if pids.size == 0:

@@ -1,6 +1,6 @@
-"""What a value is to the runtime: an array of numbers, which travels as it is, or an object, which is pickled.
+"""Payloads: values in the form in which they travel, an array of numbers as it is, any other object as a pickle.
 
-With --abstract arrays carry shapes only (`bsp.abstract`); they travel like the arrays they stand for, also
+With --abstract, arrays carry shapes only (`bsp.abstract`).  They travel like the arrays that they represent, also
 inside pickles, whose size then includes theirs.  Nothing of `bsp.abstract` is imported before it is needed.
 """
 
@@ -12,28 +12,28 @@ from typing import Any
 
 import numpy as np
 
-Packed = np.ndarray | bytes  # a value as it travels
+Packed = np.ndarray | bytes  # a value in the form in which it travels
 
 
 def is_abstract(value: Any) -> bool:
-    """Whether a value is an array that carries a shape only."""
+    """Return whether a value is an array that carries a shape only."""
     return getattr(type(value), "is_abstract_array", False)
 
 
 def is_array(value: Any) -> bool:
-    """Whether a value travels as an array of numbers; NumPy's scalars are objects."""
+    """Return whether a value travels as an array of numbers; NumPy's scalars are objects."""
     if type(value) is np.ndarray:
         return not value.dtype.hasobject
     return is_abstract(value) and not value.is_scalar
 
 
 def as_array(value: Any) -> np.ndarray:
-    """np.asarray, of an abstract array too."""
+    """Return np.asarray(value); an array without values is returned as it is."""
     return value if is_abstract(value) else np.asarray(value)
 
 
 def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.ndarray:
-    """Return `count` items of `dtype` that stand in `data`, without a copy; items may have no bytes at all."""
+    """Return `count` items of `dtype` from `data`, without a copy; items may have no bytes at all."""
     return np.frombuffer(data, dtype, count) if dtype.itemsize and count else np.empty(count, dtype)
 
 
@@ -42,9 +42,10 @@ _canonical: dict[tuple[np.dtype[Any], str], np.dtype[Any]] = {}
 
 
 def received(array: np.ndarray) -> np.ndarray:
-    """An array as its receiver gets it: equal dtypes are one object, whether it came from here or from afar.
+    """Return an array in the form its receiver gets: equal dtypes are one object, wherever the array came from.
 
-    Otherwise a pickle of two such arrays, which names a dtype object once, would depend on where they came from.
+    A pickle writes a dtype object once and refers to it later.  So without this, the pickle of two received arrays
+    would depend on whether they came from this element or another one.
     """
     dtype = array.dtype
     if _SINGLE.get(dtype.num) is dtype or is_abstract(array):
@@ -58,16 +59,18 @@ def received(array: np.ndarray) -> np.ndarray:
 
 
 class Weighed(bytes):
-    """A pickle with abstract arrays in it; `weight` is how many bytes theirs would be."""
+    """A pickle with arrays without values inside; `weight` is the number of bytes that their values would have."""
 
     weight: int
 
 
 class _Weighing(pickle.Pickler):
+    """A pickler that adds up the bytes of the arrays without values that it meets."""
+
     weight = 0
 
     def reducer_override(self, value: Any) -> Any:
-        """Notes what an abstract array, or a pickle inside this one, would weigh; pickles it as ever."""
+        """Add the weight of an array without values, or of a pickle inside this one; leave the pickling unchanged."""
         if is_abstract(value):
             self.weight += value.nbytes
         elif type(value) is Weighed:
@@ -75,12 +78,12 @@ class _Weighing(pickle.Pickler):
         return NotImplemented
 
 
-weighing = False  # whether abstract arrays may be inside pickles
-canonical = False  # whether equal values must give equal pickles, as clones' do
+weighing = False  # whether arrays without values may be inside pickles; set for --abstract
+canonical = False  # whether equal values must give equal pickles; set for cloned execution, which compares them
 
 
 def dumps(value: Any) -> bytes:
-    """A value's pickle."""
+    """Return a value's pickle: canonical, weighed, or plain, by the two switches above."""
     if canonical:
         from bsp.values.canonical import pickled as canonical_pickle
 
@@ -96,13 +99,13 @@ def dumps(value: Any) -> bytes:
 
 
 def cuts_of(size: int, parts: int) -> list[int]:
-    """Where to cut so many items into parts as even as can be."""
+    """Return the positions at which to cut `size` items into parts as even as possible: parts + 1 of them."""
     return [size * k // parts for k in range(parts + 1)]
 
 
 def pieces_of(packed: Packed, parts: int) -> list[Packed]:
-    """A value cut into parts of almost equal size, to be joined again."""
-    if isinstance(packed, Weighed):  # abstract arrays have no bytes to cut: the first piece has them, all have weight
+    """Return a value cut into parts of almost equal size, to be joined again by the receiver."""
+    if isinstance(packed, Weighed):  # weight is no bytes: the first piece takes all bytes, each a share of the weight
         cuts = cuts_of(size_of(packed), parts)
         pieces = [Weighed(packed if k == 0 else b"") for k in range(parts)]
         for k, piece in enumerate(pieces):
@@ -114,7 +117,7 @@ def pieces_of(packed: Packed, parts: int) -> list[Packed]:
 
 
 def size_of(packed: Packed) -> int:
-    """Bytes that travel."""
+    """Return the number of bytes that travel."""
     if isinstance(packed, bytes):
         return len(packed) + getattr(packed, "weight", 0)
     return packed.nbytes

@@ -1,7 +1,9 @@
-"""`at`, resolved against the shape of somebody else's array without touching its memory.
+"""Regions: an index `at` resolved against the shape of another process's array, without touching its memory.
 
 Rule B4: negatives, `...`, slices and integer arrays mean what they mean to NumPy, except that an
 explicit slice bound outside the array is an error: one-sided memory is never clipped silently.
+
+NumPy itself does the index arithmetic, on arrays of the right shape that own one byte.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _LARGEST = np.iinfo(np.intp).max
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """The elements an index selects: a flat C range if `index` is None, else NumPy's own index."""
+    """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy."""
 
     shape: Shape
     start: int = 0
@@ -28,18 +30,18 @@ class Region:
     index: tuple[Any, ...] | None = None
 
     def positions(self, whole: Shape) -> np.ndarray:
-        """The flat C positions selected in an array of shape `whole`, in order."""
+        """Return the selected flat C positions, in order, in an array of shape `whole`."""
         if self.index is None:
             return np.arange(self.start, self.stop)
         return np.asarray(np.arange(prod(whole)).reshape(whole)[self.index]).ravel()
 
 
 class OutOfRange(IndexError):
-    """How far an index runs past an array; the caller says whose and which call it was."""
+    """An index that runs past an array; the text is by how much, and the caller adds which array and call."""
 
 
 def resolve(at: Any, shape: Shape) -> Region:
-    """The region `at` selects in an array of this shape; raises OutOfRange or TypeError."""
+    """Return the region that `at` selects in an array of this shape.  Raises OutOfRange or TypeError."""
     if at is Ellipsis:
         return Region(shape, 0, prod(shape))
     if len(shape) == 1:
@@ -53,7 +55,7 @@ def resolve(at: Any, shape: Shape) -> Region:
     parts = plain(at)
     _check(parts, shape)
     if any(isinstance(part, np.ndarray) for part in parts):
-        try:  # a broadcast byte stands for the array: the result is as large as the selection only
+        try:  # index a broadcast byte instead of an array: memory for the selection only
             picked = np.broadcast_to(np.uint8(0), shape)[parts]
         except IndexError as wrong:
             raise OutOfRange(str(wrong)) from None
@@ -68,7 +70,7 @@ def resolve(at: Any, shape: Shape) -> Region:
 
 
 def plain(at: Any) -> tuple[Any, ...]:
-    """An index as integers, slices, `...` and arrays that are our own copies; TypeError for anything else."""
+    """Return an index as integers, slices, `...` and arrays of its own (copies); TypeError for anything else."""
     parts = tuple(_plain(part) for part in (at if isinstance(at, tuple) else (at,)))
     if sum(part is Ellipsis for part in parts) > 1:
         raise TypeError("at= takes a single '...'")
@@ -76,6 +78,7 @@ def plain(at: Any) -> tuple[Any, ...]:
 
 
 def _bounds(at: slice, length: int) -> tuple[int, int]:
+    """Return start and stop of a slice; raise OutOfRange for an explicit bound outside the array."""
     for bound in (at.start, at.stop):
         if bound is not None and not -length <= bound <= length:
             past = bound - length if bound > 0 else -length - bound
@@ -85,6 +88,7 @@ def _bounds(at: slice, length: int) -> tuple[int, int]:
 
 
 def _position(at: int, length: int) -> int:
+    """Return an integer index counted from 0; raise OutOfRange if it is outside the array."""
     if not -length <= at < length:
         past = at - length + 1 if at >= 0 else -length - at
         raise OutOfRange(f"runs {past} past the {'end' if at >= 0 else 'start'}")
@@ -92,7 +96,7 @@ def _position(at: int, length: int) -> int:
 
 
 def _plain(part: Any) -> Any:
-    """One part of an index as an int, a slice, `...` or an array of positions that is our own copy."""
+    """Return one part of an index as an int, a slice, `...`, or an array of positions (a copy)."""
     if part is Ellipsis or (isinstance(part, (slice, int)) and not isinstance(part, bool)):
         return part
     if part is None:
@@ -112,7 +116,7 @@ def _plain(part: Any) -> Any:
 
 
 def _check(parts: tuple[Any, ...], shape: Shape) -> None:
-    """Number of dimensions, explicit slice bounds and integers; arrays are checked by NumPy."""
+    """Check the number of dimensions, explicit slice bounds, integers and masks; NumPy checks integer arrays."""
     used = sum(part.ndim if _is_mask(part) else part is not Ellipsis for part in parts)
     if used > len(shape):
         raise OutOfRange(f"has {used} indices for {len(shape)} dimensions")
@@ -133,12 +137,17 @@ def _check(parts: tuple[Any, ...], shape: Shape) -> None:
 
 
 def _is_mask(part: Any) -> bool:
+    """Return whether a part of an index is a boolean array."""
     return isinstance(part, np.ndarray) and part.dtype == bool
 
 
 @lru_cache(maxsize=256)
 def _probe(shape: Shape) -> tuple[np.ndarray, int]:
-    """An array of this shape that owns one byte: basic indexing never reads it, only does arithmetic."""
+    """Return an array of this shape that owns one byte, and its address; the offset of a view is that of its region.
+
+    Basic indexing only does arithmetic on shape and strides, and never reads the memory.  The strides are those of
+    C-ordered bytes, except that an axis of length 0 counts as 1.
+    """
     byte = np.zeros(1, np.uint8)
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
