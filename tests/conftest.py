@@ -14,6 +14,12 @@ import hypothesis
 import pytest
 from tests_run import IN_WORLD, run_program
 
+from bsp.command.launch import BLAS_VARIABLES
+
+# Tests run side by side, one on each core: threads of BLAS beside them wait for each other (a fifth of the CPU time of
+# the tests of QR is left).  It is read when NumPy is imported, by jobs too, and nothing above imports NumPy.
+os.environ.update(dict.fromkeys(BLAS_VARIABLES, "1"))
+
 if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder would tidy up each other's
     own_folder = os.path.join(os.environ["BSP_TESTS_TEMP"], os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     os.makedirs(own_folder, exist_ok=True)
