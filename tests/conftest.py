@@ -20,6 +20,10 @@ from bsp.command.launch import BLAS_VARIABLES
 # the tests of QR is left).  It is read when NumPy is imported, by jobs too, and nothing above imports NumPy.
 os.environ.update(dict.fromkeys(BLAS_VARIABLES, "1"))
 
+# Jobs run side by side, too: ranks that wait leave their core to others (half of the CPU time of small jobs is left),
+# and two jobs of two ranks are not bound to the same two cores.
+os.environ.update({"OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_MCA_hwloc_default_binding_policy": "none"})
+
 if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder would tidy up each other's
     own_folder = os.path.join(os.environ["BSP_TESTS_TEMP"], os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     os.makedirs(own_folder, exist_ok=True)
