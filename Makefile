@@ -20,7 +20,7 @@ lint: install-test
 	$(BIN)/mypy -p bsp
 	$(BIN)/mypy tools
 
-CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
+CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
 chaos: install-test
 	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py)
