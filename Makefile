@@ -11,8 +11,9 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
 
-test: install-test lint
-	$(BIN)/python -m pytest
+# all of it on all cores; with ARGS only what they name (a file, a folder, -k ...), as pytest runs it
+test: install-test $(if $(ARGS),,lint)
+	$(BIN)/python -m pytest -rs $(or $(ARGS),-n auto --dist worksteal)
 
 lint: install-test
 	$(BIN)/ruff check .
