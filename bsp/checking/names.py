@@ -40,6 +40,7 @@ _FIXED = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type, CodeT
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
+@cache  # asked of every module for every process at every head, and each link of a path is a system call
 def is_users(filename: str) -> bool:
     """Whether a file is the user's: not ours, not Python's, not installed, not made up."""
     if is_ours(filename) or filename.startswith("<frozen"):
