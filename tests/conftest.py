@@ -49,6 +49,7 @@ def run() -> Callable[..., list[Any]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a job, tests that start jobs of their own or look at this interpreter's output have no place."""
+    """Long tests first.  In a job, tests that start jobs of their own or look at this interpreter have no place."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if IN_WORLD:
         items[:] = [item for item in items if not (item.get_closest_marker("jobs") or item.get_closest_marker("solo"))]
