@@ -24,7 +24,7 @@ lint: install-test
 CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
 chaos: install-test
-	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py)
+	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py) tests/mpi/test_world.py
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)
