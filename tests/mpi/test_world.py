@@ -49,7 +49,7 @@ def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_p
         "-v",
         "-x",
         "--timeout",
-        "60",
+        "300",
         "--timeout-method",
         "thread",
     ]
