@@ -110,7 +110,7 @@ def test_no_file_but_families_asks_which_family_it_is() -> None:
     asks = re.compile(rf"family(\.name)? *(==|!=|(not )?in [([{{])|isinstance\([^)]*[Ff]amily|\"({names})\" *(==|!=|:)")
     found = {
         f"{path.name}:{number}: {line.strip()}"
-        for path in sorted(SOURCES.glob("*.py"))
+        for path in sorted(SOURCES.rglob("*.py"))
         if path.name != "families.py"
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if asks.search(line)
