@@ -22,8 +22,9 @@ demo-nonstop: install
 	@cat .venv/disturbed
 	@cmp .venv/undisturbed .venv/disturbed && echo "the same output, byte for byte, as without faults"
 
-test: install-test lint
-	$(BIN)/python -m pytest
+# all of it on all cores; with ARGS only what they name (a file, a folder, -k ...), as pytest runs it
+test: install-test $(if $(ARGS),,lint)
+	$(BIN)/python -m pytest -rs $(or $(ARGS),-n auto --dist worksteal)
 
 lint: install-test
 	$(BIN)/ruff check .
@@ -32,10 +33,10 @@ lint: install-test
 	$(BIN)/mypy tools
 
 COMMA := ,
-CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
+CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
 chaos: install-test
-	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py)
+	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py) tests/mpi/test_world.py
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)

@@ -14,6 +14,16 @@ import hypothesis
 import pytest
 from tests_run import IN_WORLD, run_program
 
+from bsp.command.launch import BLAS_VARIABLES
+
+# Tests run side by side, one on each core: threads of BLAS beside them wait for each other (a fifth of the CPU time of
+# the tests of QR is left).  It is read when NumPy is imported, by jobs too, and nothing above imports NumPy.
+os.environ.update(dict.fromkeys(BLAS_VARIABLES, "1"))
+
+# Jobs run side by side, too: ranks that wait leave their core to others (half of the CPU time of small jobs is left),
+# and two jobs of two ranks are not bound to the same two cores.
+os.environ.update({"OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_MCA_hwloc_default_binding_policy": "none"})
+
 if "BSP_TESTS_TEMP" in os.environ:  # ranks that share pytest's temporary folder would tidy up each other's
     own_folder = os.path.join(os.environ["BSP_TESTS_TEMP"], os.environ.get("OMPI_COMM_WORLD_RANK", "0"))
     os.makedirs(own_folder, exist_ok=True)
@@ -39,6 +49,7 @@ def run() -> Callable[..., list[Any]]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a job, tests that start jobs of their own or look at this interpreter's output have no place."""
+    """Long tests first.  In a job, tests that start jobs of their own or look at this interpreter have no place."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if IN_WORLD:
         items[:] = [item for item in items if not (item.get_closest_marker("jobs") or item.get_closest_marker("solo"))]

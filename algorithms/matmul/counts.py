@@ -178,6 +178,17 @@ def _share(s: Schedule, matrix: str, t: int) -> Share:
     )
 
 
+def _changes(s: Schedule, matrix: str) -> frozenset[int]:
+    """Return the rounds whose pieces are not all as long as those of the round before, where pieces are spread.
+
+    Up to the bound b there are (b + rounds - 1 - t) // rounds elements of piece t: one less from t = b % rounds on.
+    """
+    if not s.varies(matrix):
+        return frozenset([0])
+    bounds = s.dealing(matrix).bounds(SIDES[matrix].index(s.along))
+    return frozenset([0, *(bounds % s.rounds).tolist()])
+
+
 def _gathering(share: Share) -> list[Phase]:
     """A piece of a brick, to all who share the brick."""
     (own_0, own_1), (_, full_1), (rows, columns) = share.own, share.full, share.split
@@ -305,6 +316,8 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
     exchanges: list[Exchange] = []
     shares: dict[str, Share] = {}
     bricks: dict[str, Any] = {}
+    changes = {name: _changes(s, name) for name in "ABC"}
+    gathered: dict[str, list[Phase]] = {}
     flops = 0.0
     sums: Share | None = None  # of the round before, on their way
     for t in range(s.rounds):
@@ -314,9 +327,11 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
                 shares[name], moves[name] = share, phases
         else:
             for name in "AB":
-                if t == 0 or s.varies(name):
+                if t in changes[name]:
                     shares[name] = _share(s, name, t)
-                    moves[name] = _gathering(shares[name])
+                    gathered[name] = _gathering(shares[name])
+                if t == 0 or s.varies(name):
+                    moves[name] = gathered[name]
         for name, phases in moves.items():
             bricks[name] = _brick(shares[name], phases)
             if not phases:
@@ -338,13 +353,18 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
         books.take(strip * width + work)
         books.give(strip * width * adds + work)
         flops += _product_flops(height, length, width, leaf) + adds * int((height * width).max())
-        sums = _share(s, "C", t) if s.along != "k" else None
+        if s.along != "k" and t in changes["C"]:
+            sums = _share(s, "C", t)
         for name in [name for name in bricks if s.varies(name) or t == s.rounds - 1]:
             books.give(bricks.pop(name))
+    adding = s.adding
     pieces = range(s.sums) if s.along == "k" else [s.rounds - 1]
+    changes["C"] = _changes(adding, "C")
     for t in pieces:
         label = "matmul: partial sums" + f" {t + 1} of {s.sums}" * (s.sums > 1)
-        flops += _travelled(books, exchanges, {"C": _summing(_share(s.adding, "C", t))}, label, itemsize)
+        if sums is None or t in changes["C"]:
+            sums = _share(adding, "C", t)
+        flops += _travelled(books, exchanges, {"C": _summing(sums)}, label, itemsize)
     if len(pieces) > 1:
         books.take(home_c)  # where its parts are put together
     return exchanges, flops, int(books.most.max())

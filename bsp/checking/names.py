@@ -41,6 +41,7 @@ _FIXED = (ModuleType, FunctionType, BuiltinFunctionType, MethodType, type, CodeT
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
+@cache  # asked of every module for every process at every head, and each link of a path is a system call
 def is_users(filename: str) -> bool:
     """Return whether a file is the user's: not this library's, not Python's, not installed, not a frozen module."""
     if is_ours(filename) or filename.startswith("<frozen"):

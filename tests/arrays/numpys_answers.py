@@ -112,3 +112,46 @@ def as_numpys(
                 expected = outcome(call, [x.copy() for x in arrays])
                 for pid in range(nprocs):
                     agree(results[pid][k], expected, f"{name} of {way} arrays on process {pid} of {nprocs}", tolerance)
+
+
+def roundings(expected: np.ndarray) -> float:
+    """Some roundings of the largest number there is."""
+    if expected.dtype.kind not in "fc":
+        return 0.0
+    size = np.max(np.abs(expected), initial=1.0, where=np.isfinite(expected))
+    return 64 * float(np.finfo(expected.dtype).eps) * float(size)
+
+
+def alike(compute: Callable[..., Any], *data: np.ndarray, p: int = 3, grid: int = 3) -> None:
+    """The same program with NumPy's arrays and with ours: values, shape, dtype."""
+    with np.errstate(all="ignore"):
+        expected = np.asarray(compute(np, *[each.copy() for each in data]))
+
+    def main(proc: bsp.Process) -> None:
+        with np.errstate(all="ignore"):
+            found = compute(ba, *[ba.asarray(each, grid=(grid,) * each.ndim) for each in data])
+            found = found.compute() if isinstance(found, ba.Array) else np.asarray(found)
+        assert found.shape == expected.shape
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=0, atol=roundings(expected))
+
+    bsp.run(main, nprocs=p)
+
+
+def refused(compute: Callable[..., Any], *data: np.ndarray) -> None:
+    """NumPy's error is ours."""
+    with pytest.raises((TypeError, ValueError, OverflowError)) as expected:
+        compute(np, *[each.copy() for each in data])
+
+    def main(proc: bsp.Process) -> None:
+        with pytest.raises(expected.type):
+            found = compute(ba, *[ba.asarray(each, grid=(3,) * each.ndim) for each in data])
+            if isinstance(found, ba.Array):
+                found.compute()
+
+    bsp.run(main, nprocs=3)
+
+
+def random(*shape: int) -> np.ndarray:
+    """Normal numbers, always the same."""
+    return np.random.default_rng(0).normal(size=shape)

@@ -20,6 +20,7 @@ def _cells(proc: bsp.Process) -> list[str]:
 
 
 @pytest.mark.jobs
+@pytest.mark.long
 def test_every_cell_of_the_page_is_right_on_two_elements() -> None:
     matrices = [name for name, each in coverage.operands().items() if each.size > 19_000 and each.itemsize == 8]
     assert min(coverage.operands()[name].nbytes // NPROCS for name in matrices) > BULK

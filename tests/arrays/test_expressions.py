@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -87,3 +88,42 @@ def test_numbers_that_differ_between_processes_make_no_array() -> None:
 
     with pytest.raises(bsp.SyncMismatch, match=r"\(x0 \* c\) with c = 2\.0 at test_expressions\.py"):
         bsp.run(main, nprocs=3)
+
+
+DEEP: dict[str, Callable[[Any], Any]] = {
+    "ufunc": lambda x: x * 0.5 + 1,
+    "view": lambda x: x[::-1],
+    "roll": lambda x: ba.roll(x, 1),
+    "reduction": lambda x: x - ba.sum(x) * 0,
+    "matmul": lambda x: ba.asarray(np.eye(10), grid=(3, 1)) @ x,
+}
+
+
+@pytest.mark.parametrize("name", list(DEEP))
+def test_expressions_may_be_hundreds_of_operations_deep(name: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.ones(10), grid=(3,))
+        for _ in range(1000 if name in ("ufunc", "view") else 300):
+            x = DEEP[name](x)
+        x.compute()
+
+    bsp.run(main, nprocs=2)
+
+
+def test_a_loop_may_assign_a_thousand_elements() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(np.zeros(1000), grid=(3,))
+        for k in range(1000):
+            x[k] = 2.0 * k
+        np.testing.assert_array_equal(x.compute(), 2.0 * np.arange(1000))
+
+    bsp.run(main, nprocs=2)
+
+
+def test_several_results_of_a_ufunc_may_be_computed_one_after_the_other() -> None:
+    def main(proc: bsp.Process) -> None:
+        quotient, rest = divmod(ba.asarray(np.arange(9), grid=(3,)), 4)
+        np.testing.assert_array_equal(quotient.compute(), np.arange(9) // 4)
+        np.testing.assert_array_equal(rest.compute(), np.arange(9) % 4)
+
+    bsp.run(main, nprocs=3)

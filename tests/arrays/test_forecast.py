@@ -239,3 +239,16 @@ def test_what_decides_by_a_value_cannot_be_forecast() -> None:
         assert float(ba.sort(x)[0]) == float(x.min())
 
     bsp.run(main, nprocs=2)
+
+
+@pytest.mark.parametrize(
+    "name", ["digitize", pytest.param("repeat", marks=pytest.mark.xfail(strict=True, reason="counts are values"))]
+)
+def test_functions_that_look_at_a_few_values_can_be_predicted(name: str) -> None:
+    def main(proc: bsp.Process) -> None:
+        if name == "digitize":
+            ba.digitize(ba.zeros(1 << 20), ba.arange(10.0))
+        else:
+            ba.repeat(ba.zeros(1 << 20), ba.ones(1 << 20, dtype=int))
+
+    bsp.predict(main, nprocs=3, machine=bsp.Machine(p=3), abstract=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpys_answers import alike
 
 import bsp
 import bsp.arrays as ba
@@ -153,3 +154,7 @@ def test_quantiles_run_abstractly() -> None:
         assert ba.topk(x, 10)[1].shape == (10,)
 
     assert bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=True).per_superstep
+
+
+def test_the_median_of_complex_numbers_with_nan_is_nan() -> None:
+    alike(lambda xp, x: xp.median(x), np.array([1 + 1j, complex(np.nan, 2), 3, 4 - 1j, 0]))

@@ -19,6 +19,7 @@ import bsp.arrays as ba
 from bsp.arrays import gathering
 from bsp.arrays.errors import GatherWarning
 from bsp.arrays.expressions.layout import automatic
+from bsp.arrays.random.generator import _DISTRIBUTIONS
 from bsp.arrays.random.order import SMALL, Order
 from bsp.arrays.random.tiles import TILE, Streams, tile_shape
 
@@ -409,9 +410,7 @@ def parameters(name: str) -> list[np.ndarray]:
     }[name]  # fmt: skip
 
 
-SAMPLERS = sorted(
-    {name for name, (own, *_) in ba.random._DISTRIBUTIONS.items() if own} | {"integers", "standard_gamma"}
-)
+SAMPLERS = sorted({name for name, (own, *_) in _DISTRIBUTIONS.items() if own} | {"integers", "standard_gamma"})
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -20,7 +20,7 @@ from bsp.host import cores
 
 pytestmark = pytest.mark.solo
 
-PACKAGE = Path(bsp.command.bsprun.__file__).parent
+PACKAGE = Path(bsp.command.bsprun.__file__).parents[1]
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_show_gives_the_command_for_one_element_and_for_more(script: str, capsys
     assert '"seed": 7' in one and '"nprocs": 4' in one
     two = shlex.split(shown("-p 4 -n 2 -m package.module -n 3", capsys))
     assert two[-4:] == ["-m", "package.module", "-n", "3"]
-    assert re.search(r"\S*mpiexec .*-n 2 \S+ -m bsp\.start ", " ".join(two))
+    assert re.search(r"\S*mpiexec .*-n 2 \S+ -m bsp\.command\.start ", " ".join(two))
 
 
 def test_blas_threads_are_one_unless_p_is_one_or_they_are_given(

@@ -18,7 +18,7 @@ import pytest
 import scenarios
 from scenarios import Job
 
-pytestmark = [pytest.mark.jobs, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.jobs, pytest.mark.long, pytest.mark.timeout(1800)]
 
 SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
 CHAOS = "BSP_REPEAT" in os.environ

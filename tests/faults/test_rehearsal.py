@@ -400,8 +400,10 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_are_right(example: Path) -> None:
-    done = subprocess.run([BSPRUN, "-p", "4", "-n", "2", "--check", example], capture_output=True, text=True)
+    """Where processes are made again, on two elements; without rounds on one, where most orders of turns are tried."""
     rehearsed = "proc.rounds(" in example.read_text()
+    words = [BSPRUN, "-p", "4", "-n", "2" if rehearsed else "1", "--check", example]
+    done = subprocess.run(words, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, REHEARSED if rehearsed else f"{CLEAN}\n")
 
 

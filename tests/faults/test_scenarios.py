@@ -1,4 +1,4 @@
-"""The 31 scenarios, each with seeds: 2 of each here, 20 of each in `make chaos` (BSP_REPEAT; see scenarios.py).
+"""The 31 scenarios, each with a seed here and with 20 in `make chaos` (BSP_REPEAT; see scenarios.py).
 
 `BSP_MEASURED=file` writes what was measured, a line of JSON a scenario.
 """
@@ -10,39 +10,22 @@ import multiprocessing
 import os
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import scenarios
 from scenarios import SCENARIOS, SIMULATED, Scenario, Simulated
 
-REPEAT = int(os.environ.get("BSP_REPEAT", "2"))
+CHAOS = "BSP_REPEAT" in os.environ
+REPEAT = int(os.environ.get("BSP_REPEAT", "1"))
 AT_ONCE = 3  # jobs of ten ranks, which mostly wait; more would measure the machine
-Runs = dict[tuple[str, int], Future[dict[str, object]]]
 
 
 def seeds(scenario: Scenario) -> range:
     """REPEAT of each of the study's scenarios; the ways in which one is played share them."""
     ways = sum(other.number == scenario.number for other in SCENARIOS)
     return range(-(-REPEAT // ways))
-
-
-@pytest.fixture(scope="module")
-def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """By scenario and seed: all that were asked for are under way, some at once, in the tests' order."""
-    asked = [
-        item.callspec.params["scenario"] for item in request.session.items if item.name.startswith("test_scenario[")
-    ]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {
-            (scenario.key, seed): pool.submit(
-                played, scenario, seed, tmp_path_factory.mktemp("scenario") / f"seed-{seed}"
-            )
-            for scenario in asked
-            for seed in seeds(scenario)
-        }
-        pool.shutdown(cancel_futures=True)
 
 
 def played(scenario: Scenario, seed: int, folder: Path) -> dict[str, object]:
@@ -55,9 +38,13 @@ def played(scenario: Scenario, seed: int, folder: Path) -> dict[str, object]:
 @pytest.mark.jobs
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda play: play.key)
-def test_scenario(scenario: Scenario, runs: Runs) -> None:
+def test_scenario(scenario: Scenario, tmp_path: Path) -> None:
     """What must be seen is seen, with every seed."""
-    mine = {seed: runs[scenario.key, seed] for seed in seeds(scenario)}
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        mine = {
+            seed: pool.submit(played, scenario, seed, tmp_path / f"{scenario.number}-{seed}")
+            for seed in seeds(scenario)
+        }
     failed = {seed: error for seed, run in mine.items() if (error := run.exception()) is not None}
     _record(scenario.key, [run.result() for run in mine.values() if run.exception() is None], len(failed))
     if failed:
@@ -74,7 +61,7 @@ def cores() -> Iterator[ProcessPoolExecutor]:
 def simulated(key: str, seed: int) -> list[str]:
     """What went wrong."""
     (scenario,) = (each for each in SIMULATED if each.key == key)
-    return scenario.play(seed, REPEAT > 2)
+    return scenario.play(seed, CHAOS)
 
 
 @pytest.mark.timeout(3600)

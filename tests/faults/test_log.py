@@ -84,7 +84,7 @@ def _said(source: str) -> Iterator[tuple[int, str, set[str], bool]]:
 def test_every_event_that_the_package_makes_is_as_the_table_has_it() -> None:
     """Kinds and fields, in every call; and no kind is documented that nobody makes."""
     made = set()
-    for path in sorted(Path(bsp.faults.__file__).parent.glob("*.py")):
+    for path in sorted(Path(bsp.faults.__file__).parent.rglob("*.py")):
         if path.name == "simulation.py":  # its own notes are no events
             continue
         for line, kind, fields, more in _said(path.read_text()):

@@ -22,7 +22,7 @@ def check(run: Any, main: Any, nprocs: int = 3) -> list[Any]:
     return found
 
 
-LINE = r"test_check.py:\d+ by process"
+LINE = r"test_overlaps.py:\d+ by process"
 
 
 @pytest.mark.parametrize("nprocs", [1, 2, 5])
@@ -118,7 +118,7 @@ def test_what_depends_on_the_order_of_turns_is_found(run: Any, way: str) -> None
         proc.sync()
 
     with pytest.raises(
-        bsp.ScheduleDependence, match=r"does something else in superstep 1 \(sync at test_check.py:\d+\)"
+        bsp.ScheduleDependence, match=r"does something else in superstep 1 \(sync at test_overlaps.py:\d+\)"
     ):
         shared.clear()
         bsp.run(main, nprocs=6, check=True)
@@ -189,9 +189,9 @@ def test_what_a_round_surely_needs_of_the_last_one_is_named(run: Any) -> None:
 
     with pytest.raises(
         bsp.Undeclared,
-        match=r"^process 0 needs 'beta' \(test_check.py:\d+\) in round \d of the loop at test_check.py:\d+ as the "
-        r"rounds before have left it, and a process that is made again there has it as before the loop; put it into "
-        r"the bsp.State that proc.rounds is given: state.beta$",
+        match=r"^process 0 needs 'beta' \(test_overlaps.py:\d+\) in round \d of the loop at test_overlaps.py:\d+ as "
+        r"the rounds before have left it, and a process that is made again there has it as before the loop; put it "
+        r"into the bsp.State that proc.rounds is given: state.beta$",
     ):
         check(run, main)
 
@@ -206,7 +206,7 @@ def test_what_shows_only_in_the_bytes_is_named_then(run: Any) -> None:
             proc.sync()
 
     with pytest.raises(
-        bsp.Undeclared, match=r"^process \d, made again at .*: it has 'sums' \(test_check.py:\d+\) as be"
+        bsp.Undeclared, match=r"^process \d, made again at .*: it has 'sums' \(test_overlaps.py:\d+\) as be"
     ):
         check(run, main)
 
@@ -321,7 +321,7 @@ def test_what_no_boundary_delivers_is_told_with_the_line_of_the_first(run: Any, 
             proc.send(2, "a later one")
 
     with pytest.raises(
-        bsp.EffectsLost, match=rf"process 1 ends with .*; the first at test_check\.py:{line}\); sync once"
+        bsp.EffectsLost, match=rf"process 1 ends with .*; the first at test_overlaps\.py:{line}\); sync once"
     ):
         check(run, main)
 

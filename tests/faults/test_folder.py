@@ -1,6 +1,6 @@
 """Checkpoints: whatever is torn, flipped or foreign is refused by name; kill -9 at any moment leaves a whole one.
 
-Run as a program (`test_checkpoint.py DIR SEED`), it is the victim and its killer: see `killed_writers`.
+Run as a program (`test_folder.py DIR SEED`), it is the victim and its killer: see `killed_writers`.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpys_answers import random
 
 import bsp
 import bsp.arrays as ba
@@ -271,10 +272,10 @@ def test_processes_that_evaluate_different_things_all_hear_of_it_with_both_lines
             x.sum().compute()
 
     for main, said in ((sums, "sum(x0)"), (ways, "(x0 + c)"), (layouts, "x0"), (missing, "process 0 has returned")):
-        with pytest.raises(bsp.SyncMismatch, match=r"test_plans\.py:") as mismatch:
+        with pytest.raises(bsp.SyncMismatch, match=r"test_plan\.py:") as mismatch:
             bsp.run(main, nprocs=3)
         assert said in str(mismatch.value)
-        assert str(mismatch.value).count("test_plans.py:") == (1 if main is missing else 2)
+        assert str(mismatch.value).count("test_plan.py:") == (1 if main is missing else 2)
 
 
 @pytest.mark.parametrize("p", [2, 8, 64])
@@ -347,3 +348,72 @@ def test_what_was_placed_one_by_one_is_used_like_anything_else(p: int) -> None:
         np.testing.assert_array_equal(ba.concat([x, x]).compute(), np.concatenate([c, c]))
 
     bsp.run(main, nprocs=p)
+
+
+def test_a_plan_that_multiplies_what_it_computes_says_what_it_takes() -> None:
+    import tracemalloc
+
+    planned: list[int] = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.from_function(lambda i, j: np.sin(i * 7.0 + j), (20_000, 16))
+        found = (x * 2 + 1) @ ba.asarray(np.ones((16, 64)))
+        planned.append(int(found.plan().peaks.sum()))
+        if tracemalloc.is_tracing():
+            tracemalloc.reset_peak()
+        found.persist()
+
+    bsp.run(main, nprocs=1)
+    tracemalloc.start()
+    try:
+        bsp.run(main, nprocs=1)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert planned[-1] >= most - (256 << 10)
+
+
+def test_options_that_differ_by_process_are_one_error() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(random(10, 10), grid=(3, 3))
+        with ba.options(schedule="lshs" if proc.pid == 0 else "patterns"):
+            (x @ x).persist()
+
+    with pytest.raises(bsp.SyncMismatch):
+        bsp.run(main, nprocs=3)
+
+
+def test_plans_are_refused_by_memory_in_sorting_too() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(random(100_000), grid=(3,))
+        with ba.options(memory=1e4), pytest.raises(ba.PlanTooLarge):
+            ba.sort(x)
+
+    bsp.run(main, nprocs=3)
+
+
+def test_what_a_late_and_an_early_stage_both_read_is_there_for_the_early_one() -> None:
+    data = random(60)
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data, grid=(3,))
+        late = x[::-1] * ba.sum(x * ba.sum(x * ba.sum(x)))
+        early = x[::-1] + 1
+        for found, expected in zip(
+            ba.persist(late, early),
+            (data[::-1] * np.sum(data * np.sum(data * np.sum(data))), data[::-1] + 1),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found.compute(), expected, rtol=1e-9)
+
+    bsp.run(main, nprocs=3)
+
+
+def test_what_is_on_its_way_is_held_by_the_plan() -> None:
+    def main(proc: bsp.Process) -> tuple[int, int]:
+        plan = ba.rechunk(ba.asarray(random(60, 60), grid=(3, 1)), grid=(1, 3)).plan()
+        terms = dict(plan.memory(0))
+        return int(sum(held for name, held in terms.items() if "on its way" in name).min()), plan.words
+
+    for held, words in bsp.run(main, nprocs=3):
+        assert held >= 2 * 8 * words * 0.9

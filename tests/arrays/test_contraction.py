@@ -1,0 +1,37 @@
+"""Products and einsum are NumPy's where a factor is a number, all share an index, or values are true or false."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpys_answers import alike, random
+
+import bsp
+import bsp.arrays as ba
+
+
+def test_a_product_with_a_number_that_is_computed() -> None:
+    alike(lambda xp, x, s: xp.einsum("ij,->ij", x, s * 2), random(4, 5), np.array(3.0))
+    alike(lambda xp, x, y: xp.einsum("...i,...i", x, y), np.array([3]), np.arange(3))
+
+
+def test_three_factors_may_share_their_only_index() -> None:
+    alike(lambda xp, x: xp.einsum("i,i,i->i", x, x, x), random(8))
+    alike(lambda xp, x, y, z: xp.einsum("ij,jk,ki", x, y, z), random(3, 1), random(8, 8), random(8, 1))
+
+
+def test_matmul_and_vecdot_take_what_numpy_gives_them() -> None:
+    alike(lambda xp, x, y: np.vecdot(x, y, axis=0), random(7, 5), random(7, 5))
+    alike(lambda xp, x, y: np.matmul(x, y, dtype=np.complex128), random(7, 5), random(5, 3))
+
+
+def test_products_of_truth_values_are_joined_by_or() -> None:
+    left, right = random(5, 12) > -0.5, random(12, 4) > -0.5
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(left, grid=(1, 6), process_grid=(1, 2))
+        y = ba.asarray(right, grid=(6, 1), process_grid=(2, 1))
+        np.testing.assert_array_equal((x @ y).compute(), left @ right)
+        np.testing.assert_array_equal(ba.einsum("ij,jk->", x, y).compute(), np.einsum("ij,jk->", left, right))
+
+    bsp.run(main, nprocs=2)
+    bsp.run(main, nprocs=5)

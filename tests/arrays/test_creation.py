@@ -1,0 +1,26 @@
+"""Arrays made of other arrays stay where they are."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpys_answers import random
+
+import bsp
+import bsp.arrays as ba
+
+
+def test_full_of_a_dealt_array_brings_it_nowhere() -> None:
+    data = random(400, 300)
+    seen = []
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data)
+        before = proc.superstep
+        found = ba.full((2, 400, 300), x)
+        seen.append((before, proc.superstep))
+        np.testing.assert_array_equal(found.compute(), np.full((2, 400, 300), data))
+        assert ba.full((400, 300), x, dtype=int).dtype == ba.full((3,), [1, 2, 3]).dtype == int
+        assert ba.full((5,), x.max()).compute().tolist() == [data.max()] * 5
+
+    traced = bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4))
+    assert sum(row["h_received"] for row in traced.per_superstep[slice(*seen[0])]) <= data.size / 4

@@ -1,0 +1,104 @@
+"""Sums, extremes and moments are NumPy's: of many pieces, of NaN and infinities, with initial values and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpys_answers import alike, random, roundings
+
+import bsp
+import bsp.arrays as ba
+
+SCALARS: dict[str, Callable[..., Any]] = {
+    "argmax": lambda xp, x: xp.argmax(x),
+    "argmin of an expression": lambda xp, x: xp.argmin(x * 2 - x[:1]),
+    "sum": lambda xp, x: xp.sum((x - x[:1]) ** 2),
+    "sum of a stride": lambda xp, x: xp.sum(x[:, ::2] * 2),
+    "transposed": lambda xp, x: xp.sum(x.T + x),
+    "mean": lambda xp, x: xp.mean(x * x[:1]),
+    "any": lambda xp, x: xp.any(x > x[:1]),
+    "norm": lambda xp, x: xp.linalg.norm(x - x[0]),
+    "count": lambda xp, x: xp.count_nonzero(x.T[1:, :-1] > 0),
+}
+
+
+@pytest.mark.parametrize("name", list(SCALARS))
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_number_is_made_of_many_pieces(name: str, p: int) -> None:
+    alike(SCALARS[name], random(400, 400), p=p)
+
+
+def test_in_is_a_question_of_all_elements() -> None:
+    def main(proc: bsp.Process) -> tuple[bool, bool, int]:
+        x = ba.asarray(np.arange(12).reshape(3, 4), grid=(3, 1))
+        before = proc.superstep
+        return 7 in x, 70 in x, proc.superstep - before
+
+    ((yes, no, supersteps), *_) = bsp.run(main, nprocs=3)
+    assert (yes, no) == (True, False)
+    assert supersteps <= 4
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_extremes_start_from_an_initial_value(name: str) -> None:
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0, initial=0.5), random(7, 3))
+    alike(lambda xp, x: getattr(xp, name)(x, initial=0.5, keepdims=True), np.zeros((0, 3)))
+
+
+@pytest.mark.filterwarnings("ignore:All-NaN")
+@pytest.mark.parametrize("name", ["nanmin", "nanmax"])
+def test_the_extreme_of_nothing_but_nan_is_nan(name: str) -> None:
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0), np.array([[np.nan, 1.0], [np.nan, 2.0]]))
+
+
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd"])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "c8"])
+def test_moments_without_nan_keep_the_dtype(name: str, dtype: str) -> None:
+    data = np.array([[1.0, np.nan, 3.0], [2.0, 5.0, 4.0]]).astype(dtype)
+    expected = getattr(np, name)(data, axis=1)
+
+    def main(proc: bsp.Process) -> None:
+        found = getattr(ba, name)(ba.asarray(data, grid=(2, 2)), axis=1).compute()
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=0, atol=roundings(expected))
+
+    bsp.run(main, nprocs=3)
+
+
+def test_averages_have_weights_where_values_are_infinite() -> None:
+    data = np.array([[np.inf, 1.0], [2.0, 3.0]])
+    weights = np.array([[1.0, 2.0], [3.0, 4.0]])
+    alike(lambda xp, x, w: xp.average(x, axis=0, weights=w), data, weights)
+    alike(lambda xp, x: xp.average(x, axis=0, returned=True)[1], data)
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:invalid value", "ignore:divide by zero")
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_a_correction_may_be_more_than_the_count(name: str) -> None:
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0, ddof=5), random(3, 4))
+    alike(lambda xp, x: getattr(xp, name)(x, axis=0, ddof=3), random(3, 4))
+
+
+@pytest.mark.parametrize("p", [4, 6, 8])
+def test_moments_merged_by_a_butterfly_weigh_what_they_stand_for(p: int) -> None:
+    machine = bsp.Machine(p=p, g=1.0, o=1e6, L=1.0)
+
+    def main(proc: bsp.Process) -> list[str]:
+        data = random(2 * p + 1, 300)
+        grid = (p, 1)
+        x = ba.asarray(data, grid=grid)
+        found = ba.var(x, axis=0)
+        patterns = [stage.pattern for stage in found.plan().stages]
+        np.testing.assert_allclose(found.compute(), data.var(axis=0), rtol=1e-12)
+        counts = [3 if pid % 3 else 0 for pid in range(p)]
+        rows = random(sum(counts), 300)
+        start = sum(counts[: proc.pid])
+        ragged = ba.from_local(rows[start : start + counts[proc.pid]])
+        np.testing.assert_allclose(ba.var(ragged, axis=0).compute(), rows.var(axis=0), rtol=1e-12)
+        return patterns
+
+    (patterns, *_) = bsp.run(main, nprocs=p, machine=machine)
+    assert "butterfly" in patterns

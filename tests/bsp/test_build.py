@@ -1,0 +1,16 @@
+"""Elements that compute with different builds are told which."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bsp.transport.build import build, difference
+
+
+def test_elements_that_compute_with_different_builds_are_told() -> None:
+    mine = build()
+    assert difference([mine, mine, mine]) is None
+    other = tuple((name, "1.0" if name == "NumPy" else value) for name, value in mine)
+    told = difference([mine, mine, other])
+    assert told is not None
+    assert told.startswith(f"NumPy is {np.__version__} on element 0 and 1.0 on element 2: results may differ")
