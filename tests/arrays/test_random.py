@@ -19,6 +19,7 @@ import bsp.arrays as ba
 from bsp.arrays import gathering
 from bsp.arrays.errors import GatherWarning
 from bsp.arrays.expressions.layout import automatic
+from bsp.arrays.random import generator
 from bsp.arrays.random.order import SMALL, Order
 from bsp.arrays.random.tiles import TILE, Streams, tile_shape
 
@@ -410,7 +411,7 @@ def parameters(name: str) -> list[np.ndarray]:
 
 
 SAMPLERS = sorted(
-    {name for name, (own, *_) in ba.random._DISTRIBUTIONS.items() if own} | {"integers", "standard_gamma"}
+    {name for name, (own, *_) in generator._DISTRIBUTIONS.items() if own} | {"integers", "standard_gamma"}
 )
 
 
@@ -531,7 +532,6 @@ def test_parameters_of_vectors_are_brought_with_a_warning(monkeypatch: pytest.Mo
         rng = ba.random.default_rng(0)
         for name, call in {
             "multivariate_normal: cov": lambda each: rng.multivariate_normal(np.zeros(60), each(cov), 700),
-            "choice: p": lambda each: rng.choice(3000, 20_000, p=each(weights)),
             "dirichlet: alpha": lambda each: rng.dirichlet(each(weights), 30),
             "multinomial: pvals": lambda each: rng.multinomial(9, each(weights), 30),
         }.items():
