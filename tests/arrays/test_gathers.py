@@ -12,7 +12,7 @@ from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import gathering
+from bsp.arrays import fft, gathering
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.selection import lookups
 
@@ -338,3 +338,24 @@ def test_forecasts_of_binning_by_blocks_bound_what_it_takes() -> None:
         assert [row["call"] for row in most] == [row["call"] for row in found], name
         words, bound = (sum(max(row["h_sent"], row["h_received"]) for row in rows) for rows in (found, most))
         assert words <= bound, name
+
+
+def test_a_gather_that_is_an_error_is_one_on_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SILENT_BYTES", 100_000)
+
+    def main(proc: bsp.Process) -> list[str]:
+        x, seen = ba.asarray(np.arange(20_000.0)), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for call in (lambda: np.asarray(x), lambda: np.roots(x), lambda: np.fft.fft(x)):
+                try:
+                    call()
+                except GatherWarning as told:
+                    seen.append(str(told))
+        proc.sync()
+        return seen
+
+    monkeypatch.setattr(fft, "SILENT_BYTES", 100_000)
+    first, *others = bsp.run(main, nprocs=3)
+    assert len(first) == 3
+    assert others == [first] * 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import itertools
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -535,11 +535,8 @@ def test_parameters_of_vectors_are_brought_with_a_warning(monkeypatch: pytest.Mo
             "dirichlet: alpha": lambda each: rng.dirichlet(each(weights), 30),
             "multinomial: pvals": lambda each: rng.multinomial(9, each(weights), 30),
         }.items():
-            with contextlib.ExitStack() as stack:
-                if proc.pid == 0:
-                    stack.enter_context(
-                        pytest.warns(GatherWarning, match=rf"{name} .* brings 0\.02\d+ MB to each of 3")
-                    )
+            with warnings.catch_warnings(), pytest.raises(GatherWarning, match=rf"{name} .* 0\.02\d+ MB to each of 3"):
+                warnings.simplefilter("error")
                 call(lambda values: ba.asarray(values, grid=(3,) * values.ndim))
             call(lambda values: values)
 
