@@ -263,6 +263,23 @@ def normal_axis(axis: Any, ndim: int) -> int:
     return normalize_axis_index(axis, ndim)
 
 
+def whole_axis(axis: Any, ndim: int) -> int:
+    """`normal_axis` of an integer that is no boolean: what NumPy takes in functions that are written in C."""
+    if isinstance(axis, (bool, np.bool_)):
+        raise TypeError("an integer is required for the axis")
+    return normal_axis(axis, ndim)
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes of a reduction: None, an integer that is no boolean, or a tuple of them, as NumPy's own takes them."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    for each in given:
+        whole_axis(each, ndim)
+    return normal_axes(given, ndim)
+
+
 def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """Axes counted from the start, ascending; None: all."""
     if axis is None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import log2, prod
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def _along(name: str, x: Any, n: int | None, axis: int, norm: str | None) -> Arr
     array = wrap(build.strong(asarray(x)._node))
     axis = build.normal_axis(axis, array.ndim)
     length = array.shape[axis]
-    how = _transform(name, length, None if n is None else n.__index__(), norm or "backward", array.dtype)
+    how = _transform(name, length, None if n is None else index(n), norm or "backward", array.dtype)
     node = moveaxis(array, axis, -1)._node
     outer = node.kind.shape[:-1]
     if prod(outer) == 1:
@@ -174,9 +175,9 @@ def _count(n: Any, device: Any) -> int:
 
 def _shifted(x: Any, axes: Any, sign: int) -> Array:
     array = asarray(x)
-    places = build.normal_axes(axes, array.ndim)
+    places = range(array.ndim) if axes is None else axes if isinstance(axes, (tuple, list)) else (axes,)
     for axis in places:
-        length = array.shape[axis]
+        length = array.shape[build.normal_axis(axis, array.ndim)]
         array = roll(array, sign * (length // 2), axis=axis)
     return array
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from bsp.arrays import build
@@ -10,7 +9,7 @@ from bsp.arrays.array import Array
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF
-from bsp.source import here as user_line
+from bsp.arrays.kernels import shared_warnings
 
 MOST_BYTES = 1 << 28  # of an array that a function brings to every process because nothing else is possible
 SILENT_BYTES = 16 << 20  # of these, bytes that are brought without a warning
@@ -23,10 +22,8 @@ def is_everywhere(array: Array) -> bool:
 
 
 def warned(text: str, kind: type[Warning] = GatherWarning) -> None:
-    """A warning for the program's line, by one process for all."""
-    if world().pid == 0:
-        line = user_line()
-        warnings.warn_explicit(text, kind, *(line if line else ("<program>", 0)))
+    """Warn at the program's line: every process calls this alike, process 0 shows it, an error is raised on all."""
+    shared_warnings.warned(text, kind)
 
 
 def told_of(call: str, array: Array) -> None:

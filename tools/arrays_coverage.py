@@ -61,11 +61,21 @@ LEGEND = (
 )
 
 
+# sizes in the expressions of the page, and in those of arrays whose blocks on three processes are over 32 KiB each,
+# of booleans and bytes too
+LARGE = {"190": "380", "140": "280", "20_011": "100_003", "20_000": "100_000", "40_000": "200_000", "2000": "40_000"}
+
+
+def enlarged(expression: str) -> str:
+    """An expression of the page for the large operands."""
+    return re.sub(r"\b(" + "|".join(LARGE) + r")\b", lambda found: LARGE[found[0]], expression)
+
+
 @cache
-def operands() -> dict[str, np.ndarray]:
+def operands(large: bool = False) -> dict[str, np.ndarray]:
     """The same numbers every time, of more elements than are kept on every process (REPLICATED_SIZE)."""
     rng = np.random.default_rng(1)
-    shape, size = (190, 140), 20_011
+    shape, size = ((380, 280), 100_003) if large else ((190, 140), 20_011)
     matrix, square = rng.normal(size=shape), rng.normal(size=(150, 150))
     v = rng.normal(size=size)
     return {
@@ -144,7 +154,7 @@ diagflat                c
 digitize                v, np.array([-1.0, 0.0, 1.0])
 divmod                  J, J2
 dot                     A, A2.T
-dsplit                  np.reshape(A, (190, 20, 7)), [2, 3]
+dsplit                  np.reshape(A, (190, 20, -1)), [2, 3]
 ediff1d                 v
 einsum                  'ij,kj->ik', A, A2
 einsum_path             'ij,kj->ik', A, A2
@@ -192,7 +202,7 @@ mask_indices            150, np.triu
 matmul                  A, A2.T
 may_share_memory        A, A2
 matvec                  A, A2[0]
-meshgrid                v, c
+meshgrid                v, c[:3]
 moveaxis                A, 0, 1
 multi_dot               [A, A2.T, A]
 nan_to_num              N
@@ -506,7 +516,7 @@ np.histogram(v, k[::99]) | np.insert(v, o[:99], 1.0) | np.delete(v, o) | np.add.
 np.array([u, v]) | np.r_[u, v] | np.vectorize(abs)(v)
 """
 
-UFUNC_METHODS = {"reduce": "I", "accumulate": "I", "reduceat": "I, [0, 50, 200]", "outer": "I[:30], I2[:40]",
+UFUNC_METHODS = {"reduce": "I", "accumulate": "I", "reduceat": "I, [0, 50, 200]", "outer": "I[:300], I2[:400]",
                  "at": "(f(o, [3, 5], 2), o)"}  # fmt: skip
 
 # -------------------------------------------------------------------------- what is left out
@@ -617,9 +627,9 @@ def scope(values: dict[str, Any], function: Any, folder: str) -> dict[str, Any]:
     return {"np": np, "f": function, "path": folder, "operator": operator, "pickle": pickle, "copy": copy, **values}
 
 
-def used(expression: str) -> dict[str, np.ndarray]:
+def used(expression: str, large: bool = False) -> dict[str, np.ndarray]:
     """The operands that an expression names; copies."""
-    whole = operands()
+    whole = operands(large)
     found = set(re.findall(r"\w+", expression))
     return {name: array.copy() for name, array in whole.items() if name in found}
 
@@ -758,17 +768,17 @@ def _plain(value: Any) -> Any:
     return repr(type(value))
 
 
-def attempted(proc: bsp.Process, case: Case, get: Callable[[], Any], folder: str) -> Attempt:
+def attempted(proc: bsp.Process, case: Case, get: Callable[[], Any], folder: str, large: bool = False) -> Attempt:
     """One call; every process ends alike."""
     found = Attempt()
-    given = used(case.expression)
+    given = used(case.expression, large)
     values = {name: ba.asarray(array) for name, array in given.items()}
     times = Counter(re.findall(r"\w+", case.expression))
     found.words = sum(each.nbytes * times[name] for name, each in values.items()) // 8
     found.given = bool(given)
     before = called = proc.superstep
     try:
-        result = eval(case.expression, scope(values, get(), folder))
+        result = eval(enlarged(case.expression) if large else case.expression, scope(values, get(), folder))
         called = proc.superstep
         own = list(_parts(result))
         found.arrays = bool(own)
@@ -799,10 +809,11 @@ def called(every: Sequence[Case]) -> tuple[list[list[list[Attempt]]], list[dict[
     return found, traced.per_superstep
 
 
-def told_apart(proc: bsp.Process, every: Sequence[Case]) -> list[str]:
+def told_apart(proc: bsp.Process, every: Sequence[Case], watch: Callable[[Case, Attempt], None]) -> list[str]:
     """What is wrong when the cases run in this job; the same list on every process, each of which compares some.
 
-    Left out are files that NumPy itself writes: every process would write them, and read what another has begun.
+    The operands are the large ones.  `watch` is called after each attempt.  Left out are files that NumPy
+    itself writes: every process would write them, and read what another has begun.
     """
     found = []
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
@@ -810,13 +821,14 @@ def told_apart(proc: bsp.Process, every: Sequence[Case]) -> list[str]:
         for number, case in enumerate(every):
             by_numpy = "path" in case.expression and not used(case.expression)
             for name, get in () if by_numpy else case.ways:
-                attempt = attempted(proc, case, get, folder)
+                attempt = attempted(proc, case, get, folder, True)
+                watch(case, attempt)
                 text = ""
                 if attempt.error is not None:
                     status, note = _told(attempt.error, case)
                     text = note if status == "wrong" else ""
                 elif proc.pid == number % proc.nprocs and (attempt.arrays or not name.startswith("np.")):
-                    text = differs(attempt.value, expected(case), case.how)
+                    text = differs(attempt.value, expected(case, True), case.how)
                 found += [f"{name or case.name}: {text}"] if text else []
         every_ones = proc.allgather(found)
         if proc.pid == 0:
@@ -827,10 +839,11 @@ def told_apart(proc: bsp.Process, every: Sequence[Case]) -> list[str]:
 # ------------------------------------------------------------------------------- comparing
 
 
-def expected(case: Case) -> Any:
+def expected(case: Case, large: bool = False) -> Any:
     """NumPy's answer."""
+    text = enlarged(case.expression) if large else case.expression
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"), tempfile.TemporaryDirectory() as folder:
-        return _plain(eval(case.expression, scope(used(case.expression), case.numpy(), folder)))
+        return _plain(eval(text, scope(used(text, large), case.numpy(), folder)))
 
 
 def differs(found: Any, wanted: Any, how: str) -> str:

@@ -128,7 +128,7 @@ def _along(f: Array, axis: int, spacing: Any, edge_order: int) -> Array:
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral along an axis by the trapezoidal rule, at points x or dx apart."""
     values = _array(y)
-    place = build.normal_axis(axis, values.ndim)
+    place = build.whole_axis(axis, values.ndim)
     steps: Any = dx
     if x is not None:
         points = _array(x)
@@ -160,7 +160,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     Cost: a running sum along the axis.
     """
     phases = _array(p)
-    place = build.normal_axis(axis, phases.ndim)
+    place = build.whole_axis(axis, phases.ndim)
     steps = reductions.diff(phases, axis=place)
     kind = np.result_type(steps.dtype, period)
     if np.issubdtype(kind, np.integer):

@@ -52,7 +52,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
 
     mode : what is done with integers that name none: "raise" (a collective: it looks at them), "wrap", "clip".
     """
-    if mode not in ("raise", "wrap", "clip"):
+    if mode not in ("raise", "wrap", "clip", None):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     values = [asarray(each) for each in _several(choices)]
     if not values:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from bsp.arrays import build
 from bsp.arrays.array import Array
 from bsp.arrays.views import overlap
 
@@ -71,9 +73,10 @@ def ndim(x: Any) -> int:
     return len(shape(x))
 
 
-def size(x: Any, axis: int | None = None) -> int:
-    """The number of elements, or the length of an axis."""
-    return int(np.prod(shape(x))) if axis is None else shape(x)[axis]
+def size(x: Any, axis: Any = None) -> int:
+    """The number of elements, or the length of an axis, or of several multiplied."""
+    lengths = shape(x)
+    return prod(lengths[each] for each in build.normal_axes(axis, len(lengths)))
 
 
 def iscomplexobj(x: Any) -> bool:

@@ -79,6 +79,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     """
     array = asarray(x)
     node = build.strong(array._node)
+    order = "C" if order is None else order
     if order not in ("C", "A", "F"):
         raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
     wanted = [int(each.__index__()) for each in shape] if hasattr(shape, "__len__") else [int(shape.__index__())]
@@ -135,7 +136,8 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
     """Without axes of length 1: a view."""
     array = asarray(x)
     shape = array.shape
-    axes = [k for k, length in enumerate(shape) if length == 1] if axis is None else build.normal_axes(axis, len(shape))
+    ones = tuple(k for k, length in enumerate(shape) if length == 1)
+    axes = ones if axis is None else build.reduced_axes(axis, len(shape))
     if any(shape[each] != 1 for each in axes):
         raise ValueError("cannot select an axis to squeeze out which has size not equal to one")
     return view(array, build.squeezed(array._node, axes))
@@ -192,7 +194,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
     ndim = given[0].ndim
     if not ndim:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
-    axis = build.normal_axis(axis, ndim)
+    axis = build.whole_axis(axis, ndim)
     for k, each in enumerate(given):
         if each.ndim != ndim or any(
             a != b for place, (a, b) in enumerate(zip(each.shape, given[0].shape, strict=True)) if place != axis
@@ -220,6 +222,7 @@ def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: An
 
 def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
     """`dtype`, to which all arrays cast by NumPy's rule `casting`; None: 'same_kind'."""
+    np.can_cast(bool, bool, casting or "same_kind")  # NumPy's refusal of a rule that is none
     for each in arrays if dtype is not None else ():
         if not np.can_cast(each.dtype, dtype, casting or "same_kind"):
             raise TypeError(
@@ -374,7 +377,7 @@ def packbits(x: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     order = _bit_order(bitorder)
     if axis is None:
         array, axis = ravel(array), 0
-    place = build.normal_axis(axis, array.ndim)
+    place = build.whole_axis(axis, array.ndim)
     width = [(0, -array.shape[place] % 8 if k == place else 0) for k in range(array.ndim)]
     lines = moveaxis(pad(array != 0, width), place, -1)
     found = None
@@ -513,7 +516,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     array = asarray(x)
     if axis is None:
         array, axis = ravel(array), 0
-    place = build.normal_axis(axis, array.ndim)
+    place = build.whole_axis(axis, array.ndim)
     length = array.shape[place]
     if isinstance(repeats, Array) and repeats.shape == (length,) and not is_everywhere(repeats):
         from bsp.arrays.selection.repeating import repeated  # it needs what is here

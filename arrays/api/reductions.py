@@ -48,7 +48,7 @@ def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable
             node = _masked(name, how, node, where, initial)
         if name in ("all", "any") and node.kind.dtype.kind != "b":
             node = build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
-        axes = build.normal_axes(axis, len(node.kind.shape))
+        axes = build.reduced_axes(axis, len(node.kind.shape))
         if how in (ag.SUM, ag.MEAN) and axes == (0,) and node.kind.size and dtype is None and initial is _NONE:
             totals = _totals(node)
             if totals is not None:
@@ -88,7 +88,7 @@ def _totals(node: Node) -> Node | None:
 
 
 def _axes_of(axis: Any, node: Node) -> tuple[int, ...]:
-    return build.normal_axes(axis, len(node.kind.shape))
+    return build.reduced_axes(axis, len(node.kind.shape))
 
 
 def _assigned(value: Any, how: ag.Aggregate, dtype: np.dtype[Any]) -> np.ndarray:
@@ -157,7 +157,7 @@ def _moment(name: str, root: bool) -> Callable[..., Array]:
         if dtype is not None:
             node = build.cast(node, element_type(dtype))
         how = ag.moments(ddof if correction is None else correction, root)
-        axes = build.normal_axes(axis, len(node.kind.shape))
+        axes = build.reduced_axes(axis, len(node.kind.shape))
         squares = build.reduced(node, how, axes, bool(keepdims))
         return stored(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
 
@@ -176,11 +176,10 @@ std = _moment("std", True)
 def _extreme(name: str, how: ag.Aggregate) -> Callable[..., Array]:
     def function(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Array:
         node = build.strong(build.operand(x))
-        if node.kind.size == 0 and (
-            axis is None or node.kind.shape[build.normal_axis(axis, len(node.kind.shape))] == 0
-        ):
+        ndim = len(node.kind.shape)
+        axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim),)
+        if node.kind.size == 0 and (axis is None or node.kind.shape[axes[0]] == 0):
             raise ValueError(f"attempt to get {name} of an empty sequence")
-        axes = build.normal_axes(axis, len(node.kind.shape))
         return stored(wrap(build.reduced(node, how, axes, keepdims)), out)
 
     function.__name__ = function.__qualname__ = name
@@ -214,7 +213,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """The mean, weighted if there are weights."""
     a = wrap(build.strong(build.operand(x)))
     if weights is None:
-        found = mean(a, axis=axis, keepdims=keepdims)
+        found = mean(a, axis=None if axis is None else build.normal_axes(axis, a.ndim), keepdims=keepdims)
         count = a.size // builtins.max(found.size, 1)
         return (found, _constant(count, found)) if returned else found
     w = wrap(build.strong(build.operand(weights)))
@@ -388,7 +387,7 @@ def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Arra
     Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words, one superstep.
     """
     node = build.strong(build.operand(x))
-    axis = build.normal_axis(axis, len(node.kind.shape))
+    axis = build.whole_axis(axis, len(node.kind.shape))
     found = how.result(node.kind.dtype) if dtype is None else element_type(dtype)
     op = interned(Scan, how, how.ufunc, axis)
     return wrap(Node(op, (build.cast(node, found),), kind_of(node.kind.shape, found)))

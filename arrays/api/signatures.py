@@ -19,6 +19,7 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 # what only says where in one process's memory a result lies, or what may be written over; there is nothing to choose
 _MEMORY = frozenset({"subok", "overwrite_input", "order", "like", "copy"})
+_ORDERS = tuple("CFAKcfak")
 _NO_VALUE: Any = getattr(np, "_NoValue", object())  # NumPy's own mark of an argument that was not given
 
 
@@ -81,8 +82,13 @@ class Binding:
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, called with arguments written for theirs or for ours."""
-        if len(args) <= self.plain and (
-            not kwargs or (self.by_name.issuperset(kwargs) and all(each is not _NO_VALUE for each in kwargs.values()))
+        if (
+            len(args) <= self.plain
+            and all(each is not _NO_VALUE for each in args)
+            and (
+                not kwargs
+                or (self.by_name.issuperset(kwargs) and all(each is not _NO_VALUE for each in kwargs.values()))
+            )
         ):
             return self.ours(*args, **kwargs)
         extra = {name: kwargs.pop(name) for name in self.extra.intersection(kwargs)}
@@ -107,6 +113,8 @@ class Binding:
             elif name not in self._target:
                 if name == "out":
                     out = value
+                elif name == "order" and value is not None and str(value) not in _ORDERS:
+                    raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {value!r})")
                 elif not self._may_go(parameter, value):
                     raise TypeError(f"{self.name}: distributed arrays take no {name}={value!r:.40}")
             elif self._own[self._target[name]].kind is Parameter.KEYWORD_ONLY:

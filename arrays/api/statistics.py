@@ -67,7 +67,7 @@ def cov(
         return asarray(np.array([]).reshape(0, 0))
     if y is not None:
         array = concat([array, _variables(y, kind, rowvar, "y")], axis=0)
-    freedom = int(not bias) if ddof is None else ddof
+    freedom = int(bias == 0) if ddof is None else ddof
     count = array.shape[1]
     weights: Array | None = None
     for each, name in ((fweights, "fweights"), (aweights, "aweights")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import Parameter, Signature
+from operator import index
 from typing import Any, overload
 
 import numpy as np
@@ -159,7 +160,7 @@ def clip(x: Any, min: Any = None, max: Any = None, out: Any = None, *, a_min: An
 def round(x: Any, decimals: int = 0, out: Any = None) -> Array:
     """Rounded to so many decimals, halves to even."""
     node = build.strong(build.operand(x))
-    return stored(wrap(build.apply(ew.round_to(int(decimals)), node)), out)
+    return stored(wrap(build.apply(ew.round_to(index(decimals)), node)), out)
 
 
 def real(x: Any) -> Array:

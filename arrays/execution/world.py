@@ -49,6 +49,7 @@ class World:
         self.schedule = "patterns"
         self.in_procedure = False  # whether a procedure runs: those it is made of were forecast with it
         self._again: Counter[Any] = Counter()  # evaluations by structure in which a large array is computed again
+        self.notes: Notes | None = None  # what goes wrong in the arithmetic of the procedure that runs
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
@@ -88,6 +89,8 @@ class World:
         """
         if into is not None and self.alone and not self.abstract:
             self.context.landings = into
+        if self.notes is not None:
+            self.notes.tell(self.context, self.nprocs)
         effects = self.context.outbox.effects
         for dest, array in out:
             effects.append(Send(self.pid, (dest,), self.context.id, None, array, None, borrowed=True, shared=True))
@@ -95,6 +98,8 @@ class World:
         self.task.boundary(Call(text, digest("exchange", text), (self.context,)))
         arrived, self.context.arrived = self.context.arrived, []
         self.context.landings = {}
+        if self.notes is not None:
+            arrived = self.notes.hear(arrived)
         if self.abstract:  # what comes from others takes memory here, unless it has a place
             return [
                 (source, array if source == self.pid or into else self.empty(array.shape, array.dtype))
@@ -120,6 +125,32 @@ class World:
         arrived, self.context.arrived = self.context.arrived, []
         notes.hear(arrived)
         return found
+
+    @contextlib.contextmanager
+    def calculating(self, text: str) -> Iterator[None]:
+        """Inside, floating-point errors of this process are kept; all processes hear of them at the next exchange.
+
+        What no exchange has told at the end is told by one superstep more where the program wants exceptions; else
+        each element warns of what its processes have found.
+        text : names the procedure in traces and errors; it must be the same on every process.
+        """
+        notes = self.notes = Notes(self.pid)
+        try:
+            with notes.collecting():
+                yield
+        finally:
+            self.notes = None
+        if notes.raises and self.nprocs > 1:
+            notes.tell(self.context, self.nprocs)
+            self.task.label = text
+            self.task.boundary(Call(text, digest("calculating", text), (self.context,)))
+            arrived, self.context.arrived = self.context.arrived, []
+            notes.hear(arrived)
+        elif notes:
+            element = self.task.element
+            shown = element.shared.setdefault((element.superstep, text, "warnings"), [])
+            notes.settle(shows=not shown)
+            shown.append(self.pid)
 
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Graph]:
         """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""

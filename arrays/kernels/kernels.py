@@ -167,7 +167,7 @@ class Fold:
         self.slots = slots
         self.extents = tasks.shape
         self.count = prod(tasks.shape[label] for label in over)
-        self.fallible = program.fallible or dtype.kind == "O"
+        self.fallible = program.fallible
 
     calculates = True
 

@@ -39,9 +39,7 @@ class Program:
         self.result = result
         self.first = arrays + len(params)
         self.buffers, self._slot = self._allocate()
-        self.fallible = any(
-            step.dtype.kind == "O" or (step.op.name.startswith("power") and step.dtype.kind == "i") for step in code
-        )
+        self.fallible = any(step.op.name.startswith("power") and step.dtype.kind == "i" for step in code)
 
     @property
     def plain(self) -> bool:

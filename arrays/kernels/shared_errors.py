@@ -96,9 +96,7 @@ class Notes:
 
     def __enter__(self) -> None:
         self._outer, current.notes = current.notes, self
-        modes: dict[Any, Any] = {name: mode if mode == "ignore" else "log" for name, mode in self._modes.items()}
-        self._call = np.geterrcall()
-        self._state = np.errstate(**modes, call=self)
+        self._state = self.collecting()
         self._state.__enter__()
 
     def __exit__(
@@ -107,6 +105,12 @@ class Notes:
         self._state.__exit__(kind, error, trace)
         current.notes = self._outer
         current.enter(0)  # no block is held longer than its kernel runs
+
+    def collecting(self) -> np.errstate:
+        """NumPy's errors come here, across boundaries too: the setting is of this process, as `current` is not."""
+        modes: dict[Any, Any] = {name: mode if mode == "ignore" else "log" for name, mode in self._modes.items()}
+        self._call = np.geterrcall()
+        return np.errstate(**modes, call=self)
 
     def write(self, text: str) -> None:
         """NumPy has found a floating-point error: "Warning: overflow encountered in exp" and a newline."""
@@ -194,10 +198,14 @@ class Notes:
     # ------------------------------------------------------------------------ what must be heard
 
     @property
+    def raises(self) -> bool:
+        """Whether the program wants some floating-point errors as exceptions, by `np.errstate`."""
+        return "raise" in self._modes.values()
+
+    @property
     def strict(self) -> bool:
         """Whether the program wants floating-point errors as exceptions, by `np.errstate` or its warning filters."""
-        modes = self._modes.values()
-        return "raise" in modes or ("warn" in modes and _raises(RuntimeWarning))
+        return self.raises or ("warn" in self._modes.values() and _raises(RuntimeWarning))
 
 
 def _unpacked(pickled: bytes) -> list[Trouble]:

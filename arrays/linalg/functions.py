@@ -724,6 +724,8 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     array = wrap(build.strong(asarray(x)._node))
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
+    axis = None if axis is None else _norm_axes(axis)
+    ord = 2 if ord is None else ord
     if ord == np.inf:
         return largest(absolute(array), axis=axis, keepdims=keepdims)
     if ord == -np.inf:
@@ -738,6 +740,16 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     if not isinstance(ord, (int, float, np.number)):
         raise ValueError(f"Invalid norm order {ord!r} for vectors")
     return total(absolute(array) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+
+
+def _norm_axes(axis: Any) -> tuple[Any, ...]:
+    """The axes of a norm: a tuple, or what Python makes an integer of, as NumPy has it."""
+    if isinstance(axis, tuple):
+        return axis
+    try:
+        return (int(axis),)
+    except (TypeError, ValueError):
+        raise TypeError("'axis' must be None, an integer or a tuple of integers") from None
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
@@ -768,7 +780,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         if array.ndim not in (1, 2):
             raise ValueError("Improper number of dimensions to norm.")
         axis = tuple(range(array.ndim))
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = _norm_axes(axis)
     if len(axes) == 1:
         if isinstance(ord, str):
             raise ValueError(f"Invalid norm order '{ord}' for vectors")

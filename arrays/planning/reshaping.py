@@ -374,6 +374,7 @@ class Prefix:
     """Cumulative results along one label, after what the parts before this one come to."""
 
     calculates = True
+    fallible = False
 
     def __init__(
         self, ufunc: np.ufunc, axis: int, dtype: DType, expand: tuple[Any, ...], filled: np.ndarray | None = None
@@ -382,7 +383,6 @@ class Prefix:
         self.expand = expand
         self.axis = axis
         self.dtype = dtype
-        self.fallible = dtype.kind == "O"
         self.filled = filled  # which parts of a split axis have elements: the total of none is no number; None: unsplit
 
     def flops(self, points: np.ndarray) -> np.ndarray:

@@ -130,7 +130,8 @@ def procedure(function: _Function) -> _Function:
             _fitting(Origin(called, _sketched(args), _sketched(kwargs)), here)
         here.in_procedure = True
         try:
-            found = function(*args, **kwargs)
+            with here.calculating(function.__name__):
+                found = function(*args, **kwargs)
         finally:
             here.in_procedure = False
         leaves = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is LEAF]

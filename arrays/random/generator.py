@@ -21,19 +21,22 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api.creation import Grid, asarray, checked_shape, layout_for, made
 from bsp.arrays.api.manipulation import reshape
+from bsp.arrays.api.reductions import cumulative_sum
 from bsp.arrays.api.ufuncs import stored
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import LEAF, DType, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.gathering import brought
-from bsp.arrays.procedures.operands import computed, layout_at
+from bsp.arrays.procedures.operands import computed, known, layout_at
 from bsp.arrays.random import parameters as random_parameters
 from bsp.arrays.random.order import Order
 from bsp.arrays.random.parameters import Part
 from bsp.arrays.random.tiles import Box, Draw, Span, Streams, Tiles, filled
 from bsp.arrays.selection.selecting import take_along_axis
+from bsp.arrays.sorting.quantiles import topk
+from bsp.arrays.sorting.searching import searchsorted
 from bsp.arrays.sorting.sorting import argsort
 from bsp.arrays.views import store
 from bsp.values.payload import is_abstract
@@ -54,7 +57,7 @@ class Generator:
     arrays that broadcast to `size`: NumPy's, which are equal on all processes, or ours.  Of one that is dealt each
     process gets what it draws with, in one superstep, and one more tells all processes of parameters out of range; the
     result lies where a parameter of its shape does.  The parameters of vectors (`multivariate_normal`, `dirichlet`,
-    `multinomial`, and p of `choice`) are brought to every process, with a GatherWarning above 16 MB.
+    `multinomial`) are brought to every process, with a GatherWarning above 16 MB; a dealt p of `choice` is not.
     Without a size and with numbers for parameters the result is a number, the same on every process.
     It can be pickled, and be part of a bsp.State: it then goes on from where it stood.
     """
@@ -235,9 +238,12 @@ class Generator:
     ) -> Any:  # fmt: skip
         """Some of range(a), or of an array along an axis.
 
-        p : the probability of each, brought to every process; without replacement every process draws all of them.
+        p : the probability of each.  Without replacement an exponential number over it is drawn for each, and the
+            least are taken, in their order (Efraimidis and Spirakis 2006).
         grid, process_grid : of the positions that are drawn.
-        Cost: no words where `a` is a number or NumPy's; what a[positions] costs for an array of ours.
+        Cost: no words where `a` is a number or NumPy's, and every process has p; what a[positions] costs for an array
+        of ours.  A dealt p stays where it is: one superstep checks it; with replacement its sums, and `searchsorted`
+        of random numbers in them; without, `topk` of as many numbers as p has, or `argsort` of all if many are taken.
         """
         source = a if is_abstract(a) or isinstance(a, Array) else np.asarray(a)
         count = int(source) if source.ndim == 0 else source.shape[build.normal_axis(axis, source.ndim)]
@@ -258,6 +264,8 @@ class Generator:
             return self.integers(0, max(count, 1), size, grid=grid, process_grid=process_grid)
         chances = _chances(p, count)
         here, key = world(), self._next()
+        if isinstance(chances, Array):
+            return self._by_dealt_chances(here, key, chances, size, grid, process_grid)
         if here.abstract:
             return _abstract(here, size, _INT, grid, process_grid)
         cdf = chances.cumsum()
@@ -272,6 +280,22 @@ class Generator:
 
         return _dealt(here, _INT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
 
+    def _by_dealt_chances(
+        self, here: World, key: tuple[int, ...], chances: Array, size: Any, grid: Grid, process_grid: Grid
+    ) -> Any:
+        """Positions, with replacement: where random numbers stand among the sums of the chances."""
+        sums = cumulative_sum(chances)
+        sums = wrap((sums / sums[-1:])._node)
+        streams = None if here.abstract else Streams(self._entropy, key)
+        shape = () if size is None else checked_shape(size)
+
+        def draw(generator: np.random.Generator, spans: Box) -> Any:
+            return generator.random(tuple(high - low for low, high in spans))
+
+        numbers = _dealt(here, _FLOAT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
+        found = searchsorted(sums, numbers, "right")
+        return np.int64(found.compute()) if size is None and not here.abstract else found
+
     def _without_replacement(
         self, count: int, size: Any, p: Any, shuffle: builtins.bool, grid: Grid, process_grid: Grid
     ) -> Any:
@@ -281,14 +305,14 @@ class Generator:
             raise ValueError("Cannot take a larger sample than population when replace is False")
         here, key = world(), self._next()
         layout = layout_for(shape, grid, process_grid)
+        if p is not None:
+            chances = _chances(p, count)
+            if isinstance(chances, Array) or not here.abstract:
+                found = _least(here, key, self._entropy, chances, many)
+                found = wrap(build.relaid(build.reshaped(found._node, shape), layout)).persist()
+                return np.int64(found.compute()) if size is None and not here.abstract else found
         if here.abstract:
             return _abstract(here, size, _INT, grid, process_grid)
-        if p is not None:
-            whole = Streams(self._entropy, key)(0).choice(
-                count, shape, replace=False, p=_chances(p, count), shuffle=shuffle
-            )
-            found = wrap(build.from_whole(np.asarray(whole), layout))
-            return np.int64(whole) if size is None else found
         order = Order(count, Streams(self._entropy, key))
         if size is None:
             return np.int64(order.at(np.zeros(1, np.int64))[0])
@@ -426,18 +450,54 @@ def _dealt(
 
 
 def _chances(p: Any, count: int) -> Any:
-    """Probabilities, checked as NumPy checks them."""
-    found = brought("choice: p", p, _ADVICE)
-    if is_abstract(found):
-        return found
-    chances = np.asarray(found, float)
+    """Probabilities, checked as NumPy checks them; an Array only if they are dealt.  Of those one superstep."""
+    if isinstance(p, Array):
+        (node,) = computed(build.cast(p._node, _FLOAT))
+        whole = known(node)
+        chances: Any = wrap(node) if whole is None else whole
+    else:
+        chances = p if is_abstract(p) else np.asarray(p, float)
     if chances.shape != (count,):
         raise ValueError("a and p must have same size")
-    if not np.all(np.isfinite(chances)) or np.any(chances < 0):
+    if is_abstract(chances):
+        return chances
+    good, total = ((chances >= 0) & (chances < np.inf)).all(), chances.sum()
+    if isinstance(chances, Array):
+        good, total = compute(good, total)
+    if is_abstract(good):
+        return chances
+    if not good:
         raise ValueError("Probabilities are not non-negative")
-    if abs(chances.sum() - 1) > max(np.sqrt(np.finfo(float).eps), 0):
+    if abs(total - 1) > max(np.sqrt(np.finfo(float).eps), 0):
         raise ValueError("Probabilities do not sum to 1.  See Notes section of docstring for more information.")
     return chances
+
+
+def _least(here: World, key: tuple[int, ...], entropy: Any, chances: Any, many: int) -> Array:
+    """Positions of the least of exponential numbers, each over its chance: a draw without replacement, in its order."""
+    shape = chances.shape
+
+    def draw(generator: np.random.Generator, spans: Box) -> Any:
+        return generator.standard_exponential(tuple(high - low for low, high in spans))
+
+    def over(numbers: np.ndarray, own: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.divide(numbers, own, out=np.full(own.shape, np.inf), where=own > 0))
+
+    node = chances._node if isinstance(chances, Array) else build.from_whole(chances, replicated(shape))
+    layout = layout_at(node)
+    possible = (chances > 0).sum()
+    possible = possible.compute() if isinstance(possible, Array) else possible
+    if not is_abstract(possible) and possible < many:
+        raise ValueError("Fewer non-zero entries in p than size")
+    streams = None if here.abstract else Streams(entropy, key)
+    numbers = _dealt(here, _FLOAT, layout, streams, draw, Tiles(shape))
+    if not here.abstract:
+        blocks = {at: over(numbers._node.value[at], block) for at, block in node.value.items()}
+        numbers = wrap(leaf(shape, _FLOAT, layout, blocks))
+    if 2 * many * here.nprocs <= shape[0]:
+        return topk(numbers, many, largest=False)[1]
+    return argsort(numbers)[:many]
 
 
 def _numbers(shape: Shape, box: Sequence[Span]) -> np.ndarray:

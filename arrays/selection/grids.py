@@ -191,6 +191,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Array, ..
     """The index along each axis of positions in C order, or Fortran's.  Collective: positions are checked."""
     at = _integers(indices)
     lengths = checked_shape(shape)
+    order = "C" if order is None else order
     if order not in ("C", "F"):
         raise ValueError("only 'C' or 'F' order is permitted")
     size = prod(lengths)
@@ -214,7 +215,10 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     given = [_integers(each) for each in multi_index]
     if len(given) != len(lengths):
         raise ValueError(f"parameter multi_index must be a sequence of length {len(lengths)}")
-    modes = (mode,) * len(lengths) if isinstance(mode, str) else tuple(mode)
+    order = "C" if order is None else order
+    if order not in ("C", "F"):
+        raise ValueError("only 'C' or 'F' order is permitted")
+    modes = (mode or "raise",) * len(lengths) if mode is None or isinstance(mode, str) else tuple(mode)
     found: Any = 0
     parts = list(zip(given, lengths, modes, strict=True))
     for at, length, how in parts if order == "C" else reversed(parts):

@@ -381,7 +381,7 @@ def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -
     array = asarray(x)
     if axis is None:
         array, axis = flattened_array(array), 0
-    place = build.normal_axis(axis, array.ndim)
+    place = build.whole_axis(axis, array.ndim)
     length, given = array.shape[place], mask.kind.shape[0]
     if given > length:
         (mask,) = computed(mask)

@@ -416,7 +416,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, m
     array = asarray(x)
     if axis is None:
         array, axis = wrap(flattened(build.strong(array._node))), 0
-    place = build.normal_axis(axis, array.ndim)
+    place = build.whole_axis(axis, array.ndim)
     given: Any = indices if isinstance(indices, (Array, np.ndarray)) or is_abstract(indices) else np.asarray(indices)
     if not isinstance(given, Array) and not given.size and given.dtype.kind == "f":
         given = given.astype(np.intp)
@@ -432,8 +432,8 @@ def _inside(positions: Any, length: int, mode: str) -> Any:
     return clipped(positions, length) if mode == "clip" else positions
 
 
-def _checked_mode(mode: str) -> None:
-    if mode not in ("raise", "wrap", "clip"):
+def _checked_mode(mode: str | None) -> None:
+    if mode not in ("raise", "wrap", "clip", None):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
 
 

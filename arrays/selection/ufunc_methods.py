@@ -91,11 +91,11 @@ def _reduce(
         plain = reductions.all if ufunc is np.logical_and else reductions.any
         return plain(array, axis=axis, out=out, keepdims=keepdims, where=where)
     if ufunc in ag.ASSOCIATIVE:
-        build.normal_axes(axis, array.ndim)
+        build.reduced_axes(axis, array.ndim)
         ufunc.reduce(np.ones(1, array.dtype), dtype=dtype)  # NumPy's refusal of dtypes
         whole = reductions.of_ufunc(ufunc)
         return whole(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
-    axes = build.normal_axes(axis, array.ndim)
+    axes = build.reduced_axes(axis, array.ndim)
     given: dict[str, Any] = {} if initial is _NONE else {"initial": initial}
     sample = ufunc.reduce(np.ones(1, array.dtype), dtype=dtype, keepdims=True, **given)  # its dtype, or NumPy's error
     if len(axes) > 1:
@@ -123,7 +123,7 @@ def _one_axis(ufunc: np.ufunc, array: Array, axis: Any, method: str) -> int:
     if not array.ndim:
         raise TypeError(f"cannot {method} on a scalar")
     if axis is None or isinstance(axis, tuple):
-        axes = build.normal_axes(axis, array.ndim)
+        axes = build.reduced_axes(axis, array.ndim)
         if len(axes) != 1:
             raise ValueError(f"{method} does not allow multiple axes")
         return axes[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -12,17 +12,19 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import reshape, unstack
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import Node
+from bsp.arrays.expressions.graph import DType, Node
 from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.gathering import brought
 from bsp.arrays.kernels.aggregates import SUM
 from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import computed, layout_at, made_of, mine, one_vector, told
+from bsp.arrays.procedures.operands import computed, known, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.sorting.bin_rules import number_of_bins
 from bsp.arrays.sorting.extremes import LARGEST, extremes
 from bsp.arrays.sorting.grouping import Cells, merged
+from bsp.arrays.sorting.searching import few_beside, searchsorted
+from bsp.values.payload import is_abstract
 
 
 def _alike(x: Node, weights: Any) -> tuple[Node, Node | None]:
@@ -47,6 +49,23 @@ def _added(here: World, counts: Any, at: np.ndarray | None = None, bins: int = 0
         total = here.private.allreduce(counts, "add")
         return made_of((size,), counts.dtype, layout, {(0,): total})
     return merged(here, SUM, Cells(at, counts), (size,), counts.dtype, counts.dtype, "counts to their bins")
+
+
+def _tallied(here: World, places: Any, weights: Any, kind: DType, bins: int) -> Array:
+    """How many of this process's places are in each of `bins` bins, or the sum of their weights; all processes' added.
+
+    A process with fewer elements than half the bins sends only the bins that it has.
+    """
+    at = None
+    if bins > 2 * places.size and not automatic((bins,), here.nprocs).replicated:
+        at, places = np.unique(places, return_inverse=True)
+    length = bins if at is None else len(at)
+    if weights is None or weights.dtype == np.float64:
+        counts: Any = np.bincount(places, weights, length).astype(kind, copy=False)
+    else:
+        counts = np.zeros(length, kind)
+        np.add.at(counts, places, weights)
+    return _added(here, counts, at, bins)
 
 
 @procedure
@@ -81,18 +100,36 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     ((least, greatest),) = extremes(here, [node])
     if least < 0 or greatest == LARGEST:  # unsigned ones from 2^63 on are negative to NumPy
         raise ValueError("'list' argument must have no negative elements")
-    length = max(int(minlength), 1 + int(greatest))
-    if length > 2 * own.size and not automatic((length,), here.nprocs).replicated:  # fewer elements than bins
-        at, own = np.unique(own, return_inverse=True)
-        return _added(here, np.bincount(own, own_weights, len(at)).astype(kind, copy=False), at, length)
-    return _added(here, np.bincount(own, own_weights, length) if own.size else np.zeros(length, kind))
+    return _tallied(here, own, own_weights, kind, max(int(minlength), 1 + int(greatest)))
 
 
-def _bins(array: Array, bins: Any, range: Any, weights: Any) -> Any:
-    """How many bins, or their edges, of what a program asked for."""
+def _bins(call: str, array: Array, bins: Any, range: Any, weights: Any) -> Any:
+    """How many bins, or their edges, of what a program asked for; an Array only of edges that stay dealt."""
     if isinstance(bins, str):
         return number_of_bins(bins, reshape(array, (-1,)), range, weights)
-    return brought("histogram: bins", bins)
+    if not isinstance(bins, Array) or bins.ndim != 1 or bins.size < 2:
+        return brought(f"{call}: bins", bins)
+    (node,) = computed(build.strong(bins._node))
+    if known(node) is None and few_beside(node, array.size):
+        (node,) = computed(build.everywhere(node))
+    whole = known(node)
+    return wrap(node) if whole is None else whole
+
+
+def _last_edge(edges: Array) -> Any:
+    """Check that dealt edges rise; return the last one.  One superstep, in which all processes agree."""
+    falls, last = compute((edges[:-1] > edges[1:]).any(), edges[-1])
+    if not is_abstract(falls) and falls:
+        raise ValueError("`bins` must increase monotonically, when an array")
+    return last
+
+
+def _bin_places(places: Any, own: Any, last: Any, bins: int) -> Any:
+    """The bin of each element that `searchsorted` from the right has placed between edges; -1: none.
+
+    The last edge belongs to the last bin.
+    """
+    return np.where(places <= bins, places - 1, np.where(own == last, bins - 1, -1))
 
 
 def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndarray, Any]:
@@ -124,7 +161,8 @@ def histogram(
 
     bins : how many, their edges, or the name of a rule (`bin_rules`: "auto", "fd", ...; not "stone").
     Cost: one superstep for the counts of b bins, h about 2b at most, and one for the extremes if neither `range` nor
-    edges are given.
+    edges are given.  Dealt edges, where they are not few beside the elements, stay where they are: one superstep more,
+    and that of `searchsorted`.
     """
     here = world()
     array = asarray(a)
@@ -133,7 +171,9 @@ def histogram(
     node, other = _alike(build.strong(array._node), weights)
     own = one_vector(here, mine(node), array.dtype)
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype)
-    given = _bins(array, bins, range, weights)
+    given = _bins("histogram", array, bins, range, weights)
+    if isinstance(given, Array):
+        return _between_dealt(here, node, other, given, density)
     if here.abstract:
         length = int(given) if np.ndim(given) == 0 else len(given) - 1
         if np.ndim(given) == 0 and range is None:
@@ -152,6 +192,24 @@ def histogram(
     return found, _returned(edges, bins)
 
 
+def _between_dealt(here: World, x: Node, weights: Node | None, edges: Array, density: Any) -> tuple[Array, Array]:
+    """histogram between edges that stay dealt: each element looks up its bin."""
+    bins = edges.size - 1
+    kind = np.dtype(np.int64) if weights is None else weights.kind.dtype
+    last = _last_edge(edges)
+    x, places = _alike(x, searchsorted(edges, wrap(x), "right"))
+    assert places is not None
+    if here.abstract:
+        here.at_most()
+        found = _added(here, here.empty((bins,), kind))
+        return (found / 1.0 if density else found), edges
+    own = one_vector(here, mine(x), x.kind.dtype)
+    at = _bin_places(one_vector(here, mine(places), places.kind.dtype), own, last, bins)
+    own_weights = None if weights is None else one_vector(here, mine(weights), kind)[at >= 0]
+    found = _tallied(here, at[at >= 0], own_weights, kind, bins)
+    return (found / np.diff(edges) / found.sum() if density else found), edges
+
+
 @procedure
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
     """The edges of `histogram`'s bins.  Cost: one superstep for the extremes if neither range nor edges are given."""
@@ -159,7 +217,10 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     array = asarray(a)
     (node,) = computed(build.strong(array._node))
     own = one_vector(here, mine(node), array.dtype)
-    given = _bins(array, bins, range, weights)
+    given = _bins("histogram_bin_edges", array, bins, range, weights)
+    if isinstance(given, Array):
+        _last_edge(given)
+        return given
     if here.abstract:
         told(here, "extremes", here.empty((2,), own.dtype))
         length = int(given) + 1 if np.ndim(given) == 0 else len(given)
@@ -183,13 +244,13 @@ def _columns(sample: Any) -> list[Node]:
     return [build.strong(each._node) for each in found]
 
 
-def _laid_alike(here: World, nodes: list[Node]) -> list[Any]:
-    """This process's share of several vectors of one length: the same positions of each."""
+def _laid_alike(nodes: list[Node]) -> list[Node]:
+    """Several vectors of one length, computed, and in the same blocks."""
     nodes = list(computed(*nodes))
     target = next((layout_at(node) for node in nodes if not layout_at(node).replicated), None)
     if target is not None:
         nodes = list(computed(*[node if layout_at(node) is target else build.relaid(node, target) for node in nodes]))
-    return [one_vector(here, mine(node), node.kind.dtype) for node in nodes]
+    return nodes
 
 
 @procedure
@@ -199,7 +260,8 @@ def histogramdd(
     """How many points fall into each box of a grid, and the edges of the grid along each axis.
 
     sample : one row for each point, or a vector for each coordinate.
-    Cost: one superstep for the counts of b boxes, h about 2b at most, and one for the extremes.
+    Cost: one superstep for the counts of b boxes, h about 2b at most, and one for the extremes.  Dealt edges, where
+    they are not few beside the points, stay where they are: of each one superstep, and that of `searchsorted`.
     """
     here = world()
     nodes = _columns(sample)
@@ -207,13 +269,17 @@ def histogramdd(
         nodes.append(build.strong(asarray(weights)._node))
     if any(node.kind.shape != nodes[0].kind.shape for node in nodes):
         raise ValueError("histogramdd: coordinates and weights have one element for each point")
-    own = _laid_alike(here, nodes)
+    nodes = _laid_alike(nodes)
+    own = [one_vector(here, mine(node), node.kind.dtype) for node in nodes]
     own_weights = own.pop() if weights is not None else None
     count = len(own)
     several = hasattr(bins, "__len__") or isinstance(bins, Array)
-    given: Any = [brought("histogramdd: bins", each) for each in bins] if several else bins
+    given: Any = [
+        _bins("histogramdd", wrap(nodes[0]), each, None, None) if isinstance(each, Array) else each for each in bins
+    ] if several else bins  # fmt: skip
     if several and len(given) != count:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
+    dealt = {k: each for k, each in enumerate(given) if isinstance(each, Array)} if several else {}
     if here.abstract:
         told(here, "extremes", here.empty((2 * count,), np.dtype(float)))
         each = given if several else [given] * count
@@ -229,16 +295,38 @@ def histogramdd(
     extremes = extremes.reshape(here.nprocs, count, 2)
     low, high = extremes[:, :, 0].min(axis=0), extremes[:, :, 1].max(axis=0)
     some = bool(nodes[0].kind.shape[0])
-    edges = np.histogramdd(np.stack([low, high]) if some else np.empty((0, count)), given, range)[1]
-    points = np.stack([column.astype(float) for column in own], axis=1)
-    counts = np.histogramdd(points, list(edges), weights=own_weights)[0]
-    found = reshape(_added(here, counts.reshape(-1)), counts.shape)
+    anything = [[0.0, 1.0] if k in dealt else each for k, each in enumerate(given)] if dealt else given
+    edges: list[Any] = [*np.histogramdd(np.stack([low, high]) if some else np.empty((0, count)), anything, range)[1]]
+    if dealt:
+        edges = [dealt.get(k, cuts) for k, cuts in enumerate(edges)]
+        found = _boxes_between_dealt(here, nodes[:count], edges, own_weights)
+    else:
+        points = np.stack([column.astype(float) for column in own], axis=1)
+        counts = np.histogramdd(points, edges, weights=own_weights)[0]
+        found = reshape(_added(here, counts.reshape(-1)), counts.shape)
     if density:
         total = found.sum()
         for axis, cuts in enumerate(edges):
             found = found / np.diff(cuts)[tuple(slice(None) if k == axis else None for k in builtins.range(count))]
         found = found / total
-    return found, [wrap(build.from_whole(np.asarray(cuts))) for cuts in edges]
+    return found, [cuts if isinstance(cuts, Array) else wrap(build.from_whole(np.asarray(cuts))) for cuts in edges]
+
+
+def _boxes_between_dealt(here: World, nodes: Sequence[Node], edges: Sequence[Any], weights: Any) -> Array:
+    """histogramdd where some edges stay dealt: each coordinate looks up its bin."""
+    shape = tuple(len(cuts) - 1 for cuts in edges)
+    at: Any = 0
+    inside: Any = True
+    for node, cuts, bins in zip(nodes, edges, shape, strict=True):
+        (node,) = computed(build.cast(node, np.dtype(float)))
+        last = _last_edge(cuts) if isinstance(cuts, Array) else cuts[-1]
+        _, places = _alike(node, searchsorted(cuts, wrap(node), "right"))
+        assert places is not None
+        own = one_vector(here, mine(node), node.kind.dtype)
+        bin_at = _bin_places(one_vector(here, mine(places), places.kind.dtype), own, last, bins)
+        at, inside = at * bins + bin_at, inside & (bin_at >= 0)
+    own_weights = None if weights is None else weights[inside].astype(float)
+    return reshape(_tallied(here, at[inside], own_weights, np.dtype(float), prod(shape)), shape)
 
 
 def histogram2d(

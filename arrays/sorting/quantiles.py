@@ -17,14 +17,24 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.ufuncs import stored
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, replicated
 from bsp.arrays.gathering import brought
 from bsp.arrays.kernels.aggregates import typed
 from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import computed, in_line, known, made_of, mine, one_vector
+from bsp.arrays.procedures.operands import (
+    block_map,
+    computed,
+    flattened,
+    in_line,
+    known,
+    layout_at,
+    made_of,
+    mine,
+    one_vector,
+)
 from bsp.arrays.sorting.order_statistics import (
     ALL,
     CHUNK,
@@ -34,8 +44,9 @@ from bsp.arrays.sorting.order_statistics import (
     order_statistics,
     sample_size,
 )
-from bsp.arrays.sorting.sorting import INT64, argsort, sorting_positions
+from bsp.arrays.sorting.sorting import INT64, argsort, sort, sorting_positions
 from bsp.arrays.sorting.splitting import abstract_cuts, budget, find_cuts, tell_samples
+from bsp.values.payload import is_abstract
 
 # Hyndman and Fan (1996): the fractional position of a quantile is n·q + alpha + q·(1 - alpha - beta) - 1
 CONTINUOUS = {
@@ -43,6 +54,7 @@ CONTINUOUS = {
     "median_unbiased": (1 / 3.0, 1 / 3.0), "normal_unbiased": (3 / 8.0, 3 / 8.0),
 }  # fmt: skip
 DISCRETE = ("inverted_cdf", "closest_observation", "lower", "higher", "nearest")
+_NO_RANKS = np.empty(0)
 METHODS = (*CONTINUOUS, *DISCRETE, "averaged_inverted_cdf", "linear", "midpoint")
 
 
@@ -145,14 +157,21 @@ def _along(
     return _AlongQuantiles(name, lambda x: getattr(np, what)(x, given, axis=axes, method=method), len(shape))
 
 
-def _checked(node: Node, q: Any, method: str, weights: Any) -> np.ndarray:
+def _checked(node: Node, q: Any, axis: Any, method: str, weights: Any) -> Any:
+    """The ranks asked for, as every process knows them; an Array only of ranks that stay dealt."""
     if node.kind.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     if weights is not None:
         raise TypeError("weights= has no distributed form; x.compute() brings an array to every process")
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(METHODS)}")
-    return brought("quantile: q", q) if isinstance(q, Array) else np.asanyarray(q)
+    if not isinstance(q, Array):
+        return np.asanyarray(q)
+    (ranks,) = computed(build.strong(q._node))
+    whole = known(ranks)
+    if whole is None and len(build.normal_axes(axis, len(node.kind.shape))) == len(node.kind.shape):
+        return wrap(ranks)
+    return brought("quantile: q", wrap(ranks)) if whole is None else whole
 
 
 def _spread(axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:
@@ -255,6 +274,46 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
     return _result(rule.result(picked(low), picked(high), weight), shape, kind)
 
 
+def _dealt_ranks(node: Node, ranks: Array, what: str, method: Any, percent: bool) -> Node:
+    """Quantiles of all elements, of ranks that stay dealt: each looks up its neighbours among the sorted elements."""
+    here = world()
+    node, q = computed(node, (ranks / 100 if percent else ranks)._node)
+    line = wrap(flattened(node))
+    missing = (line != line).sum() if node.kind.dtype.kind in "fmM" else asarray(0)
+    inside, missing = compute(((wrap(q) >= 0) & (wrap(q) <= 1)).all(), missing)
+    if not is_abstract(inside) and not inside:
+        raise ValueError(_outside(percent))
+    kind = np.asarray(np.quantile(np.ones(1, node.kind.dtype), np.ones(1, q.kind.dtype), method=method)).dtype
+    shape, layout = q.kind.shape, layout_at(q)
+    nans = 0 if is_abstract(missing) else int(missing)
+    total = node.kind.size - nans
+    if not total or (nans and not what.startswith("nan")):
+        return block_map(q, kind, lambda block: _missing(block.shape, kind))._node
+    line = sort(line)
+    picks = {
+        at: (np.zeros(block.shape, np.int64), np.zeros(block.shape, np.int64), block)
+        if here.abstract else Rule(block, False, method).ranks(total)
+        for at, block in q.value.items()
+    }  # fmt: skip
+    parts = []
+    for k in range(2):
+        places = made_of(shape, INT64, layout, {at: pick[k].astype(np.int64) for at, pick in picks.items()})
+        (part,) = computed(line[places]._node)
+        parts.append(part if layout_at(part) is layout else computed(build.relaid(part, layout))[0])
+    low, high = parts
+    if here.abstract:
+        return block_map(q, kind, lambda block: here.empty(block.shape, kind))._node
+    rule = Rule(_NO_RANKS, False, method)
+    return made_of(shape, kind, layout, {
+        at: np.asarray(rule.result(low.value[at], high.value[at], pick[2])).astype(kind, copy=False)
+        for at, pick in picks.items()
+    })._node  # fmt: skip
+
+
+def _outside(percent: bool) -> str:
+    return "Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in the range [0, 1]"
+
+
 def _apart(q: np.ndarray) -> int:
     """How many quantiles differ."""
     return len(np.unique(q))
@@ -297,13 +356,14 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
     ) -> Array:  # fmt: skip
         node = build.strong(asarray(a)._node)
         weak = type(q) in (int, float)
-        given = _checked(node, q, method, weights)
+        given = _checked(node, q, axis, method, weights)
+        if isinstance(given, Array):
+            found = _dealt_ranks(node, given, what, method, percent)
+            return stored(wrap(_spread(range(len(node.kind.shape)), keepdims, given.ndim, found)), out)
         if percent:
             given = np.asarray(np.true_divide(given, 100))
         if given.size and not (given.min() >= 0 and given.max() <= 1):
-            raise ValueError(
-                "Percentiles must be in the range [0, 100]" if percent else "Quantiles must be in the range [0, 1]"
-            )
+            raise ValueError(_outside(percent))
         return _reduced(a, axis, keepdims, out, what, given, weak, method)
 
     function.__name__ = function.__qualname__ = text
@@ -312,7 +372,9 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
         "    Cost of all elements: one pass, and two supersteps as a rule: a sample of (4n)^(2/3) elements and about\n"
         "    as many candidates for each quantile (Floyd and Rivest 1975).  For more than 8 quantiles, or where that\n"
         "    would be much beside n/p: each process sorts what it has, and 1, 3 or 5 supersteps (`splitting`).\n"
-        "    Over some axes: whole lines come together."
+        "    Of all elements for dealt q: `sort`, then each q looks up its two neighbours; the result lies as q.\n"
+        "    Over some axes: whole lines come together, and a dealt q is gathered on every process, with a\n"
+        "    GatherWarning above 16 MB."
     )
     return procedure(function)
 

@@ -16,10 +16,10 @@ from bsp.arrays import build
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import concat, stack
 from bsp.arrays.api.ufuncs import astype, where
-from bsp.arrays.array import Array, wrap
+from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Node
-from bsp.arrays.gathering import brought
+from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import block_map, computed, in_line, known, layout_at, made_of
 from bsp.arrays.selection.lookups import _grouped
@@ -32,7 +32,7 @@ def searchsorted(x1: Any, x2: Any, /, side: Any = "left", sorter: Any = None) ->
     """For each element of x2, where it would go into the sorted vector x1.
 
     Cost: nothing if every process has x1.  Else with n of x1 and m of x2: one superstep, h = 2m, if every process has
-    x2; one superstep, h = n, if n is at most 2m/p; else three supersteps, h about 2m/p.
+    x2; one superstep, h = n, if n is at most 2m/p and 16 MB; else three supersteps, h about 2m/p.
     """
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
@@ -49,17 +49,26 @@ def searchsorted(x1: Any, x2: Any, /, side: Any = "left", sorter: Any = None) ->
     whole = known(a)
     if whole is not None:
         return block_map(b, INT64, lambda block: _found(whole, block, side))
-    n, m = a.kind.size, b.kind.size
+    m = b.kind.size
     wanted = known(b)
     if wanted is not None:
         _, block = in_line(a)
         counts = here.private.allreduce(_found(block, wanted, side).reshape(-1), "add")
         return made_of(b.kind.shape, INT64, layout_at(b), {at: counts.reshape(b.kind.shape) for at in b.value})
-    if n * here.nprocs <= 2 * m:
+    if few_beside(a, m):
         (a,) = computed(build.everywhere(a))
         everywhere = known(a)
         return block_map(b, INT64, lambda block: _found(everywhere, block, side))
     return _routed(here, a, b, side)
+
+
+def few_beside(line: Node, count: int) -> bool:
+    """Return whether a vector is brought to every process, where `count` elements are looked up in it.
+
+    It then takes fewer words than these elements on their way; 16 MB at most, for to hold more is a gather.
+    """
+    small = line.kind.size * line.kind.dtype.itemsize <= SILENT_BYTES
+    return small and line.kind.size * world().nprocs <= 2 * count
 
 
 def _found(line: Any, values: Any, side: Any) -> Any:
@@ -107,18 +116,30 @@ def _abstract(here: World, b: Node, blocks: list[Any]) -> Array:
 
 @procedure
 def digitize(x: Any, bins: Any, right: bool = False) -> Array:
-    """The bin of each element: searchsorted in rising bins, or from the end of falling ones.  `bins` is small."""
-    edges = brought("digitize: bins", bins) if isinstance(bins, Array) else np.asarray(bins)
+    """The bin of each element: searchsorted in rising bins, or from the end of falling ones.
+
+    Cost: that of `searchsorted`.  Of dealt bins one superstep more, in which all hear whether they rise, and of
+    falling ones a total exchange that turns them round.
+    """
+    if isinstance(bins, Array):
+        (node,) = computed(build.strong(bins._node))
+        whole = known(node)
+        edges: Any = wrap(node) if whole is None else whole
+    else:
+        edges = np.asarray(bins)
     if edges.ndim != 1:
         raise ValueError(
             "object too deep for desired array" if edges.ndim else "object of too small depth for desired array"
         )
-    steps = np.diff(edges)
-    if is_abstract(steps) or (steps >= 0).all():
-        return searchsorted(edges, x, "left" if right else "right")
-    if not (steps <= 0).all():
+    rise, fall = (edges[1:] >= edges[:-1]).all(), (edges[1:] <= edges[:-1]).all()
+    if isinstance(edges, Array):
+        rise, fall = compute(rise, fall)
+    side = "left" if right else "right"
+    if is_abstract(rise) or rise:
+        return searchsorted(edges, x, side)
+    if not fall:
         raise ValueError("bins must be monotonically increasing or decreasing")
-    return wrap((len(edges) - searchsorted(edges[::-1], x, "right" if right else "left"))._node)
+    return wrap((len(edges) - searchsorted(edges[::-1], x, side))._node)
 
 
 @procedure
@@ -150,14 +171,13 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         values = concat([values[-1:], values, values[:1]])
     here = world()
     a, b, c = computed(build.strong(points._node), build.strong(values._node), build.strong(array._node))
-    few = points.size * here.nprocs <= 2 * array.size
-    if known(a) is None and few:
+    if known(a) is None and few_beside(a, array.size):
         a, b = computed(build.everywhere(a), build.everywhere(b))
     line, heights = known(a), known(b)
-    if line is not None and heights is None:
+    if line is not None and heights is None and few_beside(b, array.size):
         (b,) = computed(build.everywhere(b))
         heights = known(b)
-    if line is not None:
+    if line is not None and heights is not None:
         return block_map(c, kind, lambda block: _interpolated(here, block, line, heights, left, right, kind))
     return _between(wrap(c), wrap(a), wrap(b), left, right, kind)
 

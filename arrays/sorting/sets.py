@@ -465,6 +465,8 @@ def isin(
     Else the distinct elements of both on each process travel once, and a byte back for each of the first: two
     supersteps, and those that find where to cut (`distinct`).
     """
+    if kind not in (None, "sort", "table"):
+        raise ValueError(f"Invalid kind: '{kind}'. Please use None, 'sort' or 'table'.")
     array, tests = asarray(element), asarray(test_elements)
     if not tests.size:
         return (array != array) & False if not invert else (array == array) | True

@@ -388,7 +388,7 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
     if axis is None:
         node, axis = flattened(node), 0
     shape = node.kind.shape
-    place = build.normal_axis(axis, len(shape))
+    place = build.whole_axis(axis, len(shape)) if positions else build.normal_axis(axis, len(shape))
     dtype = INT64 if positions else node.kind.dtype
     if len(shape) == 1:
         here = world()

@@ -12,7 +12,7 @@ from numpys_answers import as_numpys
 
 import bsp
 import bsp.arrays as ba
-from bsp.arrays import gathering
+from bsp.arrays import fft, gathering
 from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.selection import lookups
 
@@ -27,7 +27,30 @@ def received(main: Callable[[bsp.Process], Any], nprocs: int = 4) -> list[int]:
     return [row["h_received"] for row in rows]
 
 
+EDGES, SHARES = np.sort(RNG.normal(size=30_011)), np.arange(30_011.0) / 30_010
+CHANCES = (SHARES + 1) / (SHARES + 1).sum()
+
+
 BY_BLOCKS: dict[str, Callable[[], Any]] = {
+    "digitize": lambda: np.digitize(ba.asarray(V), ba.asarray(EDGES)),
+    "digitize between few elements": lambda: np.digitize(ba.arange(50.0), ba.asarray(EDGES)),
+    "digitize between falling edges": lambda: np.digitize(ba.asarray(V), ba.asarray(EDGES[::-1])),
+    "histogram": lambda: np.histogram(ba.asarray(V), ba.asarray(EDGES)),
+    "histogram with weights": lambda: np.histogram(ba.asarray(V), ba.asarray(EDGES), weights=ba.asarray(U)),
+    "histogram as a density": lambda: np.histogram(ba.asarray(V), ba.asarray(EDGES), density=True),
+    "histogram of few elements": lambda: np.histogram(ba.arange(50.0), ba.asarray(EDGES)),
+    "histogram_bin_edges": lambda: np.histogram_bin_edges(ba.asarray(V), ba.asarray(EDGES)),
+    "histogram2d": lambda: np.histogram2d(ba.asarray(V), ba.asarray(U), [ba.asarray(EDGES), 4]),
+    "interp": lambda: np.interp(ba.arange(50.0), np.arange(30_011.0), ba.asarray(V)),
+    "quantile": lambda: np.quantile(ba.asarray(V), ba.asarray(SHARES)),
+    "percentile of few elements": lambda: np.percentile(ba.arange(50.0), ba.asarray(100 * SHARES)),
+    "nanquantile": lambda: np.nanquantile(ba.asarray(V), ba.asarray(SHARES), method="nearest"),
+    "choice with p": lambda: ba.random.default_rng(1).choice(30_011, 9_000, p=ba.asarray(CHANCES)),
+    "choice with p of one": lambda: ba.random.default_rng(1).choice(30_011, p=ba.asarray(CHANCES)),
+    "choice with p, none twice": lambda: ba.random.default_rng(1).choice(30_011, 9, False, ba.asarray(CHANCES)),
+    "choice with p, many and none twice": lambda: ba.random.default_rng(1).choice(
+        30_011, 29_000, False, ba.asarray(CHANCES)
+    ),
     "rng.choice(v)": lambda: ba.random.default_rng(1).choice(ba.asarray(V)),
     "rng.choice(v, 20_000)": lambda: ba.random.default_rng(1).choice(ba.asarray(V), 20_000),
     "np.repeat(v, counts)": lambda: np.repeat(ba.asarray(V), ba.asarray(TIMES)),
@@ -41,8 +64,9 @@ BY_BLOCKS: dict[str, Callable[[], Any]] = {
 def test_no_process_receives_the_whole_of_an_operand(name: str) -> None:
     def main(proc: bsp.Process) -> None:
         found = BY_BLOCKS[name]()
-        if isinstance(found, ba.Array):
-            found.persist()
+        for each in found if isinstance(found, tuple) else [found]:
+            if isinstance(each, ba.Array):
+                each.persist()
 
     most = max(received(main))
     assert most < 0.6 * V.size, (name, most)  # a gather brings 3/4
@@ -102,13 +126,10 @@ LARGE: dict[str, Callable[[ba.Array], Any]] = {
     "np.r_": lambda x: np.r_[x, x],
     "np.array": lambda x: np.array([x, x]),
     "np.vectorize": lambda x: np.vectorize(abs)(x),
-    "quantile: q": lambda x: np.quantile(ba.arange(50.0), x),
-    "digitize: bins": lambda x: np.digitize(ba.arange(50.0), x),
-    "histogram: bins": lambda x: np.histogram(ba.arange(50.0), x),
-    "histogramdd: bins": lambda x: np.histogramdd([ba.arange(50.0)], [x]),
+    "quantile: q": lambda x: np.quantile(ba.asarray(A), x, axis=0),
     "insert: positions": lambda x: np.insert(ba.arange(50_000.0), ba.floor(x * 50_000).astype(int), 1.0),
     "add.reduceat: indices": lambda x: np.add.reduceat(ba.arange(50_000.0), ba.floor(x * 50_000).astype(int)),
-    "choice: p": lambda x: ba.random.default_rng(2).choice(x.size, 9, p=(x + 1) / (x + 1).sum()),
+    "dirichlet: alpha": lambda x: ba.random.default_rng(2).dirichlet(x + 1, 3),
 }
 
 
@@ -142,7 +163,7 @@ def test_an_array_that_all_have_is_no_gather_and_a_huge_argument_is_refused(monk
     def main(proc: bsp.Process) -> None:
         np.asarray(ba.arange(1_000.0).persist())  # replicated
         with pytest.raises(GatherRefused, match=r"quantile: q has no distributed form and would bring 0\.00016 GB"):
-            np.quantile(ba.arange(50.0), ba.asarray(np.arange(20_000) / 20_000))
+            np.quantile(ba.asarray(A), ba.asarray(np.arange(20_000) / 20_000), axis=0)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -161,3 +182,180 @@ def test_a_gather_by_positions_never_brings_a_large_array_to_all(monkeypatch: py
     assert len(received(main)) == 2
     assert max(received(main)) < 12_000  # of 15,000 positions those that others have
     bsp.run(main, nprocs=4)
+
+
+NAN = np.where(RNG.random(97) < 0.1, np.nan, RNG.normal(size=97).round(1))
+CUTS, FALLING = np.sort(RNG.normal(size=41).round(1)), np.sort(RNG.normal(size=41).round(1))[::-1]
+ENDS = np.array([-1.0, 0, 0.5, 0.5])  # the last bin has one value
+RANKS = RNG.random(53)
+
+
+def test_binning_between_dealt_edges_has_numpys_values() -> None:
+    def at(function: Callable[..., Any], **given: Any) -> Callable[..., Any]:
+        return lambda v, e, f, n, w, k: function(v, e, f, n, w, k, **given)
+
+    calls: dict[str, Callable[..., Any]] = {
+        "digitize": at(lambda v, e, f, n, w, k: np.digitize(v, e)),
+        "digitize right": at(lambda v, e, f, n, w, k: np.digitize(v, e, right=True)),
+        "digitize falling": at(lambda v, e, f, n, w, k: np.digitize(v, f)),
+        "digitize falling, right": at(lambda v, e, f, n, w, k: np.digitize(v, f, True)),
+        "digitize neither": at(lambda v, e, f, n, w, k: np.digitize(v, w)),
+        "digitize equal": at(lambda v, e, f, n, w, k: np.digitize(v, e * 0)),
+        "digitize integers": at(lambda v, e, f, n, w, k: np.digitize(k, e)),
+        "digitize in a table": at(lambda v, e, f, n, w, k: np.digitize(v, v.reshape(1, -1))),
+        "histogram": at(lambda v, e, f, n, w, k: np.histogram(v, e)),
+        "histogram with NaN": at(lambda v, e, f, n, w, k: np.histogram(n, e)),
+        "histogram of integers": at(lambda v, e, f, n, w, k: np.histogram(k, e)),
+        "histogram weights": at(lambda v, e, f, n, w, k: np.histogram(v, e, weights=w)),
+        "histogram integer weights": at(lambda v, e, f, n, w, k: np.histogram(v, e, weights=k)),
+        "histogram complex weights": at(lambda v, e, f, n, w, k: np.histogram(v, e, weights=w + 1j)),
+        "histogram density": at(lambda v, e, f, n, w, k: np.histogram(v, e, density=True)),
+        "histogram falling": at(lambda v, e, f, n, w, k: np.histogram(v, f)),
+        "histogram to the last edge": at(lambda v, e, f, n, w, k: np.histogram(e, e)),
+        "edges": at(lambda v, e, f, n, w, k: np.histogram_bin_edges(v, e)),
+        "edges falling": at(lambda v, e, f, n, w, k: np.histogram_bin_edges(v, f)),
+        "histogramdd": at(lambda v, e, f, n, w, k: np.histogramdd([v, w], [e, e])),
+        "histogramdd mixed": at(lambda v, e, f, n, w, k: np.histogramdd([v, w], [e, 3], range=[None, (-1, 1)])),
+        "histogramdd weights": at(lambda v, e, f, n, w, k: np.histogramdd([v, k], [e, e], weights=w)),
+        "histogramdd density": at(lambda v, e, f, n, w, k: np.histogramdd([v, w], [4, e], density=True)),
+        "histogramdd falling": at(lambda v, e, f, n, w, k: np.histogramdd([v, w], [e, f])),
+        "histogram2d": at(lambda v, e, f, n, w, k: np.histogram2d(v, v, e)),
+    }
+    v, w = RNG.normal(size=97).round(1), RNG.normal(size=97)
+    as_numpys(calls, [v, CUTS, FALLING, NAN, w, RNG.integers(-2, 3, 97)])
+    as_numpys(
+        {"one value in the last bin": lambda v, e: np.histogram(v, e), "dd": lambda v, e: np.histogramdd([v], [e])},
+        [np.array([0.5, 0.5, 0.7, 0, -1, -2]), ENDS],
+    )
+
+
+@pytest.mark.parametrize("method", ["linear", "nearest", "midpoint", "hazen", "averaged_inverted_cdf", "inverted_cdf"])
+def test_quantiles_of_dealt_ranks_have_numpys_values(method: str) -> None:
+    calls: dict[str, Callable[..., Any]] = {
+        "quantile": lambda v, q, n, k: np.quantile(v, q, method=method),
+        "of a matrix of ranks": lambda v, q, n, k: np.quantile(v, q[:52].reshape(4, 13), method=method),
+        "of a matrix": lambda v, q, n, k: np.quantile(v[:96].reshape(8, 12), q, method=method, keepdims=True),
+        "along an axis": lambda v, q, n, k: np.quantile(v[:96].reshape(8, 12), q, axis=1, method=method),
+        "along both axes": lambda v, q, n, k: np.quantile(v[:96].reshape(8, 12), q, axis=(0, 1), method=method),
+        "of single precision": lambda v, q, n, k: np.quantile(v.astype("f4"), q, method=method),
+        "percentile": lambda v, q, n, k: np.percentile(v, q * 100, method=method),
+        "of integers": lambda v, q, n, k: np.quantile(k, q, method=method),
+        "NaN": lambda v, q, n, k: np.quantile(n, q, method=method),
+        "nanquantile": lambda v, q, n, k: np.nanquantile(n, q, method=method),
+        "nanpercentile": lambda v, q, n, k: np.nanpercentile(n, 100 * q, method=method),
+        "nothing but NaN": lambda v, q, n, k: np.nanquantile(n * np.nan, q, method=method),
+        "outside": lambda v, q, n, k: np.quantile(v, q + 1, method=method),
+        "NaN ranks": lambda v, q, n, k: np.quantile(v, q * np.nan, method=method),
+    }
+    as_numpys(calls, [RNG.normal(size=97), RANKS, NAN, RNG.integers(-9, 9, 97)], tolerance=4)
+
+
+@pytest.mark.parametrize("size", [None, 5, (30, 40), 20_000])
+@pytest.mark.parametrize("replace", [True, False])
+def test_choices_with_dealt_chances_are_those_with_numpys(size: Any, replace: bool) -> None:
+    count = 20_003
+    chances = np.where(np.arange(count) % 7 == 0, 0, np.arange(count) + 1.0)
+    many = 1 if size is None else int(np.prod(size))
+    if many > np.count_nonzero(chances) and not replace:
+        chances += 1
+    chances /= chances.sum()
+
+    def main(proc: bsp.Process) -> np.ndarray:
+        found = [
+            np.array(ba.random.default_rng(5).choice(count, size, replace, given)) for given in (
+                chances, ba.asarray(chances), ba.asarray(chances, grid=(7,)), ba.asarray(chances[::-1])[::-1],
+            )
+        ]  # fmt: skip
+        for each in found[1:]:
+            np.testing.assert_array_equal(each, found[0])
+        return found[0]
+
+    results = [each for nprocs in (1, 3) for each in bsp.run(main, nprocs=nprocs)]
+    for each in results:
+        np.testing.assert_array_equal(each, results[0])
+    assert results[0].shape == (() if size is None else np.empty(size).shape)
+    assert (chances[results[0]] > 0).all()
+    if not replace:
+        assert len(np.unique(results[0])) == results[0].size
+
+
+def test_choices_without_replacement_follow_their_chances() -> None:
+    """The probability of every ordered pair, of 5, drawn one after the other."""
+    chances = np.array([0.05, 0.1, 0.15, 0.3, 0.4])
+    draws = 20_000
+
+    def main(proc: bsp.Process) -> np.ndarray:
+        rng = ba.random.default_rng(3)
+        return np.array([rng.choice(5, 2, False, chances).compute() for _ in range(draws)])
+
+    (pairs,) = bsp.run(main, nprocs=1)
+    for i in range(5):
+        for j in set(range(5)) - {i}:
+            want = chances[i] * chances[j] / (1 - chances[i])
+            share = np.mean((pairs[:, 0] == i) & (pairs[:, 1] == j))
+            assert abs(share - want) < 5 * np.sqrt(want / draws), (i, j)
+
+
+@pytest.mark.parametrize("wrong", ["negative", "nan", "sum", "length", "few"])
+def test_wrong_chances_are_told_to_all_processes(wrong: str) -> None:
+    p = np.full(20_000, 1 / 20_000)
+    count = 20_001 if wrong == "length" else 20_000
+    if wrong in ("negative", "nan"):
+        p[777] = -p[777] if wrong == "negative" else np.nan
+    elif wrong in ("sum", "few"):
+        p[:10_000] = 0
+        p[10_000:] *= 1.5 if wrong == "sum" else 2
+
+    def main(proc: bsp.Process) -> list[str]:
+        texts = []
+        for given in (p, ba.asarray(p)):
+            with pytest.raises(ValueError) as error:
+                ba.random.default_rng(0).choice(count, 10_001, False, given)
+            texts.append(str(error.value))
+        return texts
+
+    told = bsp.run(main, nprocs=3)
+    assert len({text for texts in told for text in texts}) == 1, told
+
+
+def test_forecasts_of_binning_by_blocks_bound_what_it_takes() -> None:
+    cases: dict[str, Callable[[], Any]] = {
+        "digitize": lambda: ba.digitize(ba.asarray(V), ba.asarray(EDGES)),
+        "histogram": lambda: ba.histogram(ba.asarray(V), ba.asarray(EDGES))[0],
+        "quantile": lambda: ba.quantile(ba.asarray(V), ba.asarray(SHARES)),
+        "choice": lambda: ba.random.default_rng(1).choice(30_011, 9_000, p=ba.asarray(CHANCES)),
+        "choice without": lambda: ba.random.default_rng(1).choice(30_011, 29_000, False, ba.asarray(CHANCES)),
+    }
+    for name, call in cases.items():
+
+        def main(proc: bsp.Process, call: Callable[[], Any] = call) -> None:
+            call().persist()
+
+        found, most = (
+            bsp.predict(main, nprocs=4, machine=bsp.Machine(p=4), abstract=abstract).per_superstep
+            for abstract in (False, True)
+        )
+        assert [row["call"] for row in most] == [row["call"] for row in found], name
+        words, bound = (sum(max(row["h_sent"], row["h_received"]) for row in rows) for rows in (found, most))
+        assert words <= bound, name
+
+
+def test_a_gather_that_is_an_error_is_one_on_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "SILENT_BYTES", 100_000)
+
+    def main(proc: bsp.Process) -> list[str]:
+        x, seen = ba.asarray(np.arange(20_000.0)), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for call in (lambda: np.asarray(x), lambda: np.roots(x), lambda: np.fft.fft(x)):
+                try:
+                    call()
+                except GatherWarning as told:
+                    seen.append(str(told))
+        proc.sync()
+        return seen
+
+    monkeypatch.setattr(fft, "SILENT_BYTES", 100_000)
+    first, *others = bsp.run(main, nprocs=3)
+    assert len(first) == 3
+    assert others == [first] * 2

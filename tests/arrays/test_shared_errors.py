@@ -349,7 +349,7 @@ def test_a_catch_warnings_block_holds_for_its_process_alone(run: Any) -> None:
         return [str(each.message) for each in log]
 
     before = warnings.filters
-    assert run(main, nprocs=3) == [["of process 0"], [], ["of process 2"]]
+    assert bsp.run(main, nprocs=3) == [["of process 0"], [], ["of process 2"]]
     assert warnings.filters is before
 
 
@@ -434,3 +434,74 @@ def test_an_uncaught_error_ends_the_job_with_the_programs_line(tmp_path: Path, o
     assert ended.returncode == 1
     assert f'program.py", line {line}' in ended.stderr
     assert "ValueError: Integers to negative integer powers are not allowed." in ended.stderr
+
+
+SIZE = 20_011
+LATE = np.where(np.arange(SIZE) < SIZE - 3, np.random.default_rng(3).normal(size=SIZE), 1e308)  # on the last process
+ENDS = np.where(np.arange(SIZE) < SIZE - 3, 1.0, np.inf)
+TALL = np.random.default_rng(4).normal(size=(6_000, 5)) * np.where(np.arange(6_000) < 5_999, 1, 1e200)[:, None]
+STEEP = np.random.default_rng(5).normal(size=(150, 150)) * np.where(np.arange(150) < 149, 1, 1e200)[:, None]
+
+CALCULATIONS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "qr": lambda a: ba.linalg.qr(a(TALL)),
+    "svd": lambda a: ba.linalg.svd(a(TALL), full_matrices=False),
+    "pinv": lambda a: ba.linalg.pinv(a(TALL)),
+    "cholesky": lambda a: ba.linalg.cholesky(a(STEEP) @ a(STEEP).T),
+    "quantile": lambda a: ba.quantile(a(ENDS), [0.5, 0.99999]),
+    "quantile of dealt ranks": lambda a: ba.quantile(a(ENDS), a(np.linspace(0, 1, SIZE))),
+    "reduceat": lambda a: np.add.reduceat(a(LATE), [0, 5, SIZE - 3]),
+    "at": lambda a: np.add.at(a(LATE), np.array([SIZE - 1, SIZE - 1]), 1e308),
+    "det": lambda a: ba.linalg.det(a(STEEP) * 1e10),
+}
+
+
+def _dealt_in_rows(x: Any) -> ba.Array:
+    return ba.asarray(x, grid=(3,) + (1,) * (np.ndim(x) - 1))
+
+
+@pytest.mark.parametrize("name", list(CALCULATIONS))
+def test_what_goes_wrong_in_a_procedure_is_raised_by_every_process(name: str) -> None:
+    """And can be caught: the program goes on."""
+
+    def main(proc: bsp.Process) -> list[str]:
+        seen = []
+        for _ in range(2):
+            with np.errstate(all="raise"), pytest.raises(FloatingPointError) as wrong:
+                CALCULATIONS[name](_dealt_in_rows)
+            seen.append(str(wrong.value))
+            proc.sync()
+        assert float(_dealt_in_rows(np.ones(SIZE)).sum()) == SIZE
+        assert np.geterr()["over"] == "warn"
+        return seen
+
+    first, *others = bsp.run(main, nprocs=3)
+    assert len(set(first)) == 1
+    assert others == [first] * 2
+
+
+@pytest.mark.parametrize("name", ["qr", "quantile of dealt ranks", "reduceat", "at"])
+def test_a_procedure_that_was_told_to_ignore_or_to_call_does(name: str) -> None:
+    def main(proc: bsp.Process) -> int:
+        called: list[str] = []
+        with np.errstate(all="ignore"):
+            CALCULATIONS[name](_dealt_in_rows)
+        with np.errstate(all="call", call=lambda text, flag: called.append(text)):
+            CALCULATIONS[name](_dealt_in_rows)
+        return len(called)
+
+    found = bsp.run(main, nprocs=3)
+    assert sum(found) > 0
+
+
+def test_a_healthy_procedure_takes_a_superstep_more_only_where_errors_are_raised() -> None:
+    def main(proc: bsp.Process) -> list[int]:
+        x, steps = _dealt_in_rows(np.ones((6_000, 5)) * np.arange(1, 6_001)[:, None] % 7), []
+        for mode in ("warn", "ignore", "raise"):
+            before = proc.superstep
+            with np.errstate(all=mode):  # type: ignore[call-overload]
+                ba.sort(x[:, 0])
+            steps.append(proc.superstep - before)
+        return steps
+
+    for first, second, third in bsp.run(main, nprocs=3):
+        assert first == second == third - 1

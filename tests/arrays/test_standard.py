@@ -858,11 +858,8 @@ def test_one_long_line_is_transformed_with_a_warning_and_a_longer_one_not(monkey
 
     def main(proc: Any) -> Any:
         x = given(line)
-        if proc.pid:
+        with pytest.warns(GatherWarning, match="fft of one line brings 0.0096 MB to each of 3 processes"):
             found = ba.fft.fft(x)
-        else:
-            with pytest.warns(GatherWarning, match="fft of one line brings 0.0096 MB to each of 3 processes"):
-                found = ba.fft.fft(x)
         with pytest.raises(GatherRefused, match="one line of 2000 elements"):
             ba.fft.fft(x, n=2000)
         return found.compute()
