@@ -1,4 +1,4 @@
-# Two commands, each enough on a fresh clone: `make demo` and `make test`.
+# Two commands, each enough on a fresh clone: `make demo` and `make test`.  `make docs` builds the documentation.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo test lint chaos bench install install-test clean
+.PHONY: demo test lint docs chaos bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -19,6 +19,10 @@ lint: install-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p bsp
 	$(BIN)/mypy tools
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/build/html
+	@echo "make: the documentation is in docs/build/html/index.html"
 
 CHAOS := chaos_kill_loop checkpoint launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
@@ -45,5 +49,9 @@ install-test: .venv/installed-test
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,test]'
 	@touch $@ .venv/installed
 
+.venv/installed-docs: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[mpi,docs]'
+	@touch $@ .venv/installed
+
 clean:
-	rm -rf .venv .pycache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .pycache build docs/build docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
