@@ -49,7 +49,8 @@ ARRAYS = [
     ("creation", "Making arrays", ["creation", "grids"], ["random"]),
     ("elementwise", "Functions of every element", ["ufuncs"], []),
     ("shapes", "Shapes, joining and splitting", ["manipulation"], []),
-    ("reductions", "Reductions, statistics and calculus", ["reductions", "statistics", "calculus", "lines", "choosing"], []),
+    ("reductions", "Reductions, statistics and calculus",
+     ["reductions", "statistics", "calculus", "lines", "choosing"], []),
     ("products", "Products and comprehensions", ["contraction"], ["comprehension"]),
     ("selecting", "Selecting, sorting, searching and sets",
      ["selecting", "sorting", "partition", "searching", "sliding", "sets", "counting", "quantiles"], []),
@@ -87,7 +88,12 @@ def groups() -> list[Group]:
         Group("linalg", "Linear algebra: bsp.arrays.linalg", "bsp.arrays.linalg", exported("bsp.arrays.linalg")),
         Group("fft", "Fourier transforms: bsp.arrays.fft", "bsp.arrays.fft", exported("bsp.arrays.fft")),
         Group("random", "Random arrays: bsp.arrays.random", "bsp.arrays.random", exported("bsp.arrays.random")),
-        Group("matmul", "Matrix products: bsp.algorithms.matmul", "bsp.algorithms.matmul", exported("bsp.algorithms.matmul")),
+        Group(
+            "matmul",
+            "Matrix products: bsp.algorithms.matmul",
+            "bsp.algorithms.matmul",
+            exported("bsp.algorithms.matmul"),
+        ),
         Group("qr", "QR and its uses: bsp.algorithms.qr", "bsp.algorithms.qr", exported("bsp.algorithms.qr")),
         Group("glm", "Regression: bsp.algorithms.glm", "bsp.algorithms.glm", exported("bsp.algorithms.glm")),
     ]
