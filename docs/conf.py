@@ -36,6 +36,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 default_role = "code"
 add_module_names = False
+smartquotes = False  # --abstract has two hyphens
 
 # look
 html_theme = "furo"
