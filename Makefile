@@ -1,4 +1,4 @@
-# Each enough on a fresh clone: `make demo`, `make demo-nonstop` and `make test`.
+# Each enough on a fresh clone: `make demo`, `make demo-nonstop` and `make test`.  `make docs` builds the documentation.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo demo-nonstop test lint chaos bench install install-test clean
+.PHONY: demo demo-nonstop test lint docs chaos bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -31,6 +31,10 @@ lint: install-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p bsp
 	$(BIN)/mypy tools
+
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/build/html
+	@echo "make: the documentation is in docs/build/html/index.html"
 
 COMMA := ,
 CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
@@ -68,5 +72,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(1
 	@$(call PIP,mpi$(COMMA)test)
 	@touch $@ .venv/installed
 
+.venv/installed-docs: .venv/bin/python pyproject.toml
+	@echo "installing into .venv, with what the documentation needs"
+	@$(call PIP,mpi$(COMMA)docs)
+	@touch $@ .venv/installed
+
 clean:
-	rm -rf .venv .pycache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .pycache build docs/build docs/reference/made *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,4 +1,4 @@
-"""bsp.algorithms beside their peers: rows of the README's table (see `match`).
+"""bsp.algorithms beside their peers: rows of docs/benchmarks.md (see `match`).
 
 Fits say the objective and the gradient norm that each contender has reached, so that nobody wins by stopping early.
 """

@@ -1,4 +1,4 @@
-"""bsp.arrays beside NumPy, mpi4py by hand, Dask and Heat: rows of the README's table (see `match`)."""
+"""bsp.arrays beside NumPy, mpi4py by hand, Dask and Heat: rows of docs/benchmarks.md (see `match`)."""
 
 from __future__ import annotations
 

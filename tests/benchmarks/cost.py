@@ -116,7 +116,7 @@ def tracing(rounds: int) -> list[float]:
 
 
 def rows(rounds: int = 5) -> list[tuple[str, str, str, str, bool]]:
-    """What, against what, at most, measured, met: rows of the README's table."""
+    """What, against what, at most, measured, met: rows of docs/benchmarks.md."""
     table = []
     with tempfile.TemporaryDirectory(prefix="bsp-bench-") as folder:
         machine = probed(folder)

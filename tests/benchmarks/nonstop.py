@@ -1,4 +1,4 @@
-"""What cloned execution costs, and what faults cost with it; rows of the README's table.
+"""What cloned execution costs, and what faults cost with it; rows of docs/benchmarks.md.
 
 Progress is what a reader of bsprun's output sees: the time between two rounds' lines.  Faults are
 `--inject`ed, so each run hits the same superstep at its end, or struck from outside in the middle of a round.

@@ -1,7 +1,7 @@
-"""`make bench`: every speed and memory claim, measured side by side, as the table of the README.
+"""`make bench`: every speed and memory claim, measured side by side, as the table of docs/benchmarks.md.
 
 Ratios are medians over rounds in which both sides take turns in one job; in brackets the quartiles.
-Nothing else should run on the machine meanwhile.  `--write` puts the table into README.md.
+Nothing else should run on the machine meanwhile.  `--write` puts it there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bsp.command.launch import Launch
 from bsp.host import find_mpiexec
 
 HERE = Path(__file__).parent
-README = HERE.parents[1] / "README.md"
+PAGE = HERE.parents[1] / "docs" / "benchmarks.md"
 BSPRUN = Path(sys.executable).with_name("bsprun")
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
@@ -131,17 +131,17 @@ def _import_time() -> float:
 
 
 def main() -> None:
-    """Measure, print, and with --write put the table into the README."""
-    parser = argparse.ArgumentParser(description="Measure every claim of the README's table.")
+    """Measure, print, and with --write put the table into docs/benchmarks.md."""
+    parser = argparse.ArgumentParser(description="Measure every claim of the table in docs/benchmarks.md.")
     parser.add_argument("--repeats", type=int, default=3, help="jobs of 15 rounds each (default 3)")
-    parser.add_argument("--write", action="store_true", help="replace the table in README.md")
+    parser.add_argument("--write", action="store_true", help="replace the table in docs/benchmarks.md")
     options = parser.parse_args()
     table = lines(options.repeats)
     if options.write:
-        text = README.read_text()
+        text = PAGE.read_text()
         before, rest = text.split(BEGIN)
         _, after = rest.split(END)
-        README.write_text(before + BEGIN + "\n" + "\n".join(table) + "\n" + END + after)
+        PAGE.write_text(before + BEGIN + "\n" + "\n".join(table) + "\n" + END + after)
 
 
 if __name__ == "__main__":
