@@ -70,7 +70,7 @@ class Message(NamedTuple):
     payload: Any
 
 
-class Plan(NamedTuple):
+class Choices(NamedTuple):
     """The algorithms chosen by the last collective and the last exchange, with the machine that they were priced on.
 
     collective : the choice of the last collective, None before the first.
@@ -167,14 +167,14 @@ class Process:
         self._task.sets_min_time = sets_min_time
         self._boundary(self._sync)
 
-    def plan(self) -> Plan:
+    def plan(self) -> Choices:
         """Return the algorithms that the last collective and the last exchange between elements used, and their prices.
 
         The collective's part is what this process can compute: where only the root knows the size of the value, only
         the root has prices.
         """
         element = self._task.element
-        return Plan(self._task.chosen, element.transport.chosen, element.machine)
+        return Choices(self._task.chosen, element.transport.chosen, element.machine)
 
     # ------------------------------------------------------------------------------- memory
 

@@ -66,7 +66,7 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Kind:
+class FaultKind:
     """A kind of fault: its effect, the keys it takes, and an example."""
 
     does: str
@@ -82,34 +82,38 @@ class Kind:
 
 _HIT = ("element|worker", "superstep")
 
-KINDS: Mapping[str, Kind] = {
-    "kill": Kind("SIGKILL to an element (its agent) or its worker", _HIT, (), "kill:element=3,superstep=17"),
-    "stop": Kind("SIGSTOP, and after `seconds` SIGCONT", _HIT, ("seconds",), "stop:element=1,superstep=5,seconds=2"),
-    "signal": Kind("the signal of this name", (*_HIT, "name"), (), "signal:worker=0,superstep=4,name=SIGSEGV"),
-    "exit": Kind("os._exit in user code", ("worker", "superstep", "status"), (), "exit:worker=1,superstep=3,status=1"),
-    "raise": Kind("an exception in user code", ("worker", "superstep"), (), "raise:worker=1,superstep=3"),
-    "slow": Kind(
+KINDS: Mapping[str, FaultKind] = {
+    "kill": FaultKind("SIGKILL to an element (its agent) or its worker", _HIT, (), "kill:element=3,superstep=17"),
+    "stop": FaultKind(
+        "SIGSTOP, and after `seconds` SIGCONT", _HIT, ("seconds",), "stop:element=1,superstep=5,seconds=2"
+    ),
+    "signal": FaultKind("the signal of this name", (*_HIT, "name"), (), "signal:worker=0,superstep=4,name=SIGSEGV"),
+    "exit": FaultKind(
+        "os._exit in user code", ("worker", "superstep", "status"), (), "exit:worker=1,superstep=3,status=1"
+    ),
+    "raise": FaultKind("an exception in user code", ("worker", "superstep"), (), "raise:worker=1,superstep=3"),
+    "slow": FaultKind(
         "an element computes `factor` times as long, in supersteps from..until",
         ("element", "factor"),
         ("from", "until"),
         "slow:element=2,factor=10,from=5,until=9",
     ),
-    "tails": Kind(
+    "tails": FaultKind(
         "every element's compute time is stretched by a factor of its own each superstep, above t with"
         " probability t^-D; with `unit`, that many seconds are stretched instead, whatever it computes",
         ("D", "seed"),
         ("unit",),
         "tails:D=2,seed=1",
     ),
-    "flip": Kind(
+    "flip": FaultKind(
         "one bit of what a clone of a process sends, or of its state",
         ("process", "superstep"),
         ("clone", "what"),
         "flip:process=4,superstep=9",
     ),
-    "drop": Kind("packets vanish at this rate", ("rate", "seed"), (), "drop:rate=0.01,seed=1"),
-    "delay": Kind("packets are late", ("rate", "seed", "seconds"), (), "delay:rate=0.01,seed=1,seconds=0.2"),
-    "duplicate": Kind("packets arrive twice", ("rate", "seed"), (), "duplicate:rate=0.01,seed=1"),
+    "drop": FaultKind("packets vanish at this rate", ("rate", "seed"), (), "drop:rate=0.01,seed=1"),
+    "delay": FaultKind("packets are late", ("rate", "seed", "seconds"), (), "delay:rate=0.01,seed=1,seconds=0.2"),
+    "duplicate": FaultKind("packets arrive twice", ("rate", "seed"), (), "duplicate:rate=0.01,seed=1"),
 }
 
 

@@ -16,12 +16,12 @@ estimates what thousands of them cost; `counts` counts the words of the best, ex
 words and memory beside the lower bounds.
 """
 
-from bsp.algorithms.matmul.counts import Cost
+from bsp.algorithms.matmul.counts import Counted
 from bsp.algorithms.matmul.product import cost, laid_out, matmul
 from bsp.algorithms.matmul.vector import matvec
 from bsp.algorithms.matmul.vector_counts import matvec_cost
 
-__all__ = ["Cost", "cost", "laid_out", "matmul", "matvec", "matvec_cost"]
+__all__ = ["Counted", "cost", "laid_out", "matmul", "matvec", "matvec_cost"]
 
 
 def __dir__() -> list[str]:

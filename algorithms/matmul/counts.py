@@ -34,7 +34,7 @@ class Exchange(NamedTuple):
         return max(self.sent, self.received)
 
 
-class Cost(NamedTuple):
+class Counted(NamedTuple):
     """W + g·H + L·S and M of one way to multiply.
 
     exchanges : in order, those that move nothing among them.
@@ -93,11 +93,11 @@ def bringing(sources: Sequence[Layout | None], targets: Sequence[Layout], nprocs
 
 
 @lru_cache(maxsize=4096)
-def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> Cost:
+def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> Counted:
     """The cost of a schedule for elements of so many bytes."""
     count = _in_rounds if schedule.way in (SHIFTED, SPREAD) else _broadcast
     exchanges, flops, memory = count(schedule, itemsize, leaf)
-    return Cost(method, schedule, tuple(exchanges), float(flops), -(-int(memory) * itemsize // WORD))
+    return Counted(method, schedule, tuple(exchanges), float(flops), -(-int(memory) * itemsize // WORD))
 
 
 def exchange(what: str, sent: Any, received: Any, messages: Any, itemsize: int) -> Exchange:

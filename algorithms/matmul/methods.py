@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import islice
 from math import prod
 
-from bsp.algorithms.matmul.counts import Cost, counted
+from bsp.algorithms.matmul.counts import Counted, counted
 from bsp.algorithms.matmul.grids import CLOSEST, SPARE, Family, at_once, dealt, growing, skewed, staying
 from bsp.algorithms.matmul.grids import grids as process_grids
 from bsp.algorithms.matmul.schedules import AT_ONCE, SHIFTED, SPREAD, TWO_PHASE, Schedule
@@ -126,10 +126,10 @@ AUTO: tuple[int | str, ...] = (1, 4, "recursive")  # the last has the schedules 
 @lru_cache(maxsize=1024)
 def options(
     shape: Shape, p: int, method: int | str, room: float, machine: Machine, itemsize: int, leaf: str
-) -> tuple[Cost, ...]:
+) -> tuple[Counted, ...]:
     """Ways to multiply by a method, or by any of them ("auto"), counted.  room : elements, 0: no limit."""
 
-    def of(name: int | str) -> Iterator[Cost]:
+    def of(name: int | str) -> Iterator[Counted]:
         for schedule in METHODS[name](shape, p, machine, room):
             yield counted(schedule, itemsize, leaf, name)
 
@@ -138,8 +138,8 @@ def options(
 
 def chosen(
     shape: Shape, p: int, method: int | str, memory: float, machine: Machine, itemsize: int, leaf: str,
-    extra: Callable[[Cost], float] = lambda cost: 0.0,
-) -> Cost:  # fmt: skip
+    extra: Callable[[Counted], float] = lambda cost: 0.0,
+) -> Counted:  # fmt: skip
     """The cheapest way that fits, the first of equals.
 
     extra : flop-times that a way takes besides: to bring operands to its layout.

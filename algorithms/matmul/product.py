@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.matmul.counts import Cost, bringing
+from bsp.algorithms.matmul.counts import Counted, bringing
 from bsp.algorithms.matmul.methods import chosen
 from bsp.algorithms.matmul.running import run
 from bsp.arrays import build
@@ -72,7 +72,7 @@ def laid_out(
 def cost(
     m: int, k: int, n: int, p: int, method: int | str = "auto", memory: float | None = None,
     machine: Machine | None = None, *, itemsize: int = WORD, leaf: str = "blas",
-) -> Cost:  # fmt: skip
+) -> Counted:  # fmt: skip
     """What multiplying (m, k) by (k, n) on p processes takes: h of every superstep, W, and memory; nothing is run.
 
     memory : bytes, as in `matmul` (None: what the machine has for a process; 0: no limit).
@@ -133,12 +133,12 @@ def _operand(value: Any, dtype: DType) -> Operand:
 
 def _choice(
     here: World, a: Operand, b: Operand, method: int | str, memory: float | None, leaf: str, moved: bool
-) -> Cost:
+) -> Counted:
     """The way to multiply; what bringing the operands to its layout takes is part of the price if they are `moved`."""
     shape = (a.shape[0], a.shape[1], b.shape[1])
     sources = (a.layout, b.layout) if moved else (None, None)
 
-    def extra(cost: Cost) -> float:
+    def extra(cost: Counted) -> float:
         h = bringing(sources, cost.schedule.layouts(here.nprocs), here.nprocs, a.dtype.itemsize)
         return here.machine.price(float(h)) if h else 0.0
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.matmul.blocks import added, contiguous, own
-from bsp.algorithms.matmul.counts import Cost, Exchange
+from bsp.algorithms.matmul.counts import Counted, Exchange
 from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, Place, Schedule, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
@@ -31,7 +31,7 @@ Landings = dict[int, list[Any]]  # by source: memory to receive in
 Moves = Generator[tuple[Sends, Landings], dict[int, Any], Any]
 
 
-def run(here: World, cost: Cost, a: Blocks, b: Blocks, c: Layout, dtype: DType, leaf: str) -> Blocks:
+def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DType, leaf: str) -> Blocks:
     """This process's block of C from its blocks of A and B, in the layouts of the schedule."""
     place = cost.schedule.place(here.pid)
     if place is None:
@@ -78,7 +78,7 @@ def together(here: World, exchanges: Iterator[Exchange], moves: dict[str, Moves]
     return found
 
 
-def _in_rounds(here: World, cost: Cost, place: Place, a: Any, b: Any, shape: Shape, dtype: DType, leaf: str) -> Any:
+def _in_rounds(here: World, cost: Counted, place: Place, a: Any, b: Any, shape: Shape, dtype: DType, leaf: str) -> Any:
     """Each round: pieces of the bricks of A and B come in, one product is added or sent to be added up."""
     s, adding = cost.schedule, cost.schedule.adding
     exchanges, blocks = iter(cost.exchanges), {"A": a, "B": b}

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.matmul.blocks import added, contiguous
-from bsp.algorithms.matmul.counts import Cost, holder
+from bsp.algorithms.matmul.counts import Counted, holder
 from bsp.algorithms.matmul.schedules import TWO_PHASE, Place, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.graph import DType
 
 
-def broadcast(here: World, cost: Cost, place: Place, a: Any, b: Any, leaf: str) -> Any:
+def broadcast(here: World, cost: Counted, place: Place, a: Any, b: Any, leaf: str) -> Any:
     """Each panel of A goes along rows of the grid, each of B along columns; then all multiply."""
     s = cost.schedule
     exchanges = iter(cost.exchanges)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.matmul.blocks import contiguous, own
-from bsp.algorithms.matmul.counts import Cost
+from bsp.algorithms.matmul.counts import Counted
 from bsp.algorithms.matmul.running import idle, summed, together
 from bsp.algorithms.matmul.schedules import Place, Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
@@ -100,7 +100,7 @@ def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
     )
 
 
-def _summed(here: World, cost: Cost, place: Place | None, total: Any) -> Any:
+def _summed(here: World, cost: Counted, place: Place | None, total: Any) -> Any:
     """The sums over all layers, a part of them on each."""
     steps = cost.exchanges[-1:]
     if place is None:
@@ -110,7 +110,7 @@ def _summed(here: World, cost: Cost, place: Place | None, total: Any) -> Any:
     return together(here, iter(steps), moves)["C"].reshape(-1)
 
 
-def _fetched(here: World, cost: Cost, piece: Any, dtype: DType) -> Any:
+def _fetched(here: World, cost: Counted, piece: Any, dtype: DType) -> Any:
     """What x has for the columns of this process's block."""
     s, place = cost.schedule, cost.schedule.place(here.pid)
     n, q1, q2 = s.k, s.rows, s.layers

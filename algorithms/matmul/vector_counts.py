@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from bsp.algorithms.matmul.counts import Cost, exchange, overlaps
+from bsp.algorithms.matmul.counts import Counted, exchange, overlaps
 from bsp.algorithms.matmul.schedules import Schedule, cuts
 from bsp.arrays.expressions.layout import Shape
 from bsp.cost.model import DEFAULT, WORD, Machine
@@ -14,7 +14,7 @@ from bsp.cost.model import DEFAULT, WORD, Machine
 
 def matvec_cost(
     m: int, n: int, p: int, machine: Machine | None = None, *, grid: Shape | None = None, itemsize: int = WORD
-) -> Cost:  # fmt: skip
+) -> Counted:  # fmt: skip
     """What `matvec` of an (m, n) matrix and a dealt vector takes on p processes.
 
     grid : that A is on; None: the cheapest on the machine.
@@ -38,7 +38,7 @@ def cheapest(m: int, n: int, p: int, machine: Machine, itemsize: int) -> Shape:
 
 
 @lru_cache(maxsize=1024)
-def counted(m: int, n: int, p: int, grid: Shape, itemsize: int) -> Cost:
+def counted(m: int, n: int, p: int, grid: Shape, itemsize: int) -> Counted:
     q1, q2 = grid
     heights, widths = np.diff(cuts(m, q1)), np.diff(cuts(n, q2))
     parts = max(1, min(p, n))
@@ -62,4 +62,4 @@ def counted(m: int, n: int, p: int, grid: Shape, itemsize: int) -> Cost:
         flops += (q2 - 1) * int(pieces.max())
         memory = memory + q2 * pieces
     words = -(-int(memory.max()) * itemsize // WORD)
-    return Cost("matvec", Schedule(m, n, 1, q1, 1, q2), tuple(exchanges), float(flops), words)
+    return Counted("matvec", Schedule(m, n, 1, q1, 1, q2), tuple(exchanges), float(flops), words)

@@ -40,7 +40,7 @@ class Bracket(NamedTuple):
     heavy_high: bool
 
 
-class Counts(NamedTuple):
+class RankCounts(NamedTuple):
     """Of one process: elements below a bracket's low end, not above it, below its high end, not above it."""
 
     below_low: int
@@ -79,7 +79,7 @@ class Unsorted:
         draws = np.random.default_rng([seed, size]).integers(0, max(size // count, 1), count)
         return self.values[np.arange(count) * size // count + draws]
 
-    def divided(self, brackets: Sequence[Bracket]) -> list[tuple[Counts, np.ndarray]]:
+    def divided(self, brackets: Sequence[Bracket]) -> list[tuple[RankCounts, np.ndarray]]:
         """For each bracket the counts and what is between.  One pass."""
         values = self.values
         masks = [np.empty(CHUNK, bool) for _ in range(3)]
@@ -96,7 +96,7 @@ class Unsorted:
                     between[k].append(chunk[found])
         empty = values[:0]
         return [
-            (Counts(*(int(each) for each in total)), np.concatenate(pieces) if pieces else empty)
+            (RankCounts(*(int(each) for each in total)), np.concatenate(pieces) if pieces else empty)
             for total, pieces in zip(totals, between, strict=True)
         ]
 
@@ -283,7 +283,7 @@ def _round(
     found: dict[int, Statistic], empty: np.ndarray,
 ) -> list[_Group]:  # fmt: skip
     """Counts and what brackets caught, to all; the ranks that are settled go to `found`, the others into new groups."""
-    divided: list[tuple[Counts, np.ndarray]] = [(Counts(0, 0, 0, 0), empty)] * len(brackets)
+    divided: list[tuple[RankCounts, np.ndarray]] = [(RankCounts(0, 0, 0, 0), empty)] * len(brackets)
     for number in dict.fromkeys(each[0] for each in brackets):
         of_group = [k for k, each in enumerate(brackets) if each[0] == number]
         for k, result in zip(of_group, groups[number].data.divided([brackets[k][1] for k in of_group]), strict=True):

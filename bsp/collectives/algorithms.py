@@ -17,7 +17,7 @@ from bsp.collectives.prices import levels_of
 from bsp.collectives.steps import Steps, joined, own_copy, pack, root_rank, unpack, words_of
 from bsp.errors import NoSuchProcess, ShapeError, TransferMismatch
 from bsp.source import Line, here
-from bsp.values.operations import Operation, combine, operation, prefix
+from bsp.values.operations import Reduction, combine, operation, prefix
 from bsp.values.payload import Packed, as_array, cuts_of, dumps, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class _Reduction:
         self, proc: Process, name: str, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None,
         root: int | None = None,
     ) -> None:  # fmt: skip
-        self.op: Operation = operation(op)
+        self.op: Reduction = operation(op)
         self.array = is_array(value)
         kind = f"{value.dtype}{list(value.shape)}" if self.array else "object"
         outside = group is not None and proc.pid not in group

@@ -29,7 +29,7 @@ from bsp.cost.record.progress import Progress
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import record, write
 from bsp.engine.element import Element
-from bsp.engine.layout import Layout
+from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
 from bsp.engine.verdict import Verdict
 from bsp.errors import NoRoom
@@ -195,7 +195,7 @@ def _run(
     nprocs, seed = settings["nprocs"], settings["seed"]
     recorder = None
     if settings.get("trace") is not None:
-        layout = Layout(nprocs, transport.elements)
+        layout = Hosting(nprocs, transport.elements)
         recorder = Recorder(nprocs, transport.elements, layout.pids(transport.index), machine.using(transport.elements))
     element = Element(
         nprocs,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bsp.command.lifeline import Desk
-from bsp.engine.layout import Layout
+from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi
 
@@ -199,7 +199,7 @@ def _name_of(number: int) -> str:
 
 def _obituary(job: Launch, desk: Desk, element: int, code: int) -> str:
     """Which element died first, of what, and what it was doing."""
-    pids = Layout(job.nprocs, job.elements).pids(element)
+    pids = Hosting(job.nprocs, job.elements).pids(element)
     whose = f"process {pids[0]}" if len(pids) == 1 else f"processes {pids[0]}-{pids[-1]}"
     pid, superstep, moment = desk.last_moments(element)
     number = -code if code < 0 else code - 128

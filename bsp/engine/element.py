@@ -31,11 +31,11 @@ import numpy as np
 
 from bsp.cost.model import DEFAULT, Machine
 from bsp.engine.boundary import Boundary
-from bsp.engine.layout import Layout
+from bsp.engine.layout import Hosting
 from bsp.engine.registration import Entry, agree
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
-from bsp.engine.verdict import Report, Verdict, judge
+from bsp.engine.verdict import Standing, Verdict, judge
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.interpreter.belongings import set_warning_state, warning_state
 from bsp.interpreter.generators import lent
@@ -107,7 +107,7 @@ class Element:
         self.abstract: Abstraction | None = None
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
-        self.layout = Layout(nprocs, self.transport.elements)
+        self.layout = Hosting(nprocs, self.transport.elements)
         self.owner = self.layout.owners()
         self.seed = seed
         self.checker = checker
@@ -548,21 +548,21 @@ class Element:
         self.failure = mistake
         self.verdict = Verdict(False, mistake, 1)
 
-    def _report(self, task: Task) -> Report:
+    def _report(self, task: Task) -> Standing:
         """Return what the processes of the job need to judge this one: its state, call, source line and exception."""
         line = task.line()
         if task.fault is not None:
-            return Report(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
+            return Standing(task.pid, RAISED, task.call.text, task.call.digest, line, self.superstep,
                           f"{type(task.fault).__name__}: {task.fault}", shared=task.fault)  # fmt: skip
         error = task.raised
         if task.state is not RAISED or error is None:
-            return Report(task.pid, task.state, task.call.text, task.call.digest, line)
+            return Standing(task.pid, task.state, task.call.text, task.call.digest, line)
         if isinstance(error, SystemExit):
             text = "" if error.code is None or isinstance(error.code, int) else f"{error.code}\n"
-            return Report(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
+            return Standing(task.pid, RAISED, "sys.exit", b"", _raised_at(error), task.raised_in,
                           traceback=text, status=status_of(error))  # fmt: skip
         shown = traceback.format_exception_only(error)[-1].strip()
-        return Report(
+        return Standing(
             task.pid, RAISED, "", b"", _raised_at(error), task.raised_in, shown, traceback_of(error),
             error if isinstance(error, CollectiveMistake) else None, None, _pickled(error),
         )  # fmt: skip

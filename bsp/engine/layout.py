@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Layout:
+class Hosting:
     """An assignment of consecutive pids to each element, in blocks whose sizes differ by one at most."""
 
     nprocs: int

@@ -18,7 +18,7 @@ from bsp.source import Line
 
 
 @dataclass(frozen=True)
-class Report:
+class Standing:
     """The state of one process at the boundary."""
 
     pid: int
@@ -41,11 +41,11 @@ class Verdict:
     ended: bool
     failure: Exception | None
     status: int
-    culprit: Report | None = None  # whose traceback is printed
+    culprit: Standing | None = None  # whose traceback is printed
     farewell: str = ""  # the text of sys.exit("text")
 
 
-def judge(reports: Sequence[Report], superstep: int) -> Verdict:
+def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
     """Return the verdict on these reports: one of each process, in pid order."""
     exits = sorted((r for r in reports if r.status), key=lambda r: (r.superstep, r.pid))
     errors = [report for report in reports if report.state == RAISED and report.status is None]
@@ -75,7 +75,7 @@ def judge(reports: Sequence[Report], superstep: int) -> Verdict:
             "every process must sync equally often"
         )
         return Verdict(False, SyncMismatch(text), 1)
-    groups: dict[bytes, list[Report]] = {}
+    groups: dict[bytes, list[Standing]] = {}
     for report in waiting:
         groups.setdefault(report.digest, []).append(report)
     parts = [f"{_pids([r.pid for r in group])} {_wait(group)} in {_calls(group)}" for group in groups.values()]
@@ -83,13 +83,13 @@ def judge(reports: Sequence[Report], superstep: int) -> Verdict:
     return Verdict(False, SyncMismatch(text), 1)
 
 
-def _calls(group: Sequence[Report]) -> str:
+def _calls(group: Sequence[Standing]) -> str:
     """Return `sync at solver.py:58`, and at most two more places of the same call."""
     places = list(dict.fromkeys(f"{report.call} at {report.line}" for report in group))
     return " and ".join(places[:3]) + (f" and {len(places) - 3} more places" if len(places) > 3 else "")
 
 
-def _wait(group: Sequence[Report]) -> str:
+def _wait(group: Sequence[Standing]) -> str:
     """Return the verb for so many processes."""
     return "waits" if len(group) == 1 else "wait"
 

@@ -35,14 +35,14 @@ _SKEW_MATTERS = 1 << 20  # bytes in all, below which sizes are not worth exchang
 
 
 @dataclass(frozen=True)
-class Traffic:
+class ExchangeSizes:
     """What the headers tell about an exchange: the bytes each element sends, and to how many others."""
 
     totals: Sequence[int]
     counts: Sequence[int]
 
 
-def choose_small(traffic: Traffic, machine: Machine) -> Choice:
+def choose_small(traffic: ExchangeSizes, machine: Machine) -> Choice:
     """Latin square or Bruck for packets, by predicted cost: o a message, g a word."""
     elements = len(traffic.totals)
     steps = (elements - 1).bit_length()
@@ -54,7 +54,7 @@ def choose_small(traffic: Traffic, machine: Machine) -> Choice:
     return _cheapest(f"packets between {elements} elements", prices)
 
 
-def choose_large(comm: MPI.Comm, traffic: Traffic, sizes: Sequence[int], machine: Machine) -> Choice:
+def choose_large(comm: MPI.Comm, traffic: ExchangeSizes, sizes: Sequence[int], machine: Machine) -> Choice:
     """Latin square or two-phase for blocks; the p x p sizes are exchanged only if skew could matter."""
     elements = len(traffic.totals)
     call = f"blocks between {elements} elements"

@@ -18,7 +18,7 @@ from bsp.cost.choice import Choice
 from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
-from bsp.transport.exchange import Blocks, Traffic, checked, choose_large, choose_small, exchange
+from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
 from bsp.transport.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
@@ -169,9 +169,9 @@ class MpiTransport:
             choice = choose_large(self.comm, self._traffic(), sizes, self._machine)
         self._move(out, into, choice, superstep)
 
-    def _traffic(self) -> Traffic:
+    def _traffic(self) -> ExchangeSizes:
         headers = self.headers()
-        return Traffic([header.row_total for header in headers], [header.row_count for header in headers])
+        return ExchangeSizes([header.row_total for header in headers], [header.row_count for header in headers])
 
     def _move(self, out: Blocks, into: Blocks, choice: Choice, superstep: int) -> None:
         self.chosen, self.moved = choice, choice.chosen

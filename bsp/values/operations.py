@@ -20,7 +20,7 @@ from bsp.values.payload import is_abstract
 
 
 @dataclass(frozen=True)
-class Operation:
+class Reduction:
     """An associative operation: a ufunc on arrays, a function of two on Python objects.
 
     identity : the neutral value, None if there is none.
@@ -83,15 +83,15 @@ def _larger(a: Any, b: Any) -> Any:
 
 
 KNOWN = {
-    "add": Operation("add", np.add, operator.add, 0),
-    "multiply": Operation("multiply", np.multiply, operator.mul, 1),
-    "min": Operation("min", np.minimum, _smaller),
-    "max": Operation("max", np.maximum, _larger),
-    "and": Operation("and", np.bitwise_and, operator.and_),
-    "or": Operation("or", np.bitwise_or, operator.or_, 0),
-    "xor": Operation("xor", np.bitwise_xor, operator.xor, 0),
-    "logical_and": Operation("logical_and", np.logical_and, lambda a, b: bool(a) and bool(b), True),
-    "logical_or": Operation("logical_or", np.logical_or, lambda a, b: bool(a) or bool(b), False),
+    "add": Reduction("add", np.add, operator.add, 0),
+    "multiply": Reduction("multiply", np.multiply, operator.mul, 1),
+    "min": Reduction("min", np.minimum, _smaller),
+    "max": Reduction("max", np.maximum, _larger),
+    "and": Reduction("and", np.bitwise_and, operator.and_),
+    "or": Reduction("or", np.bitwise_or, operator.or_, 0),
+    "xor": Reduction("xor", np.bitwise_xor, operator.xor, 0),
+    "logical_and": Reduction("logical_and", np.logical_and, lambda a, b: bool(a) and bool(b), True),
+    "logical_or": Reduction("logical_or", np.logical_or, lambda a, b: bool(a) or bool(b), False),
 }
 _ALIASES = {
     "sum": "add", "+": "add", "prod": "multiply", "mul": "multiply", "*": "multiply",
@@ -100,7 +100,7 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
+def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Reduction:
     """Return the operation for a name, a ufunc of two operands, or a function of two values (for collectives only).
 
     Raises UnknownOperation for anything else.
@@ -118,13 +118,13 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Operation:
             raise UnknownOperation(
                 f"op {op.__name__} takes {op.nin} operands and gives {op.nout}; an op takes 2 and gives 1"
             )
-        return KNOWN.get(_ALIASES.get(op.__name__, op.__name__)) or Operation(op.__name__, op, op)
+        return KNOWN.get(_ALIASES.get(op.__name__, op.__name__)) or Reduction(op.__name__, op, op)
     if not callable(op):
         raise UnknownOperation(f"op is a name, a ufunc or a function of two values, not {type(op).__name__}")
-    return Operation(getattr(op, "__qualname__", "function"), None, op)
+    return Reduction(getattr(op, "__qualname__", "function"), None, op)
 
 
-def combine(values: Sequence[Any], op: Operation) -> Any:
+def combine(values: Sequence[Any], op: Reduction) -> Any:
     """Return all values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
     level = list(values) if len(values) > 1 else [op.alone(values[0])]
     while len(level) > 1:
@@ -133,7 +133,7 @@ def combine(values: Sequence[Any], op: Operation) -> Any:
     return level[0]
 
 
-def prefix(values: Sequence[Any], count: int, op: Operation) -> Any:
+def prefix(values: Sequence[Any], count: int, op: Reduction) -> Any:
     """Return combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
 
     The tree over `count` values is its aligned blocks, largest first, folded from the right.

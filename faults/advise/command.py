@@ -25,7 +25,7 @@ from bsp.faults.advise.estimate import Estimate, Tail
 from bsp.faults.advise.intervals import crash_crossover
 from bsp.faults.advise.measured import estimate_from
 from bsp.faults.advise.models import break_even_predictability
-from bsp.faults.advise.plans import MOST_CLONES, Job, Plan, Way, ways
+from bsp.faults.advise.plans import MOST_CLONES, Job, Option, Way, ways
 
 AVAILABILITY = 0.9999  # the default target
 FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
@@ -37,8 +37,8 @@ class Advice:
 
     job: Job
     target: float  # P[no round is lost]; 0: no target
-    choice: Plan
-    plans: tuple[Plan, ...]  # one of each way: the cheapest, or the cloning that comes nearest to the target
+    choice: Option
+    plans: tuple[Option, ...]  # one of each way: the cheapest, or the cloning that comes nearest to the target
     reached: bool  # whether some cloning reaches the target
     D: float | None
     notes: tuple[str, ...]
@@ -49,7 +49,7 @@ class Advice:
         """Whether the advice is to clone."""
         return self.choice.way == "clone"
 
-    def plan(self, way: Way) -> Plan | None:
+    def plan(self, way: Way) -> Option | None:
         """Return the cheapest plan of that way, or None if there is none."""
         return next((plan for plan in self.plans if plan.way == way), None)
 
@@ -197,7 +197,7 @@ def advise(
     )
 
 
-def _price(job: Job, plan: Plan) -> tuple[float, float]:
+def _price(job: Job, plan: Option) -> tuple[float, float]:
     """Return what plans are compared by: (time, cost) on a fixed budget, (cost, time) otherwise.
 
     Rounded to six digits, because a difference in the seventh is no reason to clone.
@@ -209,7 +209,7 @@ def _price(job: Job, plan: Plan) -> tuple[float, float]:
 # ------------------------------------------------------------------------ notes and assumptions
 
 
-def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[Plan], reached: bool) -> Iterator[str]:
+def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[Option], reached: bool) -> Iterator[str]:
     """Yield remarks on the plans: the estimate of D, its warnings, missed targets, small pools, break-even points."""
     if estimate is not None:
         yield estimate.text()

@@ -52,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Option:
     """A priced way of running the job."""
 
     way: Way
@@ -94,7 +94,7 @@ class Plan:
         return f"clone HC={self.clones} VC={self.vertical} S={self.standby}"
 
 
-def ways(job: Job, tail: Tail | None) -> tuple[list[Plan], list[Plan]]:
+def ways(job: Job, tail: Tail | None) -> tuple[list[Option], list[Option]]:
     """Return the plans without clones, and the plans with clones.
 
     The first list has the plan with nothing, and with checkpoints if their length and the MTBF are known.
@@ -107,22 +107,22 @@ def ways(job: Job, tail: Tail | None) -> tuple[list[Plan], list[Plan]]:
     return plain, list(_cloned(job, tail))
 
 
-def _single(job: Job, tail: Tail | None) -> tuple[Plan, float]:
+def _single(job: Job, tail: Tail | None) -> tuple[Option, float]:
     """Return the plan without clones and without crashes, from which others begin, and its seconds."""
     hosts = min(job.processes, job.elements or job.processes)
     each = -(-job.processes // hosts)
     bundles = -(-job.processes // each)
     seconds = job.perfect_seconds * each * (1.0 if tail is None else tail.mean_of_maximum(bundles, 1))
-    return _priced(job, Plan("nothing", 1, 1, bundles, each, 0, 0, bundles, seconds, 0, 0, 0)), seconds
+    return _priced(job, Option("nothing", 1, 1, bundles, each, 0, 0, bundles, seconds, 0, 0, 0)), seconds
 
 
-def _priced(job: Job, plan: Plan) -> Plan:
+def _priced(job: Job, plan: Option) -> Option:
     """Return the plan with its time and cost, computed from its seconds and elements."""
     time = plan.seconds / job.perfect_seconds
     return replace(plan, time=time, cost=time * plan.elements / job.processes)
 
 
-def _nothing(job: Job, tail: Tail | None) -> Plan:
+def _nothing(job: Job, tail: Tail | None) -> Option:
     """Return the plan without clones and checkpoints: a crash takes the job back to its beginning."""
     plan, seconds = _single(job, tail)
     if job.mtbf_hours is None:
@@ -135,7 +135,7 @@ def _nothing(job: Job, tail: Tail | None) -> Plan:
     return _priced(job, replace(plan, seconds=expected, loss=-math.expm1(-seconds / mtbf), rollbacks=returns))
 
 
-def _checkpointed(job: Job, tail: Tail | None) -> Plan:
+def _checkpointed(job: Job, tail: Tail | None) -> Option:
     """Return the plan with checkpoints at the best interval."""
     plan, seconds = _single(job, tail)
     plan = replace(plan, way="checkpoint")
@@ -153,7 +153,7 @@ def _checkpointed(job: Job, tail: Tail | None) -> Plan:
     return _priced(job, plan)
 
 
-def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:
+def _cloned(job: Job, tail: Tail | None) -> Iterator[Option]:
     """Yield the plans with clones worth pricing.
 
     On a budget the processes are spread over the elements that clones and standbys leave.
@@ -171,7 +171,7 @@ def _cloned(job: Job, tail: Tail | None) -> Iterator[Plan]:
                         yield _cloning(job, tail, clones, vertical, each + more)
 
 
-def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int) -> Plan:
+def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int) -> Option:
     """Return the plan with HC = clones and VC = vertical, `each` processes per element.
 
     It fixes the number of standbys and the TailLimit, then adds to the time what losses and an empty pool cost.
@@ -181,7 +181,7 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
     mean = 1.0 if tail is None else tail.mean_of_maximum(bundles, clones)
     copy = job.copy_seconds or 0.0 if vertical > 1 else 0.0
     one = job.round_seconds * each * mean + copy
-    plan = Plan("clone", clones, vertical, bundles, each, 0, 0, bundles * clones, one * job.rounds, 0, 0, 1.0)
+    plan = Option("clone", clones, vertical, bundles, each, 0, 0, bundles * clones, one * job.rounds, 0, 0, 1.0)
     if math.isinf(one):
         return _priced(job, plan)
     crash = -math.expm1(-one / job.mtbf_seconds)

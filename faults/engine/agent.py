@@ -34,6 +34,7 @@ from bsp.faults.engine.worker import Erred, work
 from bsp.faults.injection import Fault, parse
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
+    AgentReport,
     Answer,
     Data,
     Deliver,
@@ -49,7 +50,6 @@ from bsp.faults.protocol.messages import (
     Packet,
     Read,
     Reply,
-    Report,
     Say,
     Send,
     StartWorker,
@@ -346,7 +346,7 @@ class Agent:
         except Closed:
             _end_by_force("bsprun is gone")
 
-    def _with_bytes(self, report: Report) -> Tell:
+    def _with_bytes(self, report: AgentReport) -> Tell:
         """Add the bytes sent to a report."""
         return Tell(replace(report, sent=self._peers.sent_bytes))
 

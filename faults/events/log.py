@@ -30,7 +30,7 @@ import numpy as np
 from bsp.faults.events.ledger import Ledger
 
 
-class Kind(NamedTuple):
+class EventKind(NamedTuple):
     """A kind of event: its meaning, and its fields besides time and kind.
 
     fields : given whenever it is recorded.
@@ -47,72 +47,72 @@ class Kind(NamedTuple):
 _SEEN = ("injected",)
 _MENDED = ("seconds", "injected")
 
-KINDS: Mapping[str, Kind] = {
-    "started": Kind(
+KINDS: Mapping[str, EventKind] = {
+    "started": EventKind(
         "the job runs: all elements are connected",
         ("nprocs", "bundles", "elements", "clones", "standbys", "incarnation", "agents", "seconds"),
         adds=_MENDED,
     ),
-    "view": Kind("from now on these elements host these bundles", ("view", "hosts", "standbys")),
-    "injected": Kind("a fault was injected (--inject)", ("fault", "element", "superstep")),
-    "suspected": Kind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
-    "fenced": Kind("bsprun kills an element, so that it is certainly dead", ("element", "reason"), adds=_SEEN),
-    "died": Kind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
-    "promoted": Kind(
+    "view": EventKind("from now on these elements host these bundles", ("view", "hosts", "standbys")),
+    "injected": EventKind("a fault was injected (--inject)", ("fault", "element", "superstep")),
+    "suspected": EventKind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
+    "fenced": EventKind("bsprun kills an element, so that it is certainly dead", ("element", "reason"), adds=_SEEN),
+    "died": EventKind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
+    "promoted": EventKind(
         "a standby is given the bundles of a dead element, or a passive clone computes from now on",
         ("element",),
         ("instead_of", "bundles", "bundle", "was"),
     ),
-    "restored": Kind(
+    "restored": EventKind(
         "a newcomer has its state and is live", ("element", "bundle", "superstep", "rounds", "bytes"), adds=_MENDED
     ),
-    "relaunched": Kind(
+    "relaunched": EventKind(
         "a worker has failed and is started again in its slot",
         ("element", "bundle", "superstep", "reason", "attempt"),
         adds=_SEEN,
     ),
-    "caught_up": Kind(
+    "caught_up": EventKind(
         "a worker that was started again has reached the point where the one before it failed",
         ("element", "bundle", "superstep", "rounds", "bytes"),
         adds=("rounds_lost", *_MENDED),
     ),
-    "tail": Kind(
+    "tail": EventKind(
         "a clone takes longer than T·MinTime by its own clock",
         ("element", "bundle", "superstep", "seconds"),
         adds=_SEEN,
     ),
-    "pulled": Kind("a vertical clone is asked to compute", ("element", "bundle", "superstep", "reason")),
-    "jumped": Kind(
+    "pulled": EventKind("a vertical clone is asked to compute", ("element", "bundle", "superstep", "reason")),
+    "jumped": EventKind(
         "a clone that lags goes on from a sibling's state and leaves out the rounds between",
         ("element", "bundle", "superstep", "rounds", "bytes"),
         adds=_MENDED,
     ),
-    "outvoted": Kind(
+    "outvoted": EventKind(
         "a clone's bytes differ from those of most siblings", ("element", "bundle", "superstep"), adds=_SEEN
     ),
-    "remade": Kind("a clone is to be given a sibling's state", ("element", "bundle", "reason"), adds=_SEEN),
-    "diverged": Kind(
+    "remade": EventKind("a clone is to be given a sibling's state", ("element", "bundle", "reason"), adds=_SEEN),
+    "diverged": EventKind(
         "clones differ, and no majority shows which is right", ("bundle", "superstep", "elements"), adds=_SEEN
     ),
-    "degraded": Kind(
+    "degraded": EventKind(
         "a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal", "passive")
     ),
-    "lost": Kind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
-    "held": Kind("all elements are asked to hold at one head", ("head",)),
-    "checkpoint": Kind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
-    "refreshed": Kind(
+    "lost": EventKind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
+    "held": EventKind("all elements are asked to hold at one head", ("head",)),
+    "checkpoint": EventKind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
+    "refreshed": EventKind(
         "a planned stop, so that a full-size job goes on from the state at a head",
         ("superstep", "pause", "bytes", "rounds_lost"),
         adds=_MENDED,
     ),
-    "resumed": Kind("the job goes on from a checkpoint", ("name", "superstep"), ("rounds_lost",), _MENDED),
-    "once": Kind(
+    "resumed": EventKind("the job goes on from a checkpoint", ("name", "superstep"), ("rounds_lost",), _MENDED),
+    "once": EventKind(
         "a call of `proc.once` is handed to an element, or its value is known",
         ("what", "process", "sequence", "element", "done"),
         ("superstep", "head"),
     ),
-    "ended": Kind("the job is over", ("status", "seconds", "bytes"), adds=("rounds_lost",)),
-    "note": Kind("anything else worth a line", ("text",), ("bundle",)),
+    "ended": EventKind("the job is over", ("status", "seconds", "bytes"), adds=("rounds_lost",)),
+    "note": EventKind("anything else worth a line", ("text",), ("bundle",)),
 }
 
 FIELDS: Mapping[str, str] = {

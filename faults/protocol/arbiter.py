@@ -30,6 +30,7 @@ from typing import Any
 
 from bsp.faults.protocol.messages import (
     END_COMPARED,
+    AgentReport,
     Commit,
     Corrupt,
     Divergence,
@@ -46,7 +47,6 @@ from bsp.faults.protocol.messages import (
     Print,
     Progress,
     Reply,
-    Report,
     Role,
     Token,
     View,
@@ -86,7 +86,7 @@ class Arbiter:
         self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
         spare = tuple(range(len(rows), len(rows) + standbys))
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
-        self.reports: dict[int, Report] = {}
+        self.reports: dict[int, AgentReport] = {}
         self.reach = Reach()
         self.dead: dict[int, str] = {}
         self._over_at: dict[int, float] = {}  # by dead element: time from which it certainly has no effect (N9)
@@ -115,7 +115,7 @@ class Arbiter:
 
     # ------------------------------------------------------------------------------ events
 
-    def report(self, now: float, report: Report) -> list[Any]:
+    def report(self, now: float, report: AgentReport) -> list[Any]:
         """Handle an element's report, which is also a sign of life; return the effects."""
         self._now = now
         element = report.element

@@ -48,6 +48,7 @@ from typing import Any
 
 from bsp.faults.protocol.clone import CatchingUp, Clone
 from bsp.faults.protocol.messages import (
+    AgentReport,
     Announce,
     Answer,
     Asks,
@@ -71,7 +72,6 @@ from bsp.faults.protocol.messages import (
     Progress,
     Pull,
     Read,
-    Report,
     Role,
     Say,
     Send,
@@ -1096,10 +1096,10 @@ class Member:
         """Send this element's report to bsprun."""
         self._do(Tell(self.report()))
 
-    def report(self) -> Report:
+    def report(self) -> AgentReport:
         """Return this element's report.  Each call gives it a new number."""
         self._reports += 1
-        return Report(
+        return AgentReport(
             self.element,
             self.view.number,
             tuple(self._progress(clone) for clone in self.clones.values()),

@@ -272,7 +272,7 @@ class Divergence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AgentReport:
     """The state of an element, as it sends it to bsprun (N14)."""
 
     element: int
@@ -426,7 +426,7 @@ class Once(NamedTuple):
 class Tell(NamedTuple):
     """Send a report to bsprun."""
 
-    report: Report
+    report: AgentReport
 
 
 class Deliver(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from bsp.faults.protocol.messages import Report
+from bsp.faults.protocol.messages import AgentReport
 
 
 class Reach:
@@ -14,7 +14,7 @@ class Reach:
         self._begun: dict[int, dict[int, int]] = {}  # by bundle and element: rounds begun
         self._sent: dict[int, int] = {}  # bytes, by element
 
-    def hear(self, report: Report, over: bool = False) -> None:
+    def hear(self, report: AgentReport, over: bool = False) -> None:
         """Record a report.
 
         A clone that is held at a head has not begun the round that follows.  When all is over (`over`) only the bytes

@@ -75,7 +75,7 @@ class Votes:
         return True
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """The judgement of a difference."""
 
     wrong: list[int]  # elements whose clones are wrong; empty if the votes do not decide
@@ -103,7 +103,7 @@ class Jury:
         """Record that a newcomer has continued from a sibling's state; `first` is its report at that time."""
         self._first[first.bundle, element] = first
 
-    def hear(self, found: Divergence, live: Sequence[int]) -> Verdict | None:
+    def hear(self, found: Divergence, live: Sequence[int]) -> Judgement | None:
         """Judge a difference.  Return None while a live clone that can vote on it has not, or if it has been judged.
 
         found : the difference as one element reports it; its votes are added to those reported before.
@@ -127,10 +127,10 @@ class Jury:
         if agreed and (len(counts) == 1 or len(present) >= 3):
             self._settled.add(key)
             wrong = {element for element, digest in present.items() if digest != counts[0][0]} | wavering
-            return Verdict(sorted(wrong), present)
+            return Judgement(sorted(wrong), present)
         if any(element not in present and not self._came_later(found, element) for element in live):
             return None  # wait for the votes of the others
-        return Verdict([], present)
+        return Judgement([], present)
 
     def _is_of_a_former_clone(self, found: Divergence, element: int) -> bool:
         """Return whether this element's vote came from a clone that has been made anew since."""

@@ -68,7 +68,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Counts:
+class Tally:
     """Result of `count`: arrays with one entry per trial, `times` with one row per trial."""
 
     times: np.ndarray  # (trials, rounds): how long each round took; 0 if every bundle was gone
@@ -81,7 +81,7 @@ class Counts:
     spent: np.ndarray  # element time computing, in units of MinTime
 
 
-def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts:
+def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Tally:
     """Simulate `trials` independent runs of `setting`; return the times and the counts of losses, marks and crashes."""
     n, rounds = setting.bundles, setting.rounds
     clones = -(-setting.elements // n)
@@ -124,7 +124,7 @@ def count(setting: Setting, rng: np.random.Generator, trials: int = 1) -> Counts
         crashes += dies.sum(axis=(1, 2))
         jumps += behind.sum(axis=(1, 2))
         spent += np.where(ran, work, 0.0).sum(axis=(1, 2))
-    return Counts(times, lost_rounds, lost_bundles, first, marks, crashes, jumps, spent)
+    return Tally(times, lost_rounds, lost_bundles, first, marks, crashes, jumps, spent)
 
 
 def _compute(setting: Setting, rng: np.random.Generator, serves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ def counted(main: Any, p: int, **options: Any) -> list[tuple[str, int]]:
     return [(str(row["label"]), max(row["h_sent"], row["h_received"])) for row in rows]
 
 
-def stated(cost: mm.Cost) -> list[tuple[str, int]]:
+def stated(cost: mm.Counted) -> list[tuple[str, int]]:
     return [(step.what, step.h) for step in cost.steps]
 
 

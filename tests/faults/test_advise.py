@@ -20,12 +20,12 @@ from bsp.faults.advise import models
 from bsp.faults.advise.command import Advice, advise
 from bsp.faults.advise.estimate import Tail, estimate
 from bsp.faults.advise.intervals import checkpoint_interval, slowdown
-from bsp.faults.advise.plans import Plan
+from bsp.faults.advise.plans import Option
 from bsp.faults.engine.job import Resilience
 from bsp.faults.simulate.counting import Setting, count
 
 
-def cloned(advice: Advice) -> Plan:
+def cloned(advice: Advice) -> Option:
     plan = advice.plan("clone")
     assert plan is not None
     return plan

@@ -11,6 +11,7 @@ import pytest
 
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import (
+    AgentReport,
     Commit,
     Corrupt,
     Divergence,
@@ -27,7 +28,6 @@ from bsp.faults.protocol.messages import (
     Print,
     Progress,
     Reply,
-    Report,
     Role,
     Token,
 )
@@ -94,7 +94,7 @@ class Court:
                 if host.element == element:
                     plain = {"joined": host.role is not Role.JOINING, "since": host.since}
                     clones.append(progress(bundle, **{**plain, **self.said.get((bundle, element), {})}))
-        report = Report(element, self.arbiter.view.number, tuple(clones), divergences, overdue, paused=paused)
+        report = AgentReport(element, self.arbiter.view.number, tuple(clones), divergences, overdue, paused=paused)
         return self.arbiter.report(self.now, report)
 
     def died(self, element: int) -> list[Any]:
@@ -272,7 +272,7 @@ def test_a_newcomer_that_has_the_state_is_an_heir_one_that_waits_for_it_is_not()
         court = Court(standbys=1)
         court.died(2)
         said = progress(0, since=2, joined=False, holds=holds)
-        court.arbiter.reports[4] = Report(4, 2, (said,))
+        court.arbiter.reports[4] = AgentReport(4, 2, (said,))
         assert bool(given(court.died(0), Lost)) is not holds
         if holds:
             assert court.hosts(0) == [(4, Role.LIVE)]
@@ -377,7 +377,7 @@ def test_an_element_that_never_appeared_is_not_silent() -> None:
     effects: list[Any] = []
     for k in range(100):
         for element in (0, 1, 2):
-            effects += arbiter.report(k / 10, Report(element, 1, (progress(element % 2),)))
+            effects += arbiter.report(k / 10, AgentReport(element, 1, (progress(element % 2),)))
         effects += arbiter.tick(k / 10)
     assert not given(effects, Fence) + given(effects, Lost)
 
@@ -1080,7 +1080,7 @@ def test_older_reports_are_not_believed() -> None:
     """N14: reports are numbered, the larger number holds: one that comes late takes nothing back."""
     court = Court()
     for number, raised in ((2, (3, b"ValueError")), (1, None)):
-        court.arbiter.report(0.0, Report(0, 1, (progress(0, raised=raised),), number=number))
+        court.arbiter.report(0.0, AgentReport(0, 1, (progress(0, raised=raised),), number=number))
     court.say(2, 0, raised=(3, b"ValueError"))
     assert court.orders.raised == ((0, 3),)
 
@@ -1089,7 +1089,7 @@ def test_older_reports_are_not_believed() -> None:
 def test_what_the_dead_say_is_not_heard(element: int) -> None:
     """Views guard control: a report that was under way when its element died changes nothing."""
     court = Court()
-    late = Report(element, 1, (progress(0, once=(TOKEN, 1, None), ended=b"r"),))
+    late = AgentReport(element, 1, (progress(0, once=(TOKEN, 1, None), ended=b"r"),))
     court.died(element)
     before = court.orders
     assert court.arbiter.report(court.now, late) == []

@@ -16,7 +16,7 @@ from scipy import stats
 
 from bsp.faults.advise import intervals, models
 from bsp.faults.advise.estimate import Tail
-from bsp.faults.simulate.counting import Counts, Setting, checkpointed, count, detections, refreshed, survivals
+from bsp.faults.simulate.counting import Setting, Tally, checkpointed, count, detections, refreshed, survivals
 
 NO_TAIL = Tail(math.inf)
 
@@ -37,7 +37,7 @@ def away(values: np.ndarray, expected: float) -> float:
     return float((values.mean() - expected) / (values.std(ddof=1) / math.sqrt(values.size)))
 
 
-def ran(seed: int, trials: int, bundles: int, elements: int, rounds: int, tail: Tail, **more: Any) -> Counts:
+def ran(seed: int, trials: int, bundles: int, elements: int, rounds: int, tail: Tail, **more: Any) -> Tally:
     return count(Setting(bundles, elements, rounds, tail, **more), np.random.default_rng(seed), trials)
 
 

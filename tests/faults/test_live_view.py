@@ -17,7 +17,7 @@ from rich.console import Console
 from bsp.faults.events import live_view as view
 from bsp.faults.events.live_view import LiveView, table
 from bsp.faults.protocol.arbiter import Arbiter
-from bsp.faults.protocol.messages import Limits, Progress, Report
+from bsp.faults.protocol.messages import AgentReport, Limits, Progress
 
 BSPRUN = Path(sys.executable).with_name("bsprun")
 ROUNDS = Path(__file__).parents[1] / "benchmarks" / "nonstop_rounds.py"
@@ -64,7 +64,7 @@ def said(arbiter: Arbiter, element: int, now: float, superstep: int, tails: int 
                  None, tails, (), ())
         for bundle, hosts in enumerate(arbiter.view.hosts) for host in hosts if host.element == element
     )  # fmt: skip
-    arbiter.report(now, Report(element, arbiter.view.number, clones))
+    arbiter.report(now, AgentReport(element, arbiter.view.number, clones))
 
 
 def running(rows: tuple[tuple[int, ...], ...] = PAIRS, standbys: int = 1) -> Arbiter:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bsp.faults.protocol.messages import Progress, Report
+from bsp.faults.protocol.messages import AgentReport, Progress
 from bsp.faults.protocol.progress import Reach
 
 
-def said(element: int, bundle: int, head: int, held: int | None = None, sent: int = 0) -> Report:
+def said(element: int, bundle: int, head: int, held: int | None = None, sent: int = 0) -> AgentReport:
     """An element's report of its one clone."""
     clone = Progress(bundle, 1, True, True, 0, 0, head, held, None, None, None, False, 0, None, 0, (), ())
-    return Report(element, 1, (clone,), sent=sent)
+    return AgentReport(element, 1, (clone,), sent=sent)
 
 
 def test_a_restart_loses_the_rounds_begun_since_its_head() -> None:
