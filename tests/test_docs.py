@@ -32,6 +32,7 @@ PACKAGES = ("bsp", "arrays", "algorithms", "faults")
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 _PROGRAM = re.compile(r"# (\w+\.py)\n")
 _DURATION = re.compile(r"\b\d[\d.]*(?:e[+-]?\d+)? (?:ns|us|ms|s|min|h)\b")
+_MEMORY = re.compile(r"\b\d[\d.]* (?:MB|GB|TB)\b")  # a prediction's has the interpreter's own in it
 
 
 def name_of(page: Path) -> str:
@@ -53,9 +54,9 @@ def shown(page: Path) -> list[tuple[str, str]]:
 
 
 def comparable(text: str) -> list[str]:
-    """Lines without durations, what depends on how wide they are, and warnings that a loaded machine gives."""
+    """Lines without durations and megabytes, widths of columns, and warnings that a loaded machine gives."""
     told = (line for line in text.rstrip().splitlines() if not line.startswith("bsprun: warning: "))
-    lines = (_DURATION.sub("TIME", line) for line in told)
+    lines = (_MEMORY.sub("MEMORY", _DURATION.sub("TIME", line)) for line in told)
     return [" ".join(line.split()) for line in lines]
 
 

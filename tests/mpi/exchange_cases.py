@@ -66,8 +66,8 @@ else:
 
 # the choice is the same on every rank, and by predicted cost
 machine = Machine(o=1e4, g=1.0)
-many = exchange.Traffic([800] * elements, [elements - 1] * elements)
-few = exchange.Traffic([8_000_000] * elements, [1] * elements)
+many = exchange.ExchangeSizes([800] * elements, [elements - 1] * elements)
+few = exchange.ExchangeSizes([8_000_000] * elements, [1] * elements)
 chosen = comm.allgather(tuple(exchange.choose_small(traffic, machine).chosen for traffic in (many, few)))
 assert len(set(chosen)) == 1
 assert chosen[0] == ("bruck" if elements >= 16 else "latin", "latin"), chosen
@@ -75,7 +75,7 @@ skewed = [0] * elements
 skewed[(me + 1 + me % 3) % elements] = 2_000_000  # every round of the Latin square has a heavy pair
 totals = comm.allgather(sum(skewed))
 free = Machine(o=0.0)  # messages cost nothing: only words decide
-kinds = comm.allgather(exchange.choose_large(comm, exchange.Traffic(totals, [1] * elements), skewed, free).chosen)
+kinds = comm.allgather(exchange.choose_large(comm, exchange.ExchangeSizes(totals, [1] * elements), skewed, free).chosen)
 assert len(set(kinds)) == 1
 matrix = np.array(comm.allgather(skewed))
 rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
