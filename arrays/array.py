@@ -409,7 +409,7 @@ class Array:
 
 
 def _shown(block: np.ndarray) -> str:
-    """Its values behind a colon."""
+    """Return the text of values, after a colon."""
     text = np.array2string(block, separator=", ", threshold=_REPR_VALUES, edgeitems=3)
     return f": {text}" if block.ndim < 2 else f":\n{text}"
 

@@ -79,7 +79,7 @@ def _iterates(rows: Rows, model: Model) -> bool:
 
 
 class _Fit:
-    """What one process does in a fit of its own rows: `shape` is (rows, columns)."""
+    """The steps of a fit as one process declares them; `shape` is (rows, columns) of its own rows."""
 
     def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], rows: Rows | None = None) -> None:
         self.costs, self.model = costs, model
@@ -140,7 +140,7 @@ class _Fit:
             self.costs.allreduce(1)
 
     def solution(self) -> Solution:
-        """What the fit returns, without values."""
+        """Return the solution of the fit without values."""
 
         def number() -> Any:
             return self.costs.array(())

@@ -94,7 +94,7 @@ class Regression(Conventions):
     if not TYPE_CHECKING:  # type checkers, help and completion read the signature of __init__
 
         def __new__(cls, *args: Any, **parameters: Any) -> Self:
-            """As Python does; TypeError for what belongs to the data, with the call that takes it."""
+            """Accept the parameters of the signature; name the call that takes one of the data (TypeError)."""
             if (name := next((name for name in _OF_TABLES if name in parameters), None)) is not None:
                 raise TypeError(
                     f"{cls.__name__}({name}=...): that belongs to the data, not to the model: "
@@ -161,7 +161,7 @@ class Regression(Conventions):
         return paths.path(data.rows, model, alphas)
 
     def cost(self, n: int, k: int, p: int, machine: Machine | None = None, iterations: int = 6) -> Cost:
-        """W, H, S and M of a fit to n rows of k numbers on p processes, before there are any; see `pricing.cost`.
+        """Return W, H, S and M of a fit to n rows of k numbers on p processes; see `glm.cost.cost`.
 
         machine : decides how sums are made, and prices: `model.cost(...).price(machine)` flop-times; None: the default.
         """

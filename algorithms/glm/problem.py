@@ -76,7 +76,7 @@ class Model:
 
 
 def chosen_solver(model: Model, d: int) -> str:
-    """As asked for, or by the penalty and the number of coefficients, whose square is summed by Newton."""
+    """Return the solver that was asked for; "auto" goes by the penalty and by d, whose square Newton sums."""
     if model.solver != "auto":
         return model.solver
     if model.alpha * model.l1_ratio:

@@ -12,7 +12,7 @@ Tiskin 2004):
 
 All are `schedules`: a process grid, a number of rounds, and the side of the box that rounds are pieces of.  `grids`
 estimates what thousands of them cost; `counts` counts the words of the best, exactly; `running` carries one out
-(`summa` the baseline); `methods` has the formulas and the choice; `python -m bsp.algorithms.matmul --study` prints
+(`summa` the baseline); `methods` has the formulas and the choice; `python -m tools.matmul_study` prints
 words and memory beside the lower bounds.
 """
 

@@ -7,7 +7,7 @@
 
 `factoring` chooses between the `methods`: Householder reflections in a tree (direct TSQR), R in a tree and Q = A·R⁻¹,
 refined once (indirect TSQR), and Cholesky of AᵀA, twice (CholeskyQR2); what is not tall goes by block columns.
-`pricing` has the cost of each.  `python -m bsp.algorithms.qr --study` shows how orthogonal each leaves Q.
+`pricing` has the cost of each.  `python -m tools.qr_study` shows how orthogonal each leaves Q.
 """
 
 from bsp.algorithms.qr.components import PCA, pca

@@ -56,7 +56,7 @@ def gram_first(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> b
 
 
 class _Way:
-    """What one process does in the methods of `methods`; `counts` are the rows of each process."""
+    """The steps of each method as one process declares them; `counts` are the rows of each process."""
 
     def __init__(self, costs: Costs, counts: np.ndarray, n: int, dtype: DType, pid: int) -> None:
         self.costs, self.counts, self.n, self.dtype, self.pid = costs, counts, n, dtype, pid

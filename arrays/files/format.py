@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class Format(NamedTuple):
-    """What reads files of an ending, and what writes them, if something does."""
+    """A file format: its ending, its reader, and its writer if there is one."""
 
     read: Function | None
     write: Function | None

@@ -8,7 +8,7 @@ was made.
 
 Its peak is that of the fullest process with its own memory: the operands, what it sends and receives, the copies it
 works on.  It lies above what is taken in fact, by less than a factor of two where sizes do not follow from values.
-Not in it are the freed blocks that an interpreter keeps for the next ones (`planning.memory`), and about 1 MiB beside
+Not in it are the freed blocks that an interpreter keeps for the next ones (`execution.memory`), and about 1 MiB beside
 arrays: tables of blocks, what is small, the pieces of fused chains.
 """
 

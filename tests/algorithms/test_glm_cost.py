@@ -11,6 +11,7 @@ import pytest
 from glm_families import DEFAULTS, possible
 
 import bsp
+import bsp.arrays as ba
 from bsp.algorithms import glm
 from bsp.algorithms.glm.cost import cost
 from bsp.algorithms.glm.families import family_of
@@ -173,3 +174,20 @@ def test_a_models_own_cost_is_that_of_its_parameters() -> None:
     many = {solver: glm.PoissonRegression(solver=solver).cost(1 << 30, 2000, 512) for solver in ("auto", "newton")}
     assert many["auto"].H < many["newton"].H
     assert many["auto"].W < many["newton"].W / 100
+
+
+@pytest.mark.parametrize("p", [1, 3])
+@pytest.mark.parametrize("family", [glm.PoissonRegression, glm.LogisticRegression])
+def test_a_score_without_values_takes_the_supersteps_and_words_of_one_with_values(p: int, family: Any) -> None:
+    def main(proc: Any) -> None:
+        rng = ba.random.default_rng(1)
+        X, y = rng.normal(size=(300, 3)), rng.integers(0, 2, size=300).astype(float)
+        family().fit(X, y).score(X, y)
+
+    def last(abstract: bool, count: int) -> list[Any]:
+        rows = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=abstract).per_superstep
+        return [(row["label"] or row["call"], row["h_sent"], row["messages"]) for row in rows[-count:]]
+
+    steps = 4 if family is glm.PoissonRegression else 2  # for each sum an agreement, and the sum
+    assert last(True, steps) == last(False, steps)
+    assert [call.partition("(")[0] for call, *_ in last(True, steps)][1::2] == ["allreduce"] * (steps // 2)

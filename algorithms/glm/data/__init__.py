@@ -1,1 +1,1 @@
-"""From what people pass to `fit` to rows of numbers: files, tables, coding, responses."""
+"""Preparation of data for a fit: files, tables, coding and responses become rows of numbers."""

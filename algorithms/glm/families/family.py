@@ -1,4 +1,4 @@
-"""What a family is: all that a model needs of the distribution of its responses.  No other code asks which one it is.
+"""The base class of families: all that depends on the distribution of responses.  No other code asks which one it is.
 
 Methods take arrays of one length and are elementwise, unless they say that they sum.  `eta` is the linear predictor,
 `mu` the mean, `y` the response, `w` a row's weight (with trials: times them).  The loss is half the unit deviance
@@ -86,7 +86,7 @@ class Family:
 
     @property
     def title(self) -> str:
-        """What a summary writes before "regression of ..."."""
+        """The first words of a summary's title, before "regression of ..."."""
         return self.name
 
     @property

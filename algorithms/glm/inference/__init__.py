@@ -1,1 +1,1 @@
-"""What follows from a fit: covariances, likelihood, summaries, reports, predictions."""
+"""Results derived from a fit: covariances, likelihood, summaries, reports, predictions."""

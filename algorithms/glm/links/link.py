@@ -1,4 +1,4 @@
-"""What a link is: a monotone function from the mean to the linear predictor, with the derivatives of its inverse.
+"""The base of links: monotone functions from the mean to the linear predictor, with the derivatives of its inverse.
 
 To add a link: a module in this folder with a subclass of `Link` that has the decorator `registered`, and its name in
 the `links` of each family that takes it.  The decorator raises NotImplementedError for a method that is missing.
