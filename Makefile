@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo demo-nonstop test lint docs chaos bench install install-test clean
+.PHONY: demo demo-nonstop test lint docs chaos hosts bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -22,7 +22,7 @@ demo-nonstop: install
 	@cat .venv/disturbed
 	@cmp .venv/undisturbed .venv/disturbed && echo "the same output, byte for byte, as without faults"
 
-# all of it on all cores; with ARGS only what they name (a file, a folder, -k ...), as pytest runs it
+# all cores, but not what tests/thinning.py leaves to `make chaos`; with ARGS only what they name (a file, a folder, -k ...), as pytest runs it
 test: install-test $(if $(ARGS),,lint)
 	$(BIN)/python -m pytest -rs $(or $(ARGS),-n auto --dist worksteal)
 
@@ -39,8 +39,16 @@ docs: .venv/installed-docs
 COMMA := ,
 CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
+# first what `make test` leaves out of all other tests, side by side
 chaos: install-test
+	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest \
+	  $(CHAOS:%=--ignore=tests/faults/test_%.py) --ignore=tests/mpi/test_world.py
 	BSP_REPEAT=20 BSP_SCHEDULES=10000 $(BIN)/python -m pytest --timeout 2400 $(CHAOS:%=tests/faults/test_%.py) tests/mpi/test_world.py
+
+# a shell on the first of some hosts on this machine, joined by a network: make hosts HOSTS=4 RATE=1gbit SLURM=1
+HOSTS ?= 3
+hosts: install-test
+	$(BIN)/python -m tests.hosts.by_hand $(HOSTS) $(if $(RATE),--rate $(RATE)) $(if $(SLURM),--slurm)
 
 bench: install-test
 	$(BIN)/python tests/benchmarks/run.py $(ARGS)

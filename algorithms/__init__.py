@@ -6,23 +6,31 @@
     qr        QR of tall matrices, singular values, principal components, least squares
     matmul    products of dense matrices that trade memory for words
 
-Each module says what it computes, what it costs (W, H, S, M) and where that is from; the tests count.
+Each module documents what it computes, its cost (W, H, S, M) and its sources; the tests count words and supersteps.
 The packages are loaded when first used.
 """
 
 from __future__ import annotations
 
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bsp.algorithms import glm as glm
+    from bsp.algorithms import matmul as matmul
+    from bsp.algorithms import qr as qr
 
 __all__ = ["glm", "matmul", "qr"]
 
 
-def __getattr__(name: str) -> ModuleType:
-    from importlib import import_module
+if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist
 
-    if name not in __all__:
-        raise AttributeError(f"module 'bsp.algorithms' has no attribute {name!r}")
-    return import_module(f"bsp.algorithms.{name}")
+    def __getattr__(name: str) -> ModuleType:
+        from importlib import import_module
+
+        if name not in __all__:
+            raise AttributeError(f"module 'bsp.algorithms' has no attribute {name!r}")
+        return import_module(f"bsp.algorithms.{name}")
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Nodes from what people write: operands, elementwise operations, views, reductions."""
+"""Constructors of nodes: operands, elementwise operations, views, reductions, contractions, and checked axes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
-    """A process's blocks of an array that every process has all of; copies."""
+    """Return copies of a process's blocks of an array that every process holds whole."""
     if is_abstract(values):
         return {at: values[tuple(slice(*span) for span in layout.box(at))] for at in layout.mine(pid)}
     return {at: np.array(values[tuple(slice(*span) for span in layout.box(at))], order="C") for at in layout.mine(pid)}
 
 
 def from_whole(values: Any, layout: Layout | None = None) -> Node:
-    """A leaf from an array that is the same on every process; each keeps its blocks.  No words."""
+    """Return a leaf with the values of an array that is the same on every process; each keeps its blocks.  No words."""
     here = world()
     if layout is None:
         layout = automatic(values.shape, here.nprocs)
@@ -55,8 +55,8 @@ def from_whole(values: Any, layout: Layout | None = None) -> Node:
 
 
 def operand(value: Any) -> Node:
-    """Anything that arithmetic takes: an array, a number, what np.asarray makes an array of numbers of."""
-    from bsp.arrays.array import Array  # it needs what is here
+    """Return the node of an operand of arithmetic: an array, a Python number, or a NumPy array-like of numbers."""
+    from bsp.arrays.array import Array  # imported here: that module imports this one
 
     if type(value) is Array:
         return value._node
@@ -70,7 +70,7 @@ def operand(value: Any) -> Node:
 
 
 def apply(op: ew.Elementwise, *nodes: Node) -> Node:
-    """An elementwise operation on nodes."""
+    """Return the node of an elementwise operation on nodes; OverflowError for an integer that its dtype cannot hold."""
     kinds = [node.kind for node in nodes]
     if op.loop is not None and op.name not in _COMPARISONS:
         for k, number in enumerate(nodes):
@@ -80,7 +80,7 @@ def apply(op: ew.Elementwise, *nodes: Node) -> Node:
 
 
 def cast(node: Node, dtype: DType) -> Node:
-    """As another dtype; the same node if it is that already."""
+    """Return a node cast to a dtype; the node itself if it has this dtype and is no parameter."""
     if node.kind.dtype == dtype and node.kind.weak is None:
         return node
     op = ew.cast_to(dtype)
@@ -88,12 +88,12 @@ def cast(node: Node, dtype: DType) -> Node:
 
 
 def strong(node: Node) -> Node:
-    """A parameter as an array of no dimensions."""
+    """Return a parameter as an array of no dimensions and of its default dtype; any other node as it is."""
     return node if node.kind.weak is None else cast(node, node.kind.dtype)
 
 
 def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
-    """Another way to index a node; the node itself where all stays in its place."""
+    """Return a view of a node; the node itself where the view leaves every element in its place."""
     op = interned(View, tuple(access))
     if shape == node.kind.shape and op is identity(len(shape)):
         return node
@@ -106,12 +106,12 @@ def _in_place(ndim: int) -> tuple[Access, ...]:
 
 
 def identity(ndim: int) -> View:
-    """The view that leaves all axes as they are."""
+    """Return the view that leaves all axes as they are."""
     return interned(View, _in_place(ndim))
 
 
 def composed(outer: Sequence[Access], inner: Sequence[Access]) -> tuple[Access, ...]:
-    """A view of a view as one: how `inner`, an access of what `outer` shows, finds its elements below both."""
+    """Return the access that is `outer` followed by `inner`, so that a view of a view is planned as one view."""
     found = []
     for label, start, step in outer:
         if label < 0:
@@ -123,9 +123,10 @@ def composed(outer: Sequence[Access], inner: Sequence[Access]) -> tuple[Access, 
 
 
 def placed(access: Sequence[Access], value: Node) -> tuple[Node, Shape, Shape]:
-    """The inverse of a view, for values of its shape: the axes as below it, and start and step along each of them.
+    """Return values of a view's shape with their axes in the order of the base, and their starts and steps there.
 
-    No two axes of `access` have one label.  What no axis shows is of length 1, or empty.
+    This is the inverse of the view.  No two axes of `access` have the same label.  An axis of the view that is no axis
+    of the base has length 1 or 0.
     """
     shape = value.kind.shape
     back = [Access(-1, 0, 0)] * len(shape)
@@ -142,7 +143,7 @@ def placed(access: Sequence[Access], value: Node) -> tuple[Node, Shape, Shape]:
 
 
 def written(node: Node, access: Sequence[Access], value: Node) -> Node:
-    """A node with a value, of its dtype, where a view shows it."""
+    """Return a node with the elements that a view shows replaced by a value of the same dtype."""
     ndim = len(node.kind.shape)
     return assembled(node.kind.shape, node.kind.dtype, [
         (node, (0,) * ndim, (1,) * ndim), placed(access, value)
@@ -150,7 +151,7 @@ def written(node: Node, access: Sequence[Access], value: Node) -> Node:
 
 
 def permuted(node: Node, axes: Sequence[int]) -> Node:
-    """Axis k of the result is axis axes[k] of the node."""
+    """Return a node with its axes permuted: axis k of the result is axis axes[k] of the node."""
     if list(axes) == list(range(len(axes))):
         return node
     place = {axis: k for k, axis in enumerate(axes)}
@@ -159,7 +160,7 @@ def permuted(node: Node, axes: Sequence[int]) -> Node:
 
 
 def broadcast(node: Node, shape: Shape) -> Node:
-    """Repeated along axes of length 1 and new leading ones."""
+    """Return a node broadcast to a shape, as NumPy broadcasts; ShapeError if it does not."""
     own = node.kind.shape
     if own == shape:
         return node
@@ -173,7 +174,7 @@ def broadcast(node: Node, shape: Shape) -> Node:
 
 
 def expanded(node: Node, axes: Sequence[int]) -> Node:
-    """New axes of length 1 at these places of the result (ascending)."""
+    """Return a node with new axes of length 1; `axes` are their places in the result, ascending."""
     shape = list(node.kind.shape)
     for axis in axes:
         shape.insert(axis, 1)
@@ -182,7 +183,7 @@ def expanded(node: Node, axes: Sequence[int]) -> Node:
 
 
 def squeezed(node: Node, axes: Sequence[int]) -> Node:
-    """Without these axes of length 1."""
+    """Return a node without the given axes, which have length 1."""
     shape = node.kind.shape
     kept = [axis for axis in range(len(shape)) if axis not in axes]
     place = {axis: k for k, axis in enumerate(kept)}
@@ -192,7 +193,7 @@ def squeezed(node: Node, axes: Sequence[int]) -> Node:
 
 
 def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -> Node:
-    """An aggregate over axes (ascending, each once)."""
+    """Return the aggregate of a node over axes, which are ascending and distinct.  ValueError without an identity."""
     node = strong(node)
     shape = node.kind.shape
     if how.identity is None and any(shape[axis] == 0 for axis in axes) and how.ufunc is not np.add:
@@ -203,17 +204,17 @@ def reduced(node: Node, how: Aggregate, axes: tuple[int, ...], keepdims: bool) -
 
 
 def contracted(left: Node, right: Node, left_labels: Shape, right_labels: Shape, out: Shape) -> Node:
-    """The sum over all labels not in `out` of the product of two nodes."""
+    """Return the sum, over all labels that are not in `out`, of the product of two nodes."""
     return contracted_all([left, right], [left_labels, right_labels], out)
 
 
 def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -> Node:
-    """The sum over all labels not in `out` of the product of nodes."""
+    """Return the sum, over all labels that are not in `out`, of the product of nodes, whose axes have these labels."""
     nodes, labels = [strong(node) for node in nodes], [tuple(each) for each in labels]
     extents: dict[int, int] = {}
     for own, node in zip(labels, nodes, strict=True):
         extents.update(zip(own, node.kind.shape, strict=True))
-    for k, own in enumerate(labels):  # what one factor alone has is summed before
+    for k, own in enumerate(labels):  # labels that only one factor has are summed before the product
         others = {label for j, other in enumerate(labels) if j != k for label in other} | set(out)
         alone = tuple(axis for axis, label in enumerate(own) if label not in others)
         if alone:
@@ -228,14 +229,14 @@ def contracted_all(nodes: Sequence[Node], labels: Sequence[Shape], out: Shape) -
 
 
 def assembled(shape: Shape, dtype: DType, parts: Sequence[tuple[Node, Sequence[int], Sequence[int]]]) -> Node:
-    """Nodes laid over each other: (node, start along each axis, step along each axis)."""
+    """Return an array assembled from parts (node, starts, steps), of which later ones overwrite earlier ones."""
     nodes = tuple(strong(cast(node, dtype)) for node, _, _ in parts)
     placements = tuple(Placement(tuple(starts), tuple(steps)) for _, starts, steps in parts)
     return Node(interned(Assemble, placements), nodes, kind_of(shape, dtype))
 
 
 def reshaped(node: Node, shape: Shape) -> Node:
-    """The same elements in C order.  Axes of length 1 come and go for nothing."""
+    """Return a node with the same elements, in C order, in another shape.  Axes of length 1 cost nothing."""
     node = strong(node)
     own = node.kind.shape
     if own == shape:
@@ -249,29 +250,29 @@ def reshaped(node: Node, shape: Shape) -> Node:
 
 
 def relaid(node: Node, layout: Layout) -> Node:
-    """In a layout that was asked for."""
+    """Return a node with the same values in the given layout."""
     return Node(interned(Relayout, layout), (strong(node),), node.kind)
 
 
 def everywhere(node: Node) -> Node:
-    """On every process."""
+    """Return a node with the same values, replicated on every process."""
     return relaid(node, replicated(node.kind.shape))
 
 
 def normal_axis(axis: Any, ndim: int) -> int:
-    """An axis counted from the start; NumPy's AxisError for one that is not there."""
+    """Return an axis counted from the start; raises NumPy's AxisError if it is out of range."""
     return normalize_axis_index(axis, ndim)
 
 
 def whole_axis(axis: Any, ndim: int) -> int:
-    """`normal_axis` of an integer that is no boolean: what NumPy takes in functions that are written in C."""
+    """Return `normal_axis` of an integer; TypeError for a boolean, as in the functions that NumPy writes in C."""
     if isinstance(axis, (bool, np.bool_)):
         raise TypeError("an integer is required for the axis")
     return normal_axis(axis, ndim)
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """The axes of a reduction: None, an integer that is no boolean, or a tuple of them, as NumPy's own takes them."""
+    """Return the axes of a reduction, ascending, from None, an integer that is no boolean, or a tuple, as in NumPy."""
     if axis is None:
         return tuple(range(ndim))
     given = axis if isinstance(axis, tuple) else (axis,)
@@ -281,7 +282,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Axes counted from the start, ascending; None: all."""
+    """Return axes counted from the start, ascending; None: all."""
     if axis is None:
         return tuple(range(ndim))
     return tuple(sorted(normalize_axis_tuple(axis, ndim)))

@@ -1,4 +1,4 @@
-"""The blocks of an array as a picture for notebooks: each in its owner's colour, with its pid."""
+"""Drawings of an array's blocks for notebooks: each block in its owner's colour, with its pid."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
 _SIDE = 240  # pixels of the longer side
-_SHORTEST = 40
-_MOST = 32  # blocks along an axis that are drawn one by one
+_SHORTEST = 40  # pixels of a side at least
+_MOST = 32  # blocks along an axis that are drawn at most
 
 
 def drawn(array: Array) -> str:
-    """HTML: a line of words, and an SVG of the two axes with most blocks."""
+    """Return HTML with a line of text about an array and an SVG drawing of the two axes with most blocks."""
     layout = array.layout
     head = f"<b>{array.dtype}{list(array.shape)}</b> {escape(layout.where)}, {in_bytes(array.nbytes)}"
     if layout.blocks > 1:
@@ -31,7 +31,7 @@ def drawn(array: Array) -> str:
     if not array.size or not array.ndim:
         return f"<div>{head}</div>"
     owner = np.zeros(layout.grid, int) if layout.replicated else layout.owner
-    # the two axes with most blocks, the last ones of equals; of the others the first position
+    # the two axes with most blocks, the last ones if several have as many; position 0 of the others
     shown_axes = sorted(sorted(range(array.ndim), key=lambda k: (layout.axes[k].parts, k))[-2:])
     owner = owner[tuple(slice(None) if k in shown_axes else 0 for k in range(array.ndim))]
     axes = [layout.axes[k] for k in shown_axes]

@@ -1,8 +1,8 @@
-"""Arrays with elements left out, put in between, cut off at the ends, or repeated to a size."""
+"""Functions that delete, insert, trim or repeat elements: delete, insert, trim_zeros, resize."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -16,18 +16,21 @@ from bsp.arrays.api.manipulation import concat, moveaxis, ravel, reshape
 from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.api.ufuncs import astype, where
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.selection.masks import compress
 from bsp.arrays.selection.selecting import take
 from bsp.arrays.sorting.searching import searchsorted
+from bsp.arrays.typing import ArrayLike, ShapeLike
+from bsp.declared import Costs, declares
 
-FEW = 32  # positions up to which what lies between is cut out and put together, lazily
+__all__ = ["delete", "insert", "resize", "trim_zeros"]
+
+FEW = 32  # up to so many positions the parts between them are sliced and concatenated, lazily
 
 
 def cycled(values: Array, count: int) -> Array:
-    """Values in C order, repeated, or cut, to so many; one value alone broadcasts."""
+    """Return `count` values: those given, in C order, cut or repeated; a single value as an array of no axes."""
     if values.size == 1:
         return reshape(values, ())
     flat = wrap(ravel(values)._node)
@@ -36,10 +39,11 @@ def cycled(values: Array, count: int) -> Array:
     return take(flat, arange(count) % values.size)
 
 
-def resize(a: Any, new_shape: Any) -> Array:
-    """Another shape: elements in C order are dropped at the end, or come again from the first."""
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
+    """Return a copy in another shape: elements in C order are dropped at the end, or repeated from the first one."""
     array = asarray(a)
-    given = [new_shape] if np.ndim(new_shape) == 0 else new_shape
+    given: Any = new_shape
+    given = [given] if np.ndim(given) == 0 else given
     if any(length < 0 for length in given):
         raise ValueError("all elements of `new_shape` must be non-negative")
     shape = checked_shape(given)
@@ -62,7 +66,7 @@ def _part(array: Array, axis: int, low: int, high: int) -> Array:
 
 
 def _checked(obj: Any, length: int, axis: int, most: int) -> np.ndarray:
-    """Positions as every process knows them, counted from 0; an Array is brought to all."""
+    """Return positions counted from 0, checked, on every process.  Collective for an Array: gathers it everywhere."""
     given = brought("delete: positions", obj) if isinstance(obj, Array) else np.asarray(obj)
     if not given.size and not isinstance(obj, (np.ndarray, Array)):
         given = given.astype(np.intp)
@@ -75,10 +79,11 @@ def _checked(obj: Any, length: int, axis: int, most: int) -> np.ndarray:
 
 
 @procedure
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
-    """Without the slices of an axis at positions, in a slice, or where a mask holds; None: of all elements in C order.
+def delete(arr: ArrayLike, obj: int | slice | ArrayLike, axis: int | None = None) -> Array:
+    """Return an array without some slices along an axis; `obj` gives them as positions, a slice, or a mask.
 
-    Cost: what stays is put together, as `concatenate`, where few positions are left out; of many, as x[mask].
+    axis : None deletes elements of the array in C order.
+    Cost: as `concatenate` of the remaining parts for a slice of step ±1 or at most 32 positions; else as x[mask].
     """
     array, place = _along(arr, axis)
     length = array.shape[place]
@@ -110,7 +115,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Array:
 
 
 def _places(obj: Any, length: int, axis: int) -> np.ndarray:
-    """Before which positions `insert` puts something; every process knows them."""
+    """Return the positions before which `insert` inserts, on every process.  Collective for an Array: gathers it."""
     if isinstance(obj, slice):
         return np.arange(*obj.indices(length))
     given = brought("insert: positions", obj) if isinstance(obj, Array) else np.asarray(obj)
@@ -124,10 +129,11 @@ def _places(obj: Any, length: int, axis: int) -> np.ndarray:
 
 
 @procedure
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
-    """With values before the slices of an axis at positions; None: of all elements in C order.
+def insert(arr: ArrayLike, obj: int | slice | ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """Return an array with values inserted before the slices of an axis at some positions.
 
-    Cost: as `concatenate` where they go to few places; to many, two words for each element of the result.
+    axis : None inserts before elements of the array in C order.
+    Cost: as `concatenate` for at most 32 different positions; for more, two words for each element of the result.
     """
     array, place = _along(arr, axis)
     at = _places(obj, array.shape[place], place)
@@ -150,7 +156,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Array:
 
 
 def _put_between(array: Array, new: Array, at: np.ndarray, order: np.ndarray, place: int) -> Array:
-    """The pieces between the positions, and the new slices between them."""
+    """Concatenate the parts of the array between the positions with the new slices between them."""
     if not np.array_equal(order, np.arange(order.size)):
         new = take(new, order, axis=place)
     ordered, parts, done = at[order], [], 0
@@ -162,10 +168,10 @@ def _put_between(array: Array, new: Array, at: np.ndarray, order: np.ndarray, pl
 
 
 def _merged(array: Array, new: Array, at: np.ndarray, place: int) -> Array:
-    """Each element of the result looked up in the old ones followed by the new ones."""
+    """Take each element of the result, by its computed position, from the old ones followed by the new ones."""
     length, count = array.shape[place], at.size
     order = np.argsort(at, kind="stable")
-    goes = at[order] + np.arange(count)  # where new ones stand in the result, ascending
+    goes = at[order] + np.arange(count)  # positions of the new ones in the result, ascending
     line = arange(length + count)
     before = searchsorted(goes, line)
     nearest = before.clip(0, count - 1)
@@ -174,18 +180,32 @@ def _merged(array: Array, new: Array, at: np.ndarray, place: int) -> Array:
     return take(concat([array, new], axis=place), source, axis=place)
 
 
-@procedure
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
-    """Without the zeros at the front ("f"), at the back ("b"), or both, of axes; None: of all.
+def _of_ends(costs: Costs, line: Array) -> tuple[int, int, int]:
+    """Declare `_ends`; the bound is that nothing is trimmed."""
+    for each in (reductions.any(line), reductions.argmax(line), reductions.argmax(line[::-1])):
+        each.compute()
+    costs.at_most()
+    return 1, 0, 0
 
-    Collective: the bounds of what is not zero become known to all, some words; then a view.
+
+@declares(_of_ends)
+def _ends(line: Array) -> tuple[int, int, int]:
+    """Return whether some element of a line is true, and how many are false before the first and after the last."""
+    return int(reductions.any(line)), int(reductions.argmax(line)), int(reductions.argmax(line[::-1]))
+
+
+@procedure
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | None = None) -> Array:
+    """Return a view without the zeros at the front ("f") or at the back ("b") of some axes; None: of all axes.
+
+    Collective: the bounds of the nonzero elements are computed on all processes, a few words for each axis.
     """
     array = asarray(filt)
     how = trim.lower()
     if how not in ("fb", "bf", "f", "b"):
         raise ValueError(f"unexpected character(s) in `trim`: {how!r}")
     axes = build.normal_axes(axis, array.ndim)
-    if not axes or world().abstract:
+    if not axes:
         return array
     held = array != 0
     key: list[slice] = [slice(None)] * array.ndim
@@ -194,14 +214,9 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Array:
             key[k] = slice(0, 0)
             continue
         line = reductions.any(held, axis=tuple(other for other in range(array.ndim) if other != k))
-        some, first, last = (
-            int(each) for each in (reductions.any(line), reductions.argmax(line), reductions.argmax(line[::-1]))
-        )
+        some, first, last = _ends(line)
         if not some:
             key[k] = slice(0, 0)
         else:
             key[k] = slice(first if "f" in how else None, array.shape[k] - last if "b" in how else None)
     return array[tuple(key)]
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (delete, insert, trim_zeros, resize)}

@@ -1,4 +1,4 @@
-"""What can be wrong with array programs; each also is the error NumPy would raise for it."""
+"""The errors and warnings of array programs; each error is also of the class that NumPy would raise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from bsp.errors import BspError, LocalMistake
 
 
 class ArrayError(LocalMistake):
-    """A mistake in an array program, found where it is made."""
+    """A mistake in an array program, raised by the call that makes it."""
 
 
 class LayoutError(ArrayError, ValueError):
@@ -14,32 +14,32 @@ class LayoutError(ArrayError, ValueError):
 
 
 class PlanTooLarge(BspError, MemoryError):
-    """A plan that needs more memory than there is; nothing has run."""
+    """A plan that needs more memory than the limit; raised before anything has run."""
 
 
 class GatherRefused(BspError, MemoryError):
-    """A conversion or function that would bring a large array to every process."""
+    """A conversion or function was refused because it would bring a large array to every process."""
 
 
 class GatherWarning(UserWarning):
-    """A function has no distributed form, so a large array is brought to every process; with the price."""
+    """A large array is brought to every process, since a function has no distributed form; the text has the price."""
 
 
 class RecomputedWarning(UserWarning):
-    """A loop computes what it carries from round to round twice in each; persist() it."""
+    """A loop computes twice, in each round, an array that it carries to the next; persist() avoids it."""
 
 
 class ComprehensionError(ArrayError, ValueError):
-    """A comprehension that cannot be read, with a caret under what is wrong."""
+    """A mistake in a comprehension; the message has a caret under it."""
 
 
 class FileError(BspError, OSError):
-    """A file that some process could not read or write; the same error on every process."""
+    """A file that some process could not read or write; raised alike on every process."""
 
 
 class NoSuchFile(FileError, FileNotFoundError):
-    """A file that is not there."""
+    """A file that does not exist; raised alike on every process."""
 
 
 class FormatError(BspError, ValueError):
-    """A file that is not what its reader takes, or ends early; the same error on every process."""
+    """A file that is not in the format of its reader, or ends early; raised alike on every process."""

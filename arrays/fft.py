@@ -1,37 +1,39 @@
-"""Fourier transforms: the standard's `fft` extension.
+"""Fourier transforms: the `fft` extension of the array API standard.
 
-Each line along the transformed axis is brought together in one piece on one process, NumPy transforms it, and the
-other axes stay dealt; transforms over several axes go one axis after the other.  Lazy: nodes of an expression.
+Each line along the transformed axis is brought to one process whole, and NumPy transforms it there; the other axes
+stay in blocks.  A transform over several axes transforms one axis after the other.  All transforms are lazy.
 
-Cost of an axis of length n: 5 log2 n flops a point; one total exchange, size/p words, if the axis is cut.  A single
-line has no other axes to deal: it is brought to every process if it has at most 2²² elements, with a GatherWarning
-above 16 MB; beyond that GatherRefused.
+Cost of an axis of length n: 5 log2 n flops for each element; one total exchange, size/p words, if the axis is cut into
+blocks.  A single line has no other axis to distribute.  It is brought to every process, with a GatherWarning above
+16 MB; GatherRefused if it has more than 2²² elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import log2, prod
 from operator import index
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.creation import asarray, of_indices
 from bsp.arrays.api.manipulation import moveaxis, roll
+from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import GatherRefused
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF, Along, DType, Node, interned, kind_of
 from bsp.arrays.gathering import SILENT_BYTES, warned
+from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Norm
 
-LINE = 1 << 22  # elements of a single line that is brought to every process
+LINE = 1 << 22  # elements at most of a single line that is brought to every process
 
 
 class Transform:
-    """A transform of the last axis, as `Along` takes it."""
+    """A transform of the last axis, in the form that the operation `Along` takes."""
 
     fallible = False
 
@@ -45,7 +47,7 @@ class Transform:
         self.work = 5 * log2(max(length, self.length, 2))
 
     def call(self, lines: np.ndarray) -> np.ndarray:
-        """The lines transformed."""
+        """Return the transforms of lines, which are along the last axis."""
         found: np.ndarray = self._function(lines, n=self._n, axis=-1, norm=self._norm)
         return found
 
@@ -69,7 +71,7 @@ def _along(name: str, x: Any, n: int | None, axis: int, norm: str | None) -> Arr
 
 
 def _check_line(name: str, array: Array, how: Transform) -> None:
-    """One line: all of it on every process."""
+    """Raise GatherRefused, or warn, where a single line would be brought to every process."""
     p, node = world().nprocs, array._node
     if p == 1 or (node.op is LEAF and node.layout is not None and node.layout.replicated):
         return
@@ -83,9 +85,37 @@ def _check_line(name: str, array: Array, how: Transform) -> None:
         warned(f"{name} of one line brings {size * how.dtype.itemsize / 1e6:.3g} MB to each of {p} processes")
 
 
-def _one(name: str, what: str) -> Callable[..., Array]:
-    def function(x: Any, /, n: int | None = None, axis: int = -1, norm: str | None = "backward") -> Array:
-        return _along(name, x, n, axis, norm)
+class OneAxis(Protocol):
+    """The type of transforms along one axis, whose lines are cut or filled with zeros to length n."""
+
+    def __call__(
+        self, x: ArrayLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward", out: Array | None = None
+    ) -> Array: ...
+
+
+class SeveralAxes(Protocol):
+    """The type of transforms along several axes; lines are cut or filled with zeros to the lengths s."""
+
+    def __call__(
+        self, x: ArrayLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None,
+        norm: Norm = "backward", out: Array | None = None,
+    ) -> Array: ...  # fmt: skip
+
+
+class TwoAxes(Protocol):
+    """The type of transforms along two axes."""
+
+    def __call__(
+        self, x: ArrayLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1),
+        norm: Norm = "backward", out: Array | None = None,
+    ) -> Array: ...  # fmt: skip
+
+
+def _one(name: str, what: str) -> OneAxis:
+    def function(
+        x: ArrayLike, /, n: int | None = None, axis: int = -1, norm: Norm = "backward", out: Array | None = None
+    ) -> Array:
+        return stored(_along(name, x, n, axis, norm), out, name=name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{what} along one axis, cut or filled with zeros to n.  Cost: see the module."
@@ -101,7 +131,7 @@ ihfft = _one("ihfft", "The inverse of hfft")
 
 
 def _lengths(ndim: int, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
-    """Lengths and axes, as NumPy takes them."""
+    """Return the length and the number of each axis to transform, by NumPy's rules for `s` and `axes`."""
     if axes is None:
         places = list(range(ndim)) if s is None else list(range(ndim - len(s), ndim))
     else:
@@ -112,8 +142,11 @@ def _lengths(ndim: int, s: Any, axes: Any) -> tuple[list[int | None], list[int]]
     return lengths, places
 
 
-def _several(name: str, one: str, last: str | None, last_first: bool, what: str) -> Callable[..., Array]:
-    def function(x: Any, /, s: Sequence[int] | None = None, axes: Any = None, norm: str | None = "backward") -> Array:
+def _several(name: str, one: str, last: str | None, last_first: bool, what: str) -> SeveralAxes:
+    def function(
+        x: ArrayLike, /, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward",
+        out: Array | None = None,
+    ) -> Array:  # fmt: skip
         found = asarray(x)
         lengths, places = _lengths(found.ndim, s, axes)
         steps = [(one, n, axis) for n, axis in zip(lengths, places, strict=True)]
@@ -126,7 +159,7 @@ def _several(name: str, one: str, last: str | None, last_first: bool, what: str)
             steps = steps[::-1]
         for each, n, axis in steps:
             found = _along(each, found, n, axis, norm)
-        return found
+        return stored(found, out, name=name)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{what} over several axes, one after the other; None: all.  Cost: that of each axis."
@@ -139,27 +172,33 @@ rfftn = _several("rfftn", "fft", "rfft", True, "The transform of real numbers")
 irfftn = _several("irfftn", "ifft", "irfft", False, "The inverse of rfftn")
 
 
-def _plane(name: str, several: Callable[..., Array]) -> Callable[..., Array]:
-    def function(x: Any, /, s: Any = None, axes: Any = (-2, -1), norm: str | None = "backward") -> Array:
-        return several(x, s=s, axes=axes, norm=norm)
+def _plane(name: str, several: SeveralAxes) -> TwoAxes:
+    def function(
+        x: ArrayLike, /, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1), norm: Norm = "backward",
+        out: Array | None = None,
+    ) -> Array:  # fmt: skip
+        return several(x, s=s, axes=axes, norm=norm, out=out)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{several.__name__} over two axes."
+    function.__doc__ = f"{name[:-1]}n over two axes."
     return function
 
 
-fft2, ifft2, rfft2, irfft2 = (_plane(f"{each.__name__[:-1]}2", each) for each in (fftn, ifftn, rfftn, irfftn))
+fft2 = _plane("fft2", fftn)
+ifft2 = _plane("ifft2", ifftn)
+rfft2 = _plane("rfft2", rfftn)
+irfft2 = _plane("irfft2", irfftn)
 
 
-def fftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of fft's results, for samples d apart: 0, 1, ..., -2, -1 over n·d.  No words."""
+def fftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: Device = None) -> Array:
+    """Return the frequencies of the results of fft, for samples d apart: 0, 1, ..., -2, -1 over n·d.  No words."""
     n = _count(n, device)
     half = (n - 1) // 2 + 1
     return of_indices(lambda i: np.where(i < half, i, i - n) * (1.0 / (n * d)), (n,), dtype=dtype or np.float64)
 
 
-def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
-    """The frequencies of rfft's results.  No words."""
+def rfftfreq(n: int, /, d: float = 1.0, *, dtype: DTypeLike | None = None, device: Device = None) -> Array:
+    """Return the frequencies of the results of rfft, for samples d apart: 0, 1, 2, ... over n·d.  No words."""
     n = _count(n, device)
     return of_indices(lambda i: i * (1.0 / (n * d)), (n // 2 + 1,), dtype=dtype or np.float64)
 
@@ -167,7 +206,7 @@ def rfftfreq(n: int, /, d: float = 1.0, *, dtype: Any = None, device: Any = None
 def _count(n: Any, device: Any) -> int:
     if device not in (None, "cpu"):
         raise ValueError(f"device={device!r}: arrays live in the memory of processes, device 'cpu'")
-    found = int(n.__index__())
+    found = index(n)
     if found < 1:
         raise ValueError(f"{found} samples have no frequencies")
     return found
@@ -182,27 +221,23 @@ def _shifted(x: Any, axes: Any, sign: int) -> Array:
     return array
 
 
-def fftshift(x: Any, /, axes: Any = None) -> Array:
-    """Frequency 0 in the middle of the axes; None: of all."""
+def fftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Array:
+    """Return an array with frequency 0 moved to the middle of the axes; None: of all axes."""
     return _shifted(x, axes, 1)
 
 
-def ifftshift(x: Any, /, axes: Any = None) -> Array:
-    """The inverse of fftshift."""
+def ifftshift(x: ArrayLike, /, axes: int | Sequence[int] | None = None) -> Array:
+    """Return an array with frequency 0 moved from the middle of the axes to the start; the inverse of fftshift."""
     return _shifted(x, axes, -1)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        fft, ifft, rfft, irfft, hfft, ihfft, fftn, ifftn, rfftn, irfftn, fft2, ifft2, rfft2, irfft2, fftfreq,
-        rfftfreq, fftshift, ifftshift,
-    )
-}  # fmt: skip
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft",
+    "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
 OF_NUMPY = {
-    getattr(np.fft, name): function for name, function in FUNCTIONS.items() if name not in ("fftfreq", "rfftfreq")
-}
-__all__ = list(FUNCTIONS)
+    getattr(np.fft, name): globals()[name] for name in __all__ if name not in ("fftfreq", "rfftfreq")
+}  # fmt: skip
 
 
 def __dir__() -> list[str]:

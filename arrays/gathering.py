@@ -1,4 +1,4 @@
-"""What has no distributed form is brought to every process: up to a limit, and at a price that is told."""
+"""Gathers of arrays on every process, for functions without a distributed form: their limits and warnings."""
 
 from __future__ import annotations
 
@@ -10,24 +10,46 @@ from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF
 from bsp.arrays.kernels import shared_warnings
+from bsp.declared import Costs, declares
+from bsp.values.payload import is_abstract
 
-MOST_BYTES = 1 << 28  # of an array that a function brings to every process because nothing else is possible
-SILENT_BYTES = 16 << 20  # of these, bytes that are brought without a warning
+MOST_BYTES = 1 << 28  # bytes at most of an array that a function without a distributed form brings to every process
+SILENT_BYTES = 16 << 20  # bytes at most that are brought without a warning
+
+
+def _of_decided(costs: Costs, condition: Any, usual: bool) -> bool:
+    """Declare a decision: the condition is computed, as in a run with values."""
+    if isinstance(condition, Array):
+        condition.compute()
+        return usual
+    return usual if is_abstract(condition) else bool(condition)
+
+
+@declares(_of_decided)
+def decided(condition: Any, usual: bool) -> bool:
+    """Return whether a condition holds, on every process.  Collective for an array: one element, which is computed.
+
+    usual : the answer in a run without values.
+    """
+    return bool(condition)
 
 
 def is_everywhere(array: Array) -> bool:
-    """Whether every process has all of an array already, or there is only one."""
+    """Return whether every process holds all of an array already, or there is only one process.  Local."""
     node = array._node
     return world().nprocs == 1 or (node.op is LEAF and node.layout is not None and node.layout.replicated)
 
 
 def warned(text: str, kind: type[Warning] = GatherWarning) -> None:
-    """Warn at the program's line: every process calls this alike, process 0 shows it, an error is raised on all."""
+    """Warn at the program's line.  Every process must call this alike.
+
+    Process 0 shows the warning; if a filter makes it an error, all processes raise it.
+    """
     shared_warnings.warned(text, kind)
 
 
 def told_of(call: str, array: Array) -> None:
-    """Warn, with the price, where a conversion brings a large array to every process; compute() does so on request."""
+    """Warn, with the price, of a conversion that brings a large array to every process; compute() never warns."""
     if array.nbytes > SILENT_BYTES and not is_everywhere(array):
         warned(
             f"{call} of shape {array.shape} brings {array.nbytes / 1e6:.3g} MB to each of {world().nprocs} processes; "
@@ -36,7 +58,7 @@ def told_of(call: str, array: Array) -> None:
 
 
 def permitted(call: str, nbytes: int, advice: str) -> None:
-    """Raise GatherRefused, or warn, where a call would bring so many bytes to each process."""
+    """Raise GatherRefused for a call that would bring too many bytes to each process; warn if they are many."""
     p = world().nprocs
     if nbytes > MOST_BYTES:
         raise GatherRefused(
@@ -47,10 +69,10 @@ def permitted(call: str, nbytes: int, advice: str) -> None:
 
 
 def brought(call: str, x: Any, advice: str = "persist() and to_local() give the blocks") -> Any:
-    """All values of an array, on every process, for a function that has no distributed form.
+    """Return all values of an array on every process, for a function that has no distributed form.
 
-    Collective: h = size words; nothing if every process has them.  Raises GatherRefused above MOST_BYTES, and warns
-    with the price above SILENT_BYTES.
+    Collective: h = size words; none if every process holds them already.  Raises GatherRefused above MOST_BYTES,
+    and warns with the price above SILENT_BYTES.
     """
     if not isinstance(x, Array):
         return x
@@ -63,7 +85,7 @@ def brought(call: str, x: Any, advice: str = "persist() and to_local() give the 
 
 
 def given(found: Any) -> Array:
-    """A result that every process has alike, as an array; each keeps its blocks."""
+    """Return an array with values that are the same on every process; each keeps its blocks."""
     from bsp.arrays.array import wrap
 
     return wrap(build.from_whole(found))

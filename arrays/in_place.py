@@ -1,42 +1,45 @@
-"""Methods and functions that change an array where it is: sort, fill, partition, copyto, putmask, place, flat.
+"""Functions and methods that change an array in place: sort, fill, partition, resize, copyto, putmask, place, flat.
 
-What they give is computed like any result, and becomes the value of the array (`stored`), in its dtype.
+Their results are computed like any others and then stored in the array, in its dtype (`stored`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from bsp.arrays import build
-from bsp.arrays.api.creation import arange, asarray, full_like
-from bsp.arrays.api.manipulation import ravel, reshape
+from bsp.arrays.api.creation import arange, asarray, checked_shape, full_like
+from bsp.arrays.api.manipulation import concat, ravel, reshape
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.editing import cycled
-from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.indexing import scalar_of
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.procedures.operands import flattened
-from bsp.arrays.selection.selecting import put_flat
+from bsp.arrays.selection.selecting import put_flat as put
 from bsp.arrays.selection.selecting import take as taken
 from bsp.arrays.sorting import partition as parting
 from bsp.arrays.sorting import sorting
+from bsp.arrays.typing import ArrayLike, Casting, Index
 from bsp.arrays.views import replace
+from bsp.declared import Costs, declares
+
+__all__ = ["copyto", "fill_diagonal", "place", "put", "putmask"]
 
 
 def _changed(name: str, x: Any) -> Array:
-    """The array that a function changes; TypeError for what is none of ours."""
+    """Return the array that a function changes; TypeError for any other object."""
     if not isinstance(x, Array):
         raise TypeError(f"{name} changes an array of bsp.arrays, not {type(x).__name__}")
     return x
 
 
 def _flattened(x: Array) -> Array:
-    """All elements in C order; no view."""
+    """Return a copy of all elements in C order."""
     return wrap(flattened(build.strong(x._node)))
 
 
@@ -44,58 +47,50 @@ def _become(x: Array, found: Array) -> None:
     stored(found, x, casting="unsafe")
 
 
-def _fill(self: Array, value: Any) -> None:
-    """Every element becomes `value`, a number.  No words."""
+def fill(x: Array, value: Any) -> None:
+    """Set every element to `value`, a number.  No words."""
     number = value
     if isinstance(value, Array):
         if value.ndim:
             raise ValueError("setting an array element with a sequence.")
     else:
-        one = np.empty((), self.dtype)
-        one.fill(value)  # NumPy's errors for what does not go
+        one = np.empty((), x.dtype)
+        one.fill(value)  # raises NumPy's errors for values that it cannot hold
         number = one[()]
-    _become(self, full_like(self, number))
+    _become(x, full_like(x, number))
 
 
-def _sort(self: Array, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
-    """The elements sorted along an axis, in place.  Cost: see `bsp.arrays.sort`."""
-    _become(self, sorting.sort(self, axis=axis, kind=kind, order=order, stable=stable))
+def sort(x: Array, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: bool | None = None) -> None:
+    """Sort the elements along an axis, in place.  Cost: see `bsp.arrays.sort`."""
+    _become(x, sorting.sort(x, axis=axis, kind=kind, order=order, stable=stable))
 
 
-def _partition(self: Array, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> None:
-    """The elements parted at ranks along an axis, in place.  Cost: see `bsp.arrays.partition`."""
-    _become(self, parting.partition(self, kth, axis=axis, kind=kind, order=order))
+def partition(x: Array, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
+    """Partition the elements along an axis at ranks, in place.  Cost: see `bsp.arrays.partition`."""
+    _become(x, parting.partition(x, kth, axis=axis, kind=kind, order=order))
 
 
-def _put(self: Array, indices: Any, values: Any, mode: str = "raise") -> None:
-    """Elements at positions in C order replaced.  Cost: as x[indices] = values."""
-    put_flat(self, indices, values, mode)
-
-
-def _resize(self: Array, *new_shape: Any, refcheck: bool = True) -> None:
-    """Another shape: elements in C order are dropped at the end, or followed by zeros."""
-    from bsp.arrays.api.creation import checked_shape
-    from bsp.arrays.api.manipulation import concat
-
-    shape = checked_shape(new_shape[0] if len(new_shape) == 1 else new_shape) if new_shape else self.shape
-    flat, size = _flattened(self), int(np.prod(shape, dtype=np.int64))
+def resize(x: Array, new_shape: Any) -> None:
+    """Change the shape, in place: elements in C order are dropped at the end, or followed by zeros."""
+    shape = checked_shape(new_shape)
+    flat, size = _flattened(x), int(np.prod(shape, dtype=np.int64))
     if size > flat.size:
-        zeros = build.broadcast(build.cast(build.operand(0), self.dtype), (size - flat.size,))
+        zeros = build.broadcast(build.cast(build.operand(0), x.dtype), (size - flat.size,))
         flat = concat([flat, wrap(zeros)])
-    replace(self, reshape(flat[:size], shape)._node)
+    replace(x, reshape(flat[:size], shape)._node)
 
 
 def _condition(mask: Any) -> Node:
-    """A mask, or numbers that are true where they are not zero."""
+    """Return a mask as booleans; numbers are true where they are not zero."""
     node = build.strong(build.operand(mask))
     return node if node.kind.dtype.kind == "b" else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
 
 
-def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
-    """`dst` takes the values of `src`, broadcast to it, where a mask holds."""
+def copyto(dst: Array, src: ArrayLike, casting: Casting = "same_kind", where: ArrayLike = True) -> None:
+    """Copy the values of `src`, broadcast to the shape of `dst`, into `dst` where the mask `where` holds."""
     target = _changed("copyto", dst)
     node = build.operand(src)
-    given = np.result_type(target.dtype, src) if node.kind.weak is not None else node.kind.dtype
+    given = np.result_type(target.dtype, node.value) if node.kind.weak is not None else node.kind.dtype
     if not np.can_cast(given, target.dtype, casting):
         raise TypeError(f"Cannot cast from {node.kind.dtype!r} to {target.dtype!r} according to the rule '{casting}'")
     if node.kind.weak is not None:
@@ -108,10 +103,11 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
     stored(wrap(build.broadcast(build.strong(node), target.shape)), target, where, "copyto", "unsafe")
 
 
-def putmask(x: Any, mask: Any, values: Any) -> None:
-    """Where a mask holds, the element becomes the one at its place among the values, repeated as often as need be.
+def putmask(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
+    """Replace the elements where a mask holds by the values at the same positions, in C order.
 
-    Cost: none of one value, or of as many as x has; else every process has the values (h: their number).
+    values : repeated as often as needed.
+    Cost: no words for one value, or for as many as x has; else the values go to every process (h: their number).
     """
     target = _changed("putmask", x)
     held = wrap(_condition(mask))
@@ -128,7 +124,7 @@ def putmask(x: Any, mask: Any, values: Any) -> None:
 
 
 def _safely(values: Any, target: Array) -> Array:
-    """Values for an array: NumPy casts arrays safely or not at all, and what is written in the program as it must."""
+    """Return values in the dtype of an array.  As in NumPy, arrays must cast safely, lists are always cast."""
     if isinstance(values, (Array, np.ndarray, np.generic)):
         found = asarray(values)
         if not np.can_cast(found.dtype, target.dtype, "safe"):
@@ -139,20 +135,17 @@ def _safely(values: Any, target: Array) -> Array:
     return asarray(np.asarray(values, dtype=target.dtype))
 
 
-def place(x: Any, mask: Any, values: Any) -> None:
-    """The elements where a mask holds become the values, in C order, these repeated as often as need be.
+def place(x: Array, mask: ArrayLike, values: ArrayLike) -> None:
+    """Replace the elements where a mask holds, in C order, by successive values, repeated as often as needed.
 
-    Cost: one superstep for counts, and what brings as many values to their places.
+    Collective.  Cost: one superstep for counts, and that of assigning as many values by x[mask] = values.
     """
     target = _changed("place", x)
     held = wrap(_condition(mask))
     if held.size != target.size:
         raise ValueError("place: mask and data must be the same size")
     given = ravel(_safely(values, target))
-    here = world()
-    if here.abstract:
-        here.at_most()
-    count = held.size if here.abstract else int(held.sum())
+    count = _held_count(held)
     if not count:
         return
     if not given.size:
@@ -162,10 +155,23 @@ def place(x: Any, mask: Any, values: Any) -> None:
     _become(target, reshape(flat, target.shape))
 
 
-def fill_diagonal(x: Any, values: Any, wrap: bool = False) -> None:
-    """The elements whose indices are all equal become the values, repeated as often as need be.
+def _held_count_at_most(costs: Costs, mask: Array) -> int:
+    """Declare `_held_count`: at most, the mask holds everywhere."""
+    costs.at_most()
+    mask.sum().compute()
+    return mask.size
 
-    wrap : of a tall matrix, the diagonal goes on below after a row without.  Cost: none; lazy.
+
+@declares(_held_count_at_most)
+def _held_count(mask: Array) -> int:
+    """Return the number of true elements of a mask.  Collective: one word."""
+    return int(mask.sum())
+
+
+def fill_diagonal(x: Array, values: ArrayLike, wrap: bool = False) -> None:
+    """Replace the elements whose indices are all equal by values, repeated as often as needed.  Lazy.
+
+    wrap : continue the diagonal of a tall matrix below, after one row without an element of it.
     """
     target = _changed("fill_diagonal", x)
     shape = target.shape
@@ -199,7 +205,7 @@ def fill_diagonal(x: Any, values: Any, wrap: bool = False) -> None:
 
 
 class Flat:
-    """`x.flat`: the elements in C order, to be read and assigned.  len, ==, indices of one axis, iteration."""
+    """The elements of an array in C order, as a vector that can be read, assigned, compared and iterated: `x.flat`."""
 
     __slots__ = ("_array",)
     __hash__ = None  # type: ignore[assignment]  # it is compared by value
@@ -209,21 +215,21 @@ class Flat:
 
     @property
     def base(self) -> Array:
-        """The array."""
+        """The array whose elements these are."""
         return self._array
 
     def copy(self) -> Array:
-        """All elements in C order."""
+        """Return a copy of all elements in C order."""
         return _flattened(self._array)
 
     def __len__(self) -> int:
         return self._array.size
 
-    def __getitem__(self, key: Any) -> Array:
+    def __getitem__(self, key: Index) -> Array:
         return _flattened(self._array)[key].copy()
 
-    def __setitem__(self, key: Any, values: Any) -> None:
-        """Values are repeated as often as need be, as NumPy has it."""
+    def __setitem__(self, key: Index, values: ArrayLike) -> None:
+        """Assign values, repeated as often as needed, as in NumPy."""
         flat = _flattened(self._array)
         chosen = flat[key]
         if not chosen.size:
@@ -235,7 +241,10 @@ class Flat:
         _become(self._array, reshape(flat, self._array.shape))
 
     def __iter__(self) -> Iterator[Any]:
-        """NumPy's scalars.  Collective: brings the whole array to every process; refused above a gigabyte."""
+        """Iterate over NumPy's scalars.  Collective: brings the whole array to every process.
+
+        Raises GatherRefused above a gigabyte.
+        """
         return iter(self._array._gathered("iteration over flat").reshape(-1))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -246,21 +255,3 @@ class Flat:
 
     def __ne__(self, other: Any) -> Any:
         return ravel(self._array) != other
-
-
-def _flat(self: Array) -> Flat:
-    """The elements in C order, to be read and assigned."""
-    return Flat(self)
-
-
-def _set_flat(self: Array, values: Any) -> None:
-    Flat(self)[...] = values
-
-
-METHODS: dict[str, Callable[..., Any]] = {
-    "fill": _fill, "sort": _sort, "partition": _partition, "put": _put, "resize": _resize,
-}  # fmt: skip
-PROPERTIES: dict[str, property] = {"flat": property(_flat, _set_flat)}
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (copyto, putmask, place, fill_diagonal)
-}  # fmt: skip

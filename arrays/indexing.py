@@ -1,8 +1,8 @@
 """Reading and assigning with an index: integers, slices, new axes, masks, integer arrays.
 
-What an index of integers and slices selects is a view: planned with what uses it, and what is written through it
-shows in the array (see `views`).  Masks and integer arrays are collectives (see `selecting`): how much they select
-depends on values; they give copies.
+An index of integers and slices selects a view: it is planned with the operations that use it, and a write through it
+is visible in the array (see `views`).  Masks and integer arrays select copies and are collectives (see `selecting`),
+because the size of the result depends on values.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
 
-_TIMES = (str, bytes, datetime.date, datetime.timedelta)  # what NumPy reads a date or a duration from
+_TIMES = (str, bytes, datetime.date, datetime.timedelta)  # types that NumPy converts to a date or a duration
 
 
 class Basic(NamedTuple):
-    """A basic index against a shape."""
+    """A basic index applied to a shape."""
 
     access: tuple[Access, ...]  # one for each axis of the array
     shape: Shape  # of the result, new axes included
 
 
 def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
-    """The parts of an index, and whether it is advanced.  Arrays without axes are the integers in them.
+    """Return the parts of an index, and whether it is advanced.  An array of no axes is replaced by its integer.
 
-    Cost: of such an array, computing it.
+    Collective if there is such an array: computes it.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if not is_advanced(parts):
@@ -49,8 +49,8 @@ def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
 
 
 def is_advanced(parts: tuple[Any, ...]) -> bool:
-    """Whether masks or integer arrays are in an index."""
-    from bsp.arrays.array import Array  # arrays and selecting need what is here
+    """Return whether an index has masks or integer arrays."""
+    from bsp.arrays.array import Array  # imported here: that module imports this one
 
     for each in parts:
         number = isinstance(each, np.ndarray) and each.ndim == 0 and each.dtype.kind in "iu"
@@ -62,7 +62,7 @@ def is_advanced(parts: tuple[Any, ...]) -> bool:
 
 
 def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
-    """What an index of integers, slices, None and ... selects; NumPy's IndexErrors."""
+    """Apply an index of integers, slices, None and ... to a shape; raises NumPy's IndexErrors."""
     used = sum(each is not None and each is not Ellipsis for each in parts)
     if used > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
@@ -103,7 +103,7 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
 
 
 def get(array: Array, key: Any) -> Array:
-    """array[key]: a view, but for numbers and what masks and integer arrays select."""
+    """Return array[key]: a view, except for single elements, and for masks and integer arrays, which select copies."""
     parts, advanced = parts_of(key)
     if advanced:
         from bsp.arrays.selection import selecting
@@ -124,7 +124,7 @@ def get(array: Array, key: Any) -> Array:
 
 
 def put(array: Array, key: Any, value: Any) -> None:
-    """array[key] = value: the array gets another node, and so do all that share its elements."""
+    """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements."""
     if array.dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, array.dtype)
     parts, advanced = parts_of(key)
@@ -141,7 +141,7 @@ def put(array: Array, key: Any, value: Any) -> None:
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:
-    """A Python number as NumPy assigns it to an array of this dtype; its errors for what does not go."""
+    """Return a Python number converted to a dtype as NumPy assigns it, with NumPy's errors if it does not fit."""
     place = np.zeros((), dtype)
     if number.kind.weak is int:
         ew.fits(number.value, dtype, "assignment")
@@ -150,7 +150,7 @@ def scalar_of(number: Node, dtype: DType) -> np.ndarray:
 
 
 def assignable(value: Node, dtype: DType) -> Node:
-    """A value as an array of this dtype."""
+    """Return a value, cast to a dtype by the rules of assignment."""
     if value.kind.weak is not None:
         number = scalar_of(value, dtype)
         value = build.from_whole(number) if dtype.kind in "mM" else build.operand(number.item())
@@ -158,7 +158,10 @@ def assignable(value: Node, dtype: DType) -> Node:
 
 
 def broadcast(value: Node, shape: Shape, dtype: DType) -> Node:
-    """A value as it is assigned to a part of an array: leading axes of length 1 go, others are repeated."""
+    """Return a value in the shape and dtype of the part of an array that it is assigned to.
+
+    Extra leading axes of length 1 are dropped, others are broadcast.
+    """
     value = assignable(value, dtype)
     own = value.kind.shape
     while len(own) > len(shape) and own[0] == 1:

@@ -1,16 +1,17 @@
 """Iteration over an array's first axis: values are read ahead in pieces, so that supersteps are few.
 
-1. Of a vector come NumPy's scalars.  A piece of it is brought to every process before the first of its elements is
-   given: at most PIECE_BYTES, and at least one element, in one gather.  A lazy array is computed once before.
-2. Of any other array come rows: views, as in NumPy.  What is written through a row shows in the array.  They are lazy:
-   a loop that takes no values ends no superstep.  When the values of a row are asked for, those of the rows around it
-   come along, in a piece as above, and theirs then cost nothing.  Rows of more than REPLICATED_SIZE elements, which
-   would be dealt as arrays of their own, come alone.
-3. A change of the array during the iteration is seen from the next element on, as in NumPy: what was read ahead is read
-   again.  From then on 1, 2, 4, ... elements or rows are read at once, so that a loop that changes the array in each
-   round fetches no more than it uses.
-4. Iteration is collective.  Processes that leave a loop early in different pieces no longer take the same supersteps:
-   SyncMismatch at the next one.  All leave after the same element, or none leaves.
+1. Iteration over a vector gives NumPy's scalars.  A piece of the vector is brought to every process, in one gather,
+   before its first element is given.  A piece has at most PIECE_BYTES, and at least one element.  A lazy array is
+   computed once, at the start.
+2. Iteration over any other array gives rows.  They are views, as in NumPy: a write through a row is visible in the
+   array.  They are lazy: a loop that uses no values ends no superstep.  The first use of a row's values gathers a piece
+   of rows around it, as above, and the values of those rows then cost nothing.  Rows of more than REPLICATED_SIZE
+   elements, which as arrays of their own would be distributed, are read one by one.
+3. A change of the array during the iteration is visible from the next element on, as in NumPy: values that were read
+   ahead are read again.  From then on 1, 2, 4, ... elements or rows are read at once, so that a loop that changes the
+   array in each round fetches no more than it uses.
+4. Iteration is collective.  All processes must leave the loop after the same element.  Processes that leave it in
+   different pieces no longer take the same supersteps, and their next one raises SyncMismatch.
 """
 
 from __future__ import annotations
@@ -20,18 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.arrays.expressions.graph import LEAF, Node
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, replicated
-from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
-PIECE_BYTES = 1 << 20  # of a piece that is read ahead; 131072 numbers
+PIECE_BYTES = 1 << 20  # bytes at most of a piece that is read ahead: 131072 numbers of 8 bytes
 
 
 def iterate(array: Array) -> Iterator[Any]:
     """Return an iterator over the scalars of a vector or the rows of an array.
 
-    Raises TypeError here and now for an array of no axes.  Collective, see the module.
+    Raises TypeError at the call for an array of no axes.  Collective, see the module.
     """
     if not array.ndim:
         raise TypeError("iteration over a 0-d array")
@@ -58,7 +58,7 @@ def _rows(array: Array) -> Iterator[Array]:
 
 
 class _Pieces:
-    """Parts of an array's first axis on every process, one piece at a time."""
+    """The elements or rows of an array on every process, read one piece at a time."""
 
     __slots__ = ("array", "count", "most", "node", "piece", "start", "stop")
 
@@ -67,11 +67,11 @@ class _Pieces:
         width = array.nbytes // max(array.shape[0], 1)
         self.most = self.count = max(1, PIECE_BYTES // max(width, 1))
         self.start = self.stop = 0
-        self.node: Node | None = None  # what the piece is of
+        self.node: Node | None = None  # the array's node when the piece was read
         self.piece: Any = None
 
     def part(self, k: int) -> Any:
-        """Return part k; a collective if it is not in the piece, or the array was changed since."""
+        """Return element or row k.  Collective if the piece lacks it, or the array was changed since: reads a piece."""
         changed = self.node is not None and self.array._node is not self.node
         if changed or not self.start <= k < self.stop:
             self.count = 1 if changed else min(2 * self.count, self.most)
@@ -86,34 +86,32 @@ class _Pieces:
             array.persist()
         node = self.node = array._node
         if node.op is LEAF and node.layout is not None and node.layout.replicated and node.layout.blocks == 1:
-            (values,) = node.value.values()  # they are there: no superstep
+            (values,) = node.value.values()  # every process has the values: no superstep
             self.piece = values[self.start : self.stop]
         else:
             self.piece = (array if whole else array[self.start : self.stop]).compute()
 
 
 class Ahead:
-    """Where the values of a row come from, that an iteration has given: from a piece, with those of its neighbours."""
+    """The source of the values of a row that an iteration has given: a piece that it shares with its neighbours."""
 
     __slots__ = ("_base", "_given", "_k", "_pieces")
 
     def __init__(self, pieces: _Pieces, k: int, node: Node, base: Node) -> None:
         self._pieces: _Pieces | None = pieces
         self._k = k
-        self._given = node  # of the row, and of the array, when the row was given
+        self._given = node  # the node of the row; `_base`: that of the array, when the row was given
         self._base = base
 
     def values(self, row: Array) -> Any:
-        """Return the values of the row, which become its blocks; None if the row or the array was changed since."""
+        """Return the row's values and keep them as its block; None if the row or the array was changed since."""
         node, pieces = self._given, self._pieces
         if row._node is not node:
             return None
         if pieces is not None:
             if node.op is LEAF or pieces.array._node is not self._base:
                 return None
-            part = pieces.part(self._k)
-            block = part if is_abstract(part) else part.copy()
-            node.become(replicated(row.shape), {(0,) * row.ndim: block})
+            node.become(replicated(row.shape), {(0,) * row.ndim: pieces.part(self._k).copy()})
             self._pieces = None
         (block,) = node.value.values()
         return block

@@ -1,17 +1,18 @@
-"""All functions of the library by name, and which NumPy function each stands for.
+"""Tables of all functions of `bsp.arrays`, by name and by the NumPy function that each of them replaces.
 
-Both take NumPy's arguments as well as the standard's (see `signatures`).
+A function is public if its module lists it in `__all__`, and the module is one of `_MODULES` here and of the imports of
+`bsp.arrays`.  At run time each takes NumPy's arguments as well as the standard's (see `signatures`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from bsp.arrays import editing, fft, polynomials
-from bsp.arrays import in_place as changing
+from bsp.arrays import editing, fft, in_place, polynomials
 from bsp.arrays.api import (
     calculus,
     choosing,
@@ -28,38 +29,42 @@ from bsp.arrays.api.signatures import numpys
 from bsp.arrays.files import formats
 from bsp.arrays.linalg import functions as linalg
 from bsp.arrays.procedures import lines
-from bsp.arrays.selection import grids, selecting, sliding
-from bsp.arrays.sorting import counting, quantiles, searching, sets, sorting
-from bsp.arrays.sorting import partition as parting
+from bsp.arrays.selection import grids, masks, selecting, sliding
+from bsp.arrays.sorting import counting, partition, quantiles, searching, sets, sorting
 
-_FAMILIES = (
-    ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, selecting,
-    sorting, parting, editing, changing, searching, sliding, sets, counting, quantiles, grids, polynomials, interchange,
+_MODULES: tuple[ModuleType, ...] = (
+    ufuncs, creation, manipulation, reductions, contraction, dtypes, lines, choosing, calculus, statistics, masks,
+    selecting, sorting, partition, editing, in_place, searching, sliding, sets, counting, quantiles, grids, polynomials,
+    interchange,
 )  # fmt: skip
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: function for family in _FAMILIES for name, function in family.FUNCTIONS.items()
-}
+
+
+def functions_of(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the public functions of a module by name."""
+    return {name: getattr(module, name) for name in module.__all__}
 
 
 def _numpys_own(name: str) -> Any:
-    """NumPy's function of a name, if there is one that arrays are handed over by; ufuncs have a way of their own."""
+    """Return the NumPy function of a name, or None; ufuncs are left out, since `__array_ufunc__` handles them."""
     found = getattr(np, name, None)
     return found if callable(found) and not isinstance(found, (np.ufunc, type)) else None
 
 
 def _with_their_arguments(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that also takes the arguments of the NumPy function of its name."""
     theirs = _numpys_own(name)
     found = function if theirs is None else numpys(function, theirs)
-    if found is not function:  # it is pickled by the name it has here
+    if found is not function:  # so that it is pickled by its public name
         found.__module__, found.__qualname__ = "bsp.arrays", name
     return found
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    name: _with_their_arguments(name, function) for name, function in _FUNCTIONS.items()
-}
+    name: _with_their_arguments(name, function)
+    for module in _MODULES for name, function in functions_of(module).items()
+}  # fmt: skip
 
-# by __array_function__: matched as objects, never by name alone
+# for __array_function__: NumPy's functions are matched as objects, never by name alone
 OF_NUMPY: dict[Any, Callable[..., Any]] = {
     theirs: FUNCTIONS[name] for name in FUNCTIONS if (theirs := _numpys_own(name)) is not None
 }

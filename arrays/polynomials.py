@@ -1,13 +1,12 @@
-"""NumPy's polynomials: coefficients from the highest power down; polyfit is least squares of tall matrices.
+"""NumPy's polynomials, given by coefficients from the highest power down; polyfit is least squares of a tall matrix.
 
-Coefficients are few; what is done with them alone is lazy arithmetic, or NumPy on every process (roots, poly, polydiv:
-see `gathering`).  What has as many elements as there are observations stays dealt.
+Coefficients are few.  Functions of coefficients alone are lazy arithmetic, or call NumPy on every process (roots, poly,
+polydiv: see `gathering`).  Arrays with an element for each observation stay in blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.exceptions import RankWarning
@@ -19,10 +18,15 @@ from bsp.arrays.api.creation import arange, asarray, zeros_like
 from bsp.arrays.api.manipulation import concat, flip, stack
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
-from bsp.arrays.gathering import brought, given, warned
+from bsp.arrays.gathering import brought, decided, given, warned
 from bsp.arrays.linalg import inv, lstsq
 from bsp.arrays.selection.sliding import convolve
+from bsp.arrays.typing import ArrayLike
+
+__all__ = [
+    "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "roots",
+    "vander",
+]  # fmt: skip
 
 
 def _array(x: Any) -> Array:
@@ -34,8 +38,8 @@ def _coefficients(p: Any) -> Array:
     return found if found.ndim else found[None]
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
-    """The powers of each element as columns, the highest first unless `increasing`.  Lazy."""
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """Return the powers of each element as columns, with the highest power first unless `increasing`.  Lazy."""
     line = _array(x)
     if line.ndim != 1:
         raise ValueError("x must be a one-dimensional array or sequence.")
@@ -53,8 +57,11 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Array:
     return found if increasing else flip(found, axis=1)
 
 
-def polyval(p: Any, x: Any) -> Array:
-    """The value of a polynomial at x, by Horner's rule: one pass.  Every process has the coefficients."""
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+    """Return the values of a polynomial at x, by Horner's rule in one pass.
+
+    Collective if `p` is an array of bsp.arrays: brings it to every process.
+    """
     coefficients = np.asarray(brought("polyval: coefficients", p))
     values = _array(x)
     found = zeros_like(values)
@@ -73,23 +80,23 @@ def _of_both(a1: Any, a2: Any, sign: int) -> Array:
     return first + second if sign > 0 else first - second
 
 
-def polyadd(a1: Any, a2: Any) -> Array:
-    """The sum of two polynomials."""
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Return the sum of two polynomials.  Lazy."""
     return _of_both(a1, a2, 1)
 
 
-def polysub(a1: Any, a2: Any) -> Array:
-    """The difference of two polynomials."""
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Return the difference of two polynomials.  Lazy."""
     return _of_both(a1, a2, -1)
 
 
-def polymul(a1: Any, a2: Any) -> Array:
-    """The product of two polynomials.  Cost: that of `convolve`."""
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Return the product of two polynomials.  Cost: that of `convolve`."""
     return convolve(_coefficients(a1), _coefficients(a2))
 
 
-def polyder(p: Any, m: int = 1) -> Array:
-    """The m-th derivative of a polynomial."""
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """Return the m-th derivative of a polynomial.  Lazy."""
     if int(m) < 0:
         raise ValueError("Order of derivative must be positive (see polyint)")
     found = _array(p)
@@ -98,8 +105,8 @@ def polyder(p: Any, m: int = 1) -> Array:
     return found
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
-    """The m-th integral of a polynomial, with constants k."""
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+    """Return the m-th integral of a polynomial, with integration constants k, 0 by default."""
     times = int(m)
     if times < 0:
         raise ValueError("Order of integral must be positive (see polyder)")
@@ -114,10 +121,14 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Array:
     return found
 
 
-def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """The polynomial of degree `deg` that fits points best, by least squares; as NumPy, scaled and with a rank check.
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, full: bool = False,
+    w: ArrayLike | None = None, cov: bool | Literal["unscaled"] = False,
+) -> Any:  # fmt: skip
+    """Return the polynomial of degree `deg` that fits points best, in the sense of least squares.
 
-    Cost: that of `linalg.lstsq` of a matrix of deg + 1 columns and a row for each point; it stays dealt.
+    As in NumPy, columns are scaled, and a rank-deficient matrix gives a RankWarning.
+    Cost: that of `linalg.lstsq` of a matrix of deg + 1 columns with a row for each point; it stays in blocks.
     """
     order = int(deg) + 1
     points, values = _array(x) + 0.0, _array(y) + 0.0
@@ -147,7 +158,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
     found = (found.T / scale).T
     if full:
         return found, residuals, rank, singular, limit
-    if not world().abstract and int(rank) != order:
+    if decided(rank != order, usual=False):
         warned("Polyfit may be poorly conditioned", RankWarning)
     if not cov:
         return found
@@ -160,25 +171,26 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
     return found, base * factor if values.ndim == 1 else base[:, :, None] * factor
 
 
-def roots(p: Any) -> Array:
-    """The roots of a polynomial: eigenvalues of a matrix, found on every process, for coefficients are few."""
+def roots(p: ArrayLike) -> Array:
+    """Return the roots of a polynomial, the eigenvalues of its companion matrix.
+
+    Collective for an array of bsp.arrays: brings it to every process, where NumPy computes the roots.
+    """
     return given(np.asarray(np.roots(brought("roots", p))))
 
 
-def poly(seq_of_zeros: Any) -> Array:
-    """The polynomial with these roots, or a matrix's characteristic one; on every process, for roots are few."""
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """Return the polynomial with the given roots, or the characteristic polynomial of a matrix.
+
+    Collective for an array of bsp.arrays: brings it to every process, where NumPy computes the polynomial.
+    """
     return given(np.asarray(np.poly(brought("poly", seq_of_zeros))))
 
 
-def polydiv(u: Any, v: Any) -> tuple[Array, Array]:
-    """The quotient and the remainder of two polynomials; on every process, for coefficients are few."""
+def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
+    """Return the quotient and the remainder of two polynomials.
+
+    Collective for arrays of bsp.arrays: brings them to every process, where NumPy divides them.
+    """
     quotient, remainder = np.polydiv(brought("polydiv", u), brought("polydiv", v))
     return given(quotient), given(remainder)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        vander, polyval, polyadd, polysub, polymul, polyder, polyint, polyfit, roots, poly, polydiv,
-    )
-}  # fmt: skip

@@ -1,21 +1,24 @@
-"""Which arrays share elements: views, as NumPy has them.  What is written through one array shows in the others.
+"""Views: the links between arrays that share elements, as in NumPy.  A write through one is visible in the others.
 
-An array is a node, and nodes never change: to write is to give the array another node.  An array of which a view was
-taken, and the view, have a `Link` each.  The links of a family form a tree: a view's link has its base and the
-operation that shows a part of it (a View, a Reshape, real or imaginary parts).  A write through a view gives
+An array holds a node, and nodes never change: a write gives the array another node.  An array of which a view was
+taken, and the view, have a `Link` each.  The links of a family form a tree: the link of a view has the link of its
+base, and the operation that shows a part of the base (a View, a Reshape, real or imaginary parts).  A write through a
+view replaces nodes as follows.
 
-1. the view, and every array between it and the top of the tree, a node with the written elements in it.  Slices of
-   slices compose, so that for each it is planned as the one assignment of its own;
-2. each other living array of the family that shows some of these elements its operation on the new node of its base.
+1. The view, and every array between it and the top of the tree, get a node that includes the written elements.  Slices
+   of slices compose, so that each of these nodes is planned as one assignment.
+2. Every other living array of the family that shows some of these elements gets its operation on the new node of its
+   base.
 
-So the node of an array always is what it holds: arithmetic looks at no link, and nothing is computed earlier.  Once
-the blocks of a base are computed its views are read from them (`settle`), and what they were made of is released.
+The node of an array therefore always describes its values: arithmetic needs no link, and a write computes nothing
+early.  Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the
+views were made from are released.
 
-What is kept in memory: a view keeps what it was taken of, as in NumPy.  But where that array has no name any more and
-no two of its living views overlap, none can see what is written through another: each then is an array of its own,
-and the blocks below are released.  Python's reference counts tell when; where a cycle delays them, processes may
-release at different times.  That changes no plan: views that do not overlap never give each other a node, and what a
-write gives an array does not depend on whether there is anything above it.
+Memory: a view keeps its base in memory, as in NumPy.  There is one exception.  Where no name refers to the base any
+more and no two of its living views overlap, no write through one view is visible in another.  Each view then becomes
+an array of its own, and the blocks of the base are released.  Python's reference counts determine when.  Where a cycle
+delays them, processes may release at different times.  That changes no plan: views that do not overlap never give each
+other a node, and the node that a write gives an array does not depend on the links above it.
 """
 
 from __future__ import annotations
@@ -33,24 +36,24 @@ from bsp.arrays.kernels import elementwise as ew
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
-COMPARED = 32  # of so many views of an array without a name it is found out whether they overlap
+COMPARED = 32  # views of an array without a name at most that `release` compares, pair by pair
 
 _new = object.__new__
 
 
 class Link:
-    """The place of one array in a family of arrays that share elements."""
+    """The position of one array in a tree of arrays that share elements."""
 
     __slots__ = ("__weakref__", "base", "children", "node", "op", "owner", "strides", "writeable")
 
     def __init__(self, node: Node, base: Link | None = None, op: Operation | None = None, writeable: bool = True):
-        self.node = node  # the same as the owner's
-        self.base = base  # None: the top of a family
-        self.op = op  # shows the part of the base
+        self.node = node  # the node of the owner
+        self.base = base  # None: the top of the tree
+        self.op = op  # gives the node from that of the base
         self.writeable = writeable
-        self.owner: _Owner | None = None  # None: nobody has the array any more, or it is a step on the way to one
+        self.owner: _Owner | None = None  # None: the array was released, or this is an inner step of a view
         self.children: dict[_Child, None] = {}
-        self.strides: Shape | None = None  # of a top that was a view: how its elements lay, in bytes; None: in C order
+        self.strides: Shape | None = None  # of a top that was a view: its strides in bytes; None: C order
         if base is not None:
             child = _Child(self, _gone)
             child.parent = base
@@ -59,7 +62,7 @@ class Link:
     # ------------------------------------------------------------------------------------ writing
 
     def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
-        """Give the elements that `access` shows the values of a node of their shape and dtype; None: all elements."""
+        """Write a node, of their shape and dtype, into the elements that `access` shows; None: all elements."""
         if not self.writeable:
             raise ValueError(
                 "assignment destination is read-only: diagonals and repeated elements are not written to; .copy() is "
@@ -88,14 +91,14 @@ class Link:
             ])  # fmt: skip
 
     def show(self, node: Node) -> None:
-        """Make this the node of the array."""
+        """Set the node of the link and of its array."""
         self.node = node
         array = None if self.owner is None else self.owner()
         if array is not None:
             array._node = node
 
     def derived(self, node: Node) -> Node:
-        """What this array shows of a node of its base."""
+        """Return the node of this view for a node of its base."""
         if isinstance(self.op, Reshape):
             return _back(node, self.op.shape)
         if isinstance(self.op, View):
@@ -104,14 +107,14 @@ class Link:
         return Node(self.op, (node,), self.node.kind)
 
     def refresh(self, children: list[Link]) -> None:
-        """Derive some views anew, and all views of them."""
+        """Give new nodes to some views of this array, and to all views of those."""
         waiting = [(self, child) for child in children]
         for base, child in waiting:
             child.show(child.derived(base.node))
             waiting += [(child, each) for each in child.living()]
 
     def settle(self) -> None:
-        """Read views from this array's blocks, now that they are there, and not from what they were computed from."""
+        """Make the views of this array read its computed blocks, so that the expressions they used are released."""
         waiting = [(self, child) for child in self.living()]
         for base, child in waiting:
             if child.node.op is not LEAF and base.node not in child.node.args:
@@ -121,15 +124,15 @@ class Link:
     # -------------------------------------------------------------------------------------- family
 
     def living(self) -> list[Link]:
-        """The views of this array that there still are."""
+        """Return the links of the views of this array that still exist."""
         return [child for each in list(self.children) if (child := each()) is not None]
 
     def apart(self, access: tuple[Access, ...], shape: Shape) -> bool:
-        """Whether this view of an array surely shows nothing of what an access of this shape does."""
+        """Return whether this view certainly shares no element with an access, of shape `shape`, of the same base."""
         return isinstance(self.op, View) and _apart(self.op.access, self.node.kind.shape, access, shape)
 
     def release(self) -> None:
-        """Make each view an array of its own if the array at the top has no name, and no two views overlap."""
+        """Make each view a top of its own if this is a top without an array and no two views overlap; then repeat."""
         tops = [self]
         for top in tops:
             if top.base is not None or top.owner is not None:
@@ -145,7 +148,7 @@ class Link:
             tops += views
 
     def steps(self) -> Shape:
-        """NumPy's strides: bytes from an element to the next along each axis; the top of the family is in C order."""
+        """Return the strides that NumPy's view would have, in bytes; a top is in C order unless it was a view."""
         chain = [self]
         while chain[-1].base is not None:
             chain.append(chain[-1].base)
@@ -169,21 +172,21 @@ class Link:
 
 
 class _Owner(weakref.ref["Array"]):
-    """A link's array; when the last name of it goes, the link is told."""
+    """A weak reference of a link to its array; when the array is released, `_unnamed` updates the link."""
 
     __slots__ = ("link",)
     link: Link | None
 
 
 class _Child(weakref.ref[Link]):
-    """A base's view."""
+    """A weak reference of a base to the link of a view; when that is released, `_gone` updates the base."""
 
     __slots__ = ("parent",)
     parent: Link | None
 
 
 def _unnamed(owner: _Owner) -> None:
-    link, owner.link = owner.link, None  # no cycle is left behind
+    link, owner.link = owner.link, None  # leaves no reference cycle
     if link is not None:
         link.owner = None
         link.release()
@@ -200,12 +203,12 @@ def _gone(child: _Child) -> None:
 
 
 def link_of(array: Array) -> Link | None:
-    """An array's link; None if it shares nothing."""
+    """Return the link of an array; None if it shares no elements."""
     return getattr(array, "_link", None)
 
 
 def own(array: Array) -> Link:
-    """An array's link, made if there is none."""
+    """Return the link of an array; make one if there is none."""
     link = link_of(array)
     if link is None:
         link = array._link = Link(array._node)
@@ -219,10 +222,13 @@ def _named(link: Link, array: Array) -> None:
 
 
 def view(base: Array, node: Node, writeable: bool = True) -> Array:
-    """An array of `node`, which views and reshapes of the base's node have made: it shares the base's elements."""
+    """Return an array of `node` that shares the elements of `base`.
+
+    node : the node of the base, after any number of views, reshapes and real or imaginary parts.
+    """
     array = _new(type(base))
     array._node = node
-    if not base.ndim and link_of(base) is None:  # a number: what is made of it shares nothing, as in NumPy
+    if not base.ndim and link_of(base) is None:  # a number: views of it share nothing, as in NumPy
         if writeable:
             return array
         link = Link(node, writeable=False)
@@ -243,9 +249,9 @@ def view(base: Array, node: Node, writeable: bool = True) -> Array:
 
 
 def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -> None:
-    """Give what an access shows of an array other values, of its shape and dtype; None: all of it.
+    """Replace the elements that an access shows of an array by a value of their shape and dtype; None: all elements.
 
-    Every array that shares the elements has them too.  There is no other way to change an array.
+    The write is visible in every array that shares the elements.  There is no other way to change an array's values.
     """
     link = link_of(array)
     if link is not None:
@@ -265,14 +271,17 @@ def replace(array: Array, value: Node) -> None:
 
 
 def settled(array: Array) -> None:
-    """Tell the views of an array that its blocks are there."""
+    """Make the views of an array read its blocks, which have been computed."""
     link = link_of(array)
     if link is not None:
         link.settle()
 
 
 def shows(view: Array, array: Array, access: tuple[Access, ...]) -> bool:
-    """Whether an array is the view that an access gives of another: `x[2:5] += 1` has written, and assigns then."""
+    """Return whether `view` is the view of `array` that an access gives.
+
+    `x[2:5] += 1` first writes through the view and then assigns it to x[2:5], which has nothing left to do.
+    """
     link, top = link_of(view), link_of(array)
     if top is None or not top.writeable:
         return False
@@ -286,7 +295,7 @@ def shows(view: Array, array: Array, access: tuple[Access, ...]) -> bool:
 
 
 def overlap(a: Array, b: Array) -> bool:
-    """Whether what is written through one array may show in the other: exact for slices; else of one family, yes."""
+    """Return whether a write through one array may be visible in the other: exact for slices, else true in a family."""
     if not a.size or not b.size:
         return False
     first, second = link_of(a), link_of(b)
@@ -311,7 +320,7 @@ def overlap(a: Array, b: Array) -> bool:
 
 
 def keeps_order(array: Array, shape: Shape | None = None) -> bool:
-    """Whether NumPy reshapes an array without a copy; None: whether its elements lie in C order."""
+    """Return whether NumPy would reshape an array without a copy; shape None: whether its elements are in C order."""
     link = link_of(array)
     if link is None or array.size <= 1:
         return True
@@ -325,7 +334,10 @@ def keeps_order(array: Array, shape: Shape | None = None) -> bool:
 
 
 def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: bool) -> Node:
-    """A node with a value where an access points.  `whole`: with nothing of the node, if the access shows all of it."""
+    """Return a node with the elements that an access shows replaced by a value.
+
+    whole : an access that shows all elements gives the value alone, without the node.
+    """
     if access is None:
         return value
     if whole and all(
@@ -337,7 +349,7 @@ def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: boo
 
 
 def _undone(link: Link, base: Node) -> Node:
-    """The base of a view that is no slice, once the view has another node."""
+    """Return the base's node after a write to a view that is a reshape, real or imaginary parts, or another dtype."""
     value = link.node
     if isinstance(link.op, Reshape):
         return _back(value, base.kind.shape)
@@ -348,21 +360,21 @@ def _undone(link: Link, base: Node) -> Node:
 
 
 def _back(node: Node, shape: Shape) -> Node:
-    """A node reshaped; what it was reshaped from, if that has this shape."""
+    """Return a node reshaped; if it is a reshape of a node of this shape, that node."""
     if isinstance(node.op, Reshape) and node.args[0].kind.shape == shape:
         return node.args[0]
     return build.reshaped(node, shape)
 
 
 def _span(access: Access, shape: Shape) -> range:
-    """The positions that an access shows of an axis."""
+    """Return the positions of an axis that an access shows."""
     if access.label < 0:
         return range(access.start, access.start + 1)
     return range(access.start, access.start + access.step * shape[access.label], access.step)
 
 
 def _apart(a: tuple[Access, ...], a_shape: Shape, b: tuple[Access, ...], b_shape: Shape) -> bool:
-    """Whether two accesses of one array surely show no element in common: along some axis no position."""
+    """Return whether two accesses of one array certainly share no element: along some axis they share no position."""
     if 0 in a_shape or 0 in b_shape:
         return True
     return any(_parted(_span(x, a_shape), _span(y, b_shape)) for x, y in zip(a, b, strict=True))
@@ -377,7 +389,7 @@ def _parted(a: range, b: range) -> bool:
 
 
 def _alien(a: Link, b: Link) -> bool:
-    """Whether two views of one array surely have no element in common."""
+    """Return whether two views of one array certainly share no element."""
     if isinstance(a.op, View) and isinstance(b.op, View):
         return _apart(a.op.access, a.node.kind.shape, b.op.access, b.node.kind.shape)
     return {a.op, b.op} == {ew.REAL, ew.IMAG}
@@ -394,7 +406,7 @@ def _c_steps(shape: Shape, itemsize: int) -> Shape:
 
 
 def _runs(shape: Shape, steps: Shape) -> list[tuple[int, int]]:
-    """Axes that are walked through as one, from the first to the last: (elements, bytes from one to the next)."""
+    """Return runs of axes whose elements are evenly spaced, from first to last: (elements, bytes between them)."""
     runs: list[tuple[int, int]] = []
     for length, step in zip(shape, steps, strict=True):
         if length == 1:
@@ -407,9 +419,9 @@ def _runs(shape: Shape, steps: Shape) -> list[tuple[int, int]]:
 
 
 def _reshaped_steps(shape: Shape, steps: Shape, wanted: Shape) -> Shape | None:
-    """The strides of the same elements under another shape; None where only a copy has it.
+    """Return the strides of the same elements under another shape; None if only a copy can have that shape.
 
-    Each run of axes has to be cut into axes of the new shape exactly.
+    The new axes must divide each run of axes exactly.
     """
     if 0 in shape:
         return _c_steps(wanted, 1)

@@ -10,6 +10,7 @@
     bsp.Coarray, bsp.Pending        memory that other processes put into and get from
     bsp.Message, bsp.State          what `proc.inbox` holds; what a `proc.rounds` loop carries
     bsp.run                         a function as a BSP program, from a notebook or a test
+    bsp.Session                     processes that stay alive from cell to cell; `%load_ext bsp` gives `%%bsp` cells
     bsp.predict, bsp.expect         what a run would cost; how long a loop is assumed to run
     bsp.arrays, bsp.algorithms      NumPy's arrays on many processes; GLMs, QR, matrix products (import them by name)
     bsp.BspError                    the base class of all errors
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         PutOutOfRange,
         RegistrationMismatch,
         ScheduleDependence,
+        SessionEnded,
         ShapeError,
         SyncMismatch,
         TraceError,
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from bsp.processes import Message, Process
     from bsp.rounds import State
     from bsp.runner import run
+    from bsp.session.session import Session
     from bsp.world import process
 
 __version__ = "0.1.0"
@@ -76,13 +79,15 @@ _HOMES = {
         "BoundaryInImport", "BspError", "CannotMove", "CannotSend", "CastError", "CollectiveMistake", "EffectsLost",
         "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "MachineError", "NoInput", "NoRoom", "NoSuchProcess",
         "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "ProcessExited", "ProcessFailed", "PutOutOfRange",
-        "RegistrationMismatch", "ScheduleDependence", "ShapeError", "SyncMismatch", "TraceError",
+        "RegistrationMismatch", "ScheduleDependence", "SessionEnded", "ShapeError", "SyncMismatch", "TraceError",
         "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread",
     ),
     "expecting": ("expect",),
     "processes": ("Message", "Process"),
     "rounds": ("State",),
     "runner": ("run",),
+    "session.magic": ("load_ipython_extension", "unload_ipython_extension"),
+    "session.session": ("Session",),
     "world": ("process",),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -92,9 +97,9 @@ __all__ = [
     "EffectsLost", "Forked", "GetOutOfRange", "LaunchError", "LocalMistake", "Machine", "MachineError", "Message",
     "NoInput", "NoRoom", "NoSuchProcess", "Nondeterminism", "NotReady", "NotRegistered", "Overlap", "Pending",
     "Prediction", "Process", "ProcessExited", "ProcessFailed", "PutOutOfRange", "RegistrationMismatch",
-    "ScheduleDependence", "ShapeError", "State", "SyncMismatch", "TraceError", "TransferMismatch",
-    "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "expect", "predict",
-    "process", "run",
+    "ScheduleDependence", "Session", "SessionEnded", "ShapeError", "State", "SyncMismatch", "TraceError",
+    "TransferMismatch", "Undeclared", "UnknownAlgorithm", "UnknownOperation", "ValueNeeded", "WrongThread", "expect",
+    "predict", "process", "run",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # type checkers read the imports above, and report names that do not exist

@@ -37,7 +37,7 @@ from bsp.values.effects import Deferred, Get, Put, PutEach, ScalarPuts
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
 from bsp.values.payload import is_abstract
-from bsp.values.region import OutOfRange, Region, Shape, plain, resolve
+from bsp.values.region import At, OutOfRange, Region, Shape, plain, resolve
 
 if TYPE_CHECKING:
     from bsp.engine.task import Context, Task
@@ -84,7 +84,7 @@ class Pending(NotAValue):
 
     @property
     def ready(self) -> bool:
-        """Whether the boundary that delivers the value has passed."""
+        """True once the boundary that delivers the value has passed."""
         return self._ready
 
     @property
@@ -104,6 +104,8 @@ class Coarray(NotAValue):
     A coarray of `register` is aliased: its memory is the caller's own, and other coarrays may share it.
     Comparison and arithmetic with a coarray raise TypeError: use `.local`, or `x[pid]` for another process's array.
     """
+
+    _stays = True  # on its process: the caller of a `bsp.Session` receives a handle
 
     def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
         self._local = local
@@ -137,7 +139,7 @@ class Coarray(NotAValue):
 
     @property
     def local(self) -> np.ndarray:
-        """This process's own array: read and write it freely between boundaries.
+        """The array of this process: read and write it freely between boundaries.
 
         `x.local = values` copies into it, as `x.local[...] = values` does, but the shapes must be equal.
         Raises ShapeError, CastError.
@@ -176,7 +178,7 @@ class Coarray(NotAValue):
         self,
         dest: int,
         values: ArrayLike,
-        at: Any = ...,
+        at: At = ...,
         op: str | np.ufunc | None = None,
         buffered: bool = True,
     ) -> None:
@@ -226,7 +228,7 @@ class Coarray(NotAValue):
         line = here()
         self._outbox.effects.append(Deferred(lambda: [self._put(dest, held, held_at, op_name, False, line)], line))
 
-    def get(self, source: int, at: Any = ...) -> Pending:
+    def get(self, source: int, at: At = ...) -> Pending:
         """Read `local[at]` of process `source` when this superstep ends; return a Pending.
 
         The values are the contents as they stood when every process reached the boundary, before any put (D1).
@@ -247,7 +249,13 @@ class Coarray(NotAValue):
             self._outbox.effects.append(Deferred(lambda: [self._get(source, held_at, pending, line)], line))
         return pending
 
-    def put_each(self, dests: ArrayLike, at: Any, values: ArrayLike, op: str | np.ufunc | None = None) -> None:
+    def put_each(
+        self,
+        dests: ArrayLike,
+        at: ArrayLike | tuple[ArrayLike, ...],
+        values: ArrayLike,
+        op: str | np.ufunc | None = None,
+    ) -> None:
         """Write `values[k]` to position `at[k]` on process `dests[k]`, for all k, in one call.
 
         dests : integer array of pids (or one pid).
@@ -281,7 +289,7 @@ class Coarray(NotAValue):
         else:
             self._outbox.effects.extend(self._puts_each(parts, positions, array, op_name, line))
 
-    def get_each(self, sources: ArrayLike, at: Any) -> Pending:
+    def get_each(self, sources: ArrayLike, at: ArrayLike | tuple[ArrayLike, ...]) -> Pending:
         """Read position `at[k]` on process `sources[k]`, for all k, in one call.
 
         sources, at : as `dests` and `at` of `put_each`.
@@ -312,12 +320,12 @@ class Coarray(NotAValue):
             self._outbox.effects.extend(self._gets_each(parts, positions, shape, pending, line))
         return pending
 
-    def __getitem__(self, key: Any) -> Pending:
+    def __getitem__(self, key: int | tuple[object, ...]) -> Pending:
         """`x[pid]` and `x[pid, index]`: the same as `x.get(pid, at=index)`."""
         pid, at = _split(key)
         return self.get(pid, at)
 
-    def __setitem__(self, key: Any, values: ArrayLike) -> None:
+    def __setitem__(self, key: int | tuple[object, ...], values: ArrayLike) -> None:
         """`x[pid] = v` and `x[pid, index] = v`: the same as `x.put(pid, v, at=index)`."""
         pid, at = _split(key)
         self.put(pid, values, at)

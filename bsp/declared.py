@@ -21,16 +21,16 @@ from __future__ import annotations
 import contextlib
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import ceil
 from typing import Any, TypeVar
 
 import numpy as np
 
 from bsp.abstract import table
-from bsp.abstract.array import owned, scalar
-from bsp.abstract.work import Block, counter
-from bsp.collectives.prices import levels_of, prices
+from bsp.abstract.array import owned, scalar, viewing
+from bsp.abstract.work import CACHED, Block, counter
+from bsp.collectives.reductions import ALLREDUCE
 from bsp.cost.model import WORD, Cost, Machine
 from bsp.engine.task import Call
 from bsp.processes import Process
@@ -66,11 +66,11 @@ class Costs(ABC):
         self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops)
 
     @abstractmethod
-    def exchange(self, text: str, sends: Mapping[int, int], h: int, messages: int) -> None:
+    def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
         """Declare one superstep in which this process sends words to some other processes.
 
         text : the name of the superstep.
-        sends : words by pid.
+        sends : words by pid; fractions of words where elements are shorter, which are rounded up in their sum.
         h, messages : those of the process that sends or receives most.
         """
 
@@ -79,12 +79,28 @@ class Costs(ABC):
         """Declare that all that follows is an upper bound: values decide how much of it takes place."""
 
     @abstractmethod
-    def holding(self, words: int) -> contextlib.AbstractContextManager[None]:
+    def holding(self, words: float) -> contextlib.AbstractContextManager[None]:
         """Declare memory that the procedure holds inside the `with`, beside its operands and what it returns."""
 
     @abstractmethod
     def array(self, shape: tuple[int, ...], dtype: Any = float) -> Any:
         """Return the array that the procedure returns, as a shape; a number if the shape is ()."""
+
+    def shape_of(self, value: Any) -> Any:
+        """Return an array as a shape; whatever is no array with values as it is."""
+        return owned(value.shape, value.dtype) if isinstance(value, np.ndarray) else value
+
+    def product(self, m: int, k: int, n: int, dtype: Any = float) -> None:
+        """Declare a product of matrices, (m, k) by (k, n)."""
+        kind = np.dtype(dtype)
+        flops = table.product(m, k, n) * table.complexity(kind)
+        self.work(**{table.product_kernel(m, n, kind, k): flops})
+
+    def visits(self, count: int, dtype: Any = float) -> None:
+        """Declare one operation on each of so many pairs of elements, which come from memory if no cache holds them."""
+        kind = np.dtype(dtype)
+        nbytes = 3 * count * kind.itemsize if count > CACHED else 0
+        self.work(elementwise=count * table.complexity(kind), nbytes=nbytes)
 
 
 class Totals(Costs):
@@ -93,7 +109,7 @@ class Totals(Costs):
     def __init__(self, p: int, machine: Machine) -> None:
         self.p, self.machine = p, machine
         self.cost = Cost(0, 0, 0)
-        self._held = 0
+        self._held: float = 0
 
     def work(
         self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
@@ -105,18 +121,18 @@ class Totals(Costs):
         """See `Costs.allreduce`."""
         self.cost += allreduced(count, self.p, self.machine, np.dtype(dtype).itemsize)
 
-    def exchange(self, text: str, sends: Mapping[int, int], h: int, messages: int) -> None:
+    def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
         """See `Costs.exchange`."""
-        self.cost += Cost(0, h, 1, messages=messages)
+        self.cost += Cost(0, ceil(h), 1, messages=messages)
 
     def at_most(self) -> None:
         """See `Costs.at_most`.  No effect: the price of an upper bound is an upper bound."""
 
     @contextlib.contextmanager
-    def holding(self, words: int) -> Iterator[None]:
+    def holding(self, words: float) -> Iterator[None]:
         """See `Costs.holding`."""
         self._held += words
-        self.cost = self.cost._replace(M=max(self.cost.M, self._held))
+        self.cost = self.cost._replace(M=max(self.cost.M, ceil(self._held)))
         yield
         self._held -= words
 
@@ -150,32 +166,70 @@ class Reported(Costs):
         """See `Costs.allreduce`."""
         self._proc.allreduce(self.array((count,), dtype))
 
-    def exchange(self, text: str, sends: Mapping[int, int], h: int, messages: int) -> None:
+    def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:
         """See `Costs.exchange`."""
-        context, task = self._proc._context, self._proc._task
-        for dest, words in sends.items():
-            values = self.array((words,))
-            context.outbox.effects.append(
-                Send(task.pid, (dest,), context.id, None, values, None, borrowed=True, shared=True)
-            )
-        task.label = text
-        task.boundary(Call(text, digest("exchange", text), (context,)))
-        context.arrived = []
+        borrowed = owned((0,), np.dtype(np.uint8))  # what is sent is memory of the procedure's
+        sent = {dest: viewing(borrowed, (round(WORD * words),), borrowed.dtype, 0) for dest, words in sends.items()}
+        arrived = self._superstep(text, list(sent.items()))
+        Block(sum(array.nbytes for source, array in arrived if source != self._proc.pid))  # memory, for a moment
 
     def at_most(self) -> None:
         """See `Costs.at_most`."""
         counter.upper_bound = True
 
     @contextlib.contextmanager
-    def holding(self, words: int) -> Iterator[None]:
+    def holding(self, words: float) -> Iterator[None]:
         """See `Costs.holding`."""
-        held = Block(WORD * words)
+        held = Block(ceil(WORD * words))
         yield
         del held
 
     def array(self, shape: tuple[int, ...], dtype: Any = float) -> Any:
         """See `Costs.array`."""
         return owned(shape, np.dtype(dtype)) if shape else scalar(np.dtype(dtype))
+
+    # What follows is for procedures whose words follow from the arrays that this process has.
+
+    def memory(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array of this shape, of no dimensions if that is (): it takes memory as long as it is there."""
+        return owned(tuple(shape), np.dtype(dtype))
+
+    def passing(self, count: int, dtype: Any) -> None:
+        """Declare memory of `count` elements that the procedure takes, and gives back before it goes on."""
+        self.memory((count,), dtype)
+
+    @property
+    def busiest(self) -> int:
+        """The process that gets all that travels, where values could make it so; another one if that is this one."""
+        return 0 if self._proc.pid or self.p == 1 else 1
+
+    def total_exchange(self, text: str, out: Sequence[tuple[int, Any]], placed: bool = False) -> list[tuple[int, Any]]:
+        """Declare one superstep in which this process sends arrays; return those that arrive, by ascending source.
+
+        out : (pid, array) in any order; to itself is allowed, and costs nothing.
+        placed : whether arrays are received into memory that is declared already; otherwise they take some here.
+        """
+        pid = self._proc.pid
+        return [
+            (source, array if placed or source == pid else self.memory(array.shape, array.dtype))
+            for source, array in self._superstep(text, out)
+        ]
+
+    def tell(self, text: str, *arrays: Any) -> list[tuple[int, Any]]:
+        """Declare one superstep in which each process sends the same arrays to all; see `total_exchange`."""
+        return self.total_exchange(text, [(dest, each) for dest in range(self.p) for each in arrays])
+
+    def _superstep(self, text: str, out: Sequence[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """End a superstep in which arrays are sent; return what arrives."""
+        context, task = self._proc._context, self._proc._task
+        for dest, array in out:
+            context.outbox.effects.append(
+                Send(task.pid, (dest,), context.id, None, array, None, borrowed=True, shared=True)
+            )
+        task.label = text
+        task.boundary(Call(text, digest("exchange", text), (context,)))
+        arrived, context.arrived = context.arrived, []
+        return [(source, array) for source, _, array, _ in arrived]
 
 
 def declares(cost: Callable[..., Any]) -> Callable[[Function], Function]:
@@ -203,20 +257,4 @@ def allreduced(count: int, p: int, machine: Machine, itemsize: int = 8) -> Cost:
 
     Source: McColl 1.6.1; W counts one flop for each word combined.
     """
-    if p == 1:
-        return Cost(0, 0, 1)  # a boundary all the same
-    words = -(-count * itemsize // WORD)
-    found = prices(machine, p, "allreduce", words, True)
-    chosen = min(found, key=found.__getitem__)
-    if chosen == "one-phase":
-        return Cost(p * words, (p - 1) * words, 1, messages=p - 1)
-    if chosen == "two-phase":
-        cuts = [count * k // p for k in range(p + 1)]
-        sizes = [high - low for low, high in pairwise(cuts)]
-        first = max(max(count - size, (p - 1) * size) for size in sizes)
-        second = max(max((p - 1) * size, count - size) for size in sizes)
-        moved = sum(-(-each * itemsize // WORD) for each in (first, second))
-        return Cost(words, moved, 2, messages=2 * (p - 1))
-    arity = int(chosen.removeprefix("tree-"))
-    sent = sum(min(arity, -(-p // arity**level)) - 1 for level in range(levels_of(p, arity)))
-    return Cost(sent * words, 2 * sent * words, 2 * levels_of(p, arity), messages=2 * sent)
+    return sum(ALLREDUCE.cheapest(machine, p, count, itemsize), Cost(0, 0, 0))

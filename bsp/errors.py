@@ -10,7 +10,16 @@ from __future__ import annotations
 
 
 class BspError(Exception):
-    """Base class of every exception that this package raises on purpose."""
+    """Base class of every exception that this package raises on purpose.
+
+    IPython and Jupyter print it without the frames of this package.
+    """
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython prints; it calls this method of exceptions that have it."""
+        from bsp.notebook import rendered
+
+        return rendered(self)
 
 
 # ---------------------------------------------------------------- local: raised at the call
@@ -131,6 +140,13 @@ class ProcessExited(BspError):
 
 class LaunchError(BspError):
     """A job that could not be started as asked, or that ended without results."""
+
+
+class SessionEnded(BspError):
+    """A call of a `bsp.Session` that has ended: closed, interrupted, or after an element died or processes disagreed.
+
+    Start a new one.
+    """
 
 
 # --------------------------------------------------------------------------- prices and records

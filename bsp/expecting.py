@@ -8,7 +8,7 @@ from typing import Any
 from bsp.values.payload import is_abstract
 
 
-def expect(condition: Any, times: int) -> bool:
+def expect(condition: object, times: int) -> bool:
     """Return `bool(condition)`; with --abstract, where it has no value: True `times` times, then False, and so on.
 
     condition : a value, or an array of one element.
@@ -17,10 +17,11 @@ def expect(condition: Any, times: int) -> bool:
     rounds, `if bsp.expect(ok, times=1)` is True once.  Without --abstract `times` has no effect.
     Raises TypeError or ValueError for a bad `times`, with and without --abstract.
     """
-    if is_abstract(condition) and condition.size == 1:
+    given: Any = condition
+    if is_abstract(given) and given.size == 1:
         from bsp.abstract import expectation
 
-        return expectation.expect(condition, times, depth=2)
+        return expectation.expect(given, times, depth=2)
     if isinstance(times, bool) or not hasattr(times, "__index__"):
         raise TypeError(f"expect(times={times!r}): times is an integer, how often the condition is assumed to hold")
     if operator.index(times) < 0:

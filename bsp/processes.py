@@ -44,8 +44,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from bsp import collectives
 from bsp.coarray import Coarray, memory
-from bsp.collectives import algorithms as collectives
 from bsp.cost.choice import Choice
 from bsp.cost.model import Machine
 from bsp.engine.task import Call, Context, Task
@@ -116,6 +116,8 @@ class Process:
     Costs are in McColl's model: g per word, L per superstep, p processes.  A word is 8 bytes.
     """
 
+    _stays = True  # the caller of a `bsp.Session` receives a handle
+
     def __init__(self, task: Task, context: Context) -> None:
         self._task = task
         self._context = context
@@ -133,7 +135,7 @@ class Process:
 
     @cached_property
     def rng(self) -> np.random.Generator:
-        """This process's own random generator: PCG64 seeded from (job seed, pid), whatever the elements (D4)."""
+        """The random generator of this process: PCG64 seeded from (job seed, pid), whatever the elements (D4)."""
         element = self._task.element
         if element.abstract is not None:
             drawn: np.random.Generator = element.abstract.generator(element.seed, self.pid)
@@ -178,7 +180,7 @@ class Process:
 
     # ------------------------------------------------------------------------------- memory
 
-    def coarray(self, shape: int | Shape, dtype: DTypeLike = float, fill: Any = 0) -> Coarray:
+    def coarray(self, shape: int | Shape, dtype: DTypeLike = float, fill: complex | np.generic = 0) -> Coarray:
         """Return a new array on every process, which all other processes can put to and get from.
 
         shape : of the array on this process.  It may differ between processes; its length and the dtype may not.
@@ -225,7 +227,7 @@ class Process:
 
     # ----------------------------------------------------------------------------- messages
 
-    def send(self, dest: int, payload: Any, tag: Any = None) -> None:
+    def send(self, dest: int, payload: object, tag: object = None) -> None:
         """Send a message to process `dest`: it is in the receiver's `inbox` after the next boundary.
 
         payload : an array of numbers travels without pickling; anything else is pickled now.  The receiver
@@ -239,8 +241,9 @@ class Process:
             raise NoSuchProcess(f"send to process {dest!r}: pids are integers in 0..{self.nprocs - 1}{self._place()}")
         array = pickled = None
         try:
-            if is_array(payload):
-                array = payload.copy() if is_abstract(payload) else np.array(payload, order="C", copy=True)
+            given: Any = payload
+            if is_array(given):
+                array = given.copy() if is_abstract(given) else np.array(given, order="C", copy=True)
             else:
                 pickled = dumps(payload)
             tag_bytes = None if tag is None else dumps(tag)
@@ -288,7 +291,7 @@ class Process:
 
     # ------------------------------------------------------------------------ collectives
 
-    def broadcast(self, value: Any = None, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
+    def broadcast(self, value: object = None, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
         """Return the `value` of process `root` on every process.
 
         value : an array of numbers, or an object that can be pickled; only `root`'s is used.
@@ -335,14 +338,14 @@ class Process:
         """
         return collectives.scan(self, value, op, group, algorithm, inclusive=False)
 
-    def gather(self, value: Any, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
+    def gather(self, value: object, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on process `root`; None on the others.
 
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree g(p-1)n + L log_k p with fewer messages.
         """
         return collectives.gather(self, value, root, group, algorithm)
 
-    def allgather(self, value: Any, group: Group = None, algorithm: str | None = None) -> Any:
+    def allgather(self, value: object, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on every process.
 
         Cost, n words each: one-phase g(p-1)n + L; doubling g(p-1)n + L log_2 p with log_2 p messages.
@@ -369,8 +372,9 @@ class Process:
         return collectives.alltoall(self, values, group, algorithm)
 
     def total_exchange(
-        self, rows: ArrayLike | Sequence[Any], counts: Sequence[int] | None = None, algorithm: str | None = None
-    ) -> Any:
+        self, rows: ArrayLike | Sequence[Any], counts: Sequence[int] | np.ndarray | None = None,
+        algorithm: str | None = None,
+    ) -> Any:  # fmt: skip
         """Send consecutive rows of an array to consecutive processes; return (rows received, their counts by pid).
 
         rows : array; without `counts` its first axis has length nprocs, row i goes to process i, and
@@ -382,7 +386,7 @@ class Process:
         """
         return collectives.total_exchange(self, rows, counts, algorithm)
 
-    def transfer(self, payload: Any = None, to: int | None = None, expect: bool = False) -> Any:
+    def transfer(self, payload: object = None, to: int | None = None, expect: bool = False) -> Any:
         """Send `payload` to process `to`, if given; return what arrives if `expect`, else None.
 
         to : the pid of the receiver; None: send nothing.

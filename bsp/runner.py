@@ -13,11 +13,14 @@ from typing import Any
 from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
+from bsp.cost.record.progress import Progress, live_line
 from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
 from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own
+from bsp.hosts.listing import from_option, in_words, placed
+from bsp.notebook import render_without_ours
 from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
 from bsp.transport.schedules import CHOICES
@@ -28,20 +31,23 @@ def run(
     main: Callable[..., Any],
     *args: Any,
     nprocs: int | None = None,
-    elements: int = 1,
+    elements: int | None = None,
     engine: str = "plain",
     seed: int = 0,
     check: bool = False,
     schedule: str = "auto",
     blas_threads: int | None = None,
     machine: Machine | str | os.PathLike[str] | None = None,
+    hosts: str | None = None,
+    reach: str | None = None,
+    progress: bool = False,
 ) -> list[Any]:
     """Run `main(proc, *args)` on `nprocs` processes and return their results, by pid.
 
     main, args : with elements > 1 they travel by cloudpickle, and so do the results.
     nprocs : the number of processes; None: as many as elements.
     elements : the number of MPI ranks, at most nprocs.  1: in this interpreter.  More: this call starts an MPI job of
-        that many ranks, and waits for its end.
+        that many ranks, and waits for its end.  None: 1, or the slots of the hosts, at most nprocs.
     engine : "plain", or "world": this interpreter is itself one rank of an MPI job, and every rank makes
         this same call; the ranks of COMM_WORLD are the elements, results are returned on all.
     seed : of `proc.rng` and the global random generators of each process (D4).
@@ -50,6 +56,11 @@ def run(
     blas_threads : BLAS threads; None: 1 if nprocs > 1 (D8), else left as they are.
     machine : what choices of algorithms depend on (D5): a Machine, a machine file, or a name that `bsprun --machine`
         accepts.  None: what `bsp probe` has measured here for this many elements, else a default.
+    hosts, reach : where the elements run and how hosts are reached, as `bsprun --hosts` and `--reach` take them; None:
+        on this machine.
+    progress : whether to show a live line: superstep, h, time elapsed and predicted.  In a notebook it is an output of
+        the cell; on standard error elsewhere, where it is replaced on a terminal and written once to a file.
+        Of a job on `hosts`, or with `check` on several elements, none is shown.
     Raises the exception of the program, with a note that names the process and the superstep; LaunchError for
     arguments that do not fit, or a job that ends without results.
     """
@@ -61,6 +72,12 @@ def run(
         from mpi4py import MPI
 
         elements = MPI.COMM_WORLD.size
+    places = None if hosts is None else from_option(hosts)
+    if elements is None:
+        slots = 1 if places is None else sum(host.slots for host in places)
+        elements = slots if nprocs is None else min(slots, nprocs)
+    if places is not None:
+        placed(places, elements)  # raises where there is no room
     nprocs = elements if nprocs is None else nprocs
     if nprocs < 1 or elements < 1:
         raise LaunchError(f"bsp.run: {nprocs} processes on {elements} elements; both are 1 or more")
@@ -70,14 +87,25 @@ def run(
             "at most one element a process"
         )
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
-    profile = profile_of(machine, elements)
-    if engine == "plain" and elements > 1:
-        return _in_a_job(main, args, nprocs, elements, seed, check, schedule, blas_threads, profile)
+    profile = profile_of(machine, elements, in_words(places))
+    if engine == "plain" and elements > 1 and places is None and progress and not check:
+        from bsp.session.session import Session
+
+        with Session(
+            nprocs, elements, seed=seed, schedule=schedule, blas_threads=blas_threads, machine=machine, progress=True
+        ) as session:
+            return session._run(main, args, keeps=False)
+    if engine == "plain" and (elements > 1 or places is not None):
+        job = Launch(
+            nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
+            program=[], machine=profile, hosts=places, reach=reach,
+        )  # fmt: skip
+        return _in_a_job(main, args, job)
 
     def once(checker: Any) -> list[Any]:
         if engine == "world":
-            return _in_world(main, args, nprocs, seed, checker, schedule, profile)
-        return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker)
+            return _in_world(main, args, nprocs, seed, checker, schedule, profile, progress)
+        return run_here(main, args, nprocs, Solo(), seed, to_machine(profile), checker, progress)
 
     try:
         with blas_limit(threads):
@@ -88,15 +116,18 @@ def run(
             return twice(once) if engine == "plain" else twice(once, _first_ranks)
     except Exception as error:  # shown are the caller's line and those of main
         error.__traceback__ = without_ours(error, isinstance(error, BspError))
+        render_without_ours(error)
         raise
 
 
 def run_here(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, transport: Transport, seed: int,
-    machine: Machine = DEFAULT, checker: Any = None,
+    machine: Machine = DEFAULT, checker: Any = None, progress: bool = False,
 ) -> list[Any]:  # fmt: skip
     """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element."""
     element = Element(nprocs, transport, seed, checker, machine)
+    if progress and element.index == 0:
+        element.progress = Progress(machine, live_line())
     element.host(lambda task: main(handle(task), *args))
     with hosting(element):
         verdict = element.run()
@@ -138,7 +169,7 @@ def raise_failure(verdict: Verdict, element: Element) -> None:
 
 def _in_world(
     main: Callable[..., Any], args: tuple[Any, ...], nprocs: int, seed: int, checker: Any, schedule: str,
-    profile: Profile | None,
+    profile: Profile | None, progress: bool,
 ) -> list[Any]:  # fmt: skip
     """Run `main` on the ranks of COMM_WORLD; ranks beyond nprocs host no process, and receive the results of rank 0."""
     from mpi4py import MPI
@@ -153,7 +184,7 @@ def _in_world(
     if world.rank < nprocs:
         transport: Transport = MpiTransport(hosts, schedule, seed, machine) if hosts.size > 1 else Solo()
         try:
-            results = run_here(main, args, nprocs, transport, seed, machine, checker)
+            results = run_here(main, args, nprocs, transport, seed, machine, checker, progress)
         except BaseException as raised:  # noqa: BLE001 - the idle ranks wait for it in bcast
             error = raised
     hosts.Free()
@@ -176,17 +207,7 @@ def _first_ranks(value: Any) -> Any:
     return MPI.COMM_WORLD.bcast(value)
 
 
-def _in_a_job(
-    main: Callable[..., Any],
-    args: tuple[Any, ...],
-    nprocs: int,
-    elements: int,
-    seed: int,
-    check: bool,
-    schedule: str,
-    blas_threads: int | None,
-    profile: Profile | None,
-) -> list[Any]:
+def _in_a_job(main: Callable[..., Any], args: tuple[Any, ...], job: Launch) -> list[Any]:
     """Start an MPI job that runs `main`; return its results, or raise its exception."""
     import cloudpickle
 
@@ -195,15 +216,12 @@ def _in_a_job(
         with open(request, "wb") as file:
             pickle.dump(sys.path, file)  # so that the job imports the modules that main needs from the same places
             cloudpickle.dump((main, args), file)
-        job = Launch(
-            nprocs=nprocs, elements=elements, seed=seed, check=check, schedule=schedule, blas_threads=blas_threads,
-            program=["--function", request, answer], machine=profile,
-        )  # fmt: skip
+        job.program = ["--function", request, answer]
         status = start(job)
         if status == 130:
             raise KeyboardInterrupt
         if not os.path.exists(answer):
-            raise LaunchError(f"bsp.run: the job of {elements} elements ended with status {status} and no results")
+            raise LaunchError(f"bsp.run: the job of {job.elements} elements ended with status {status} and no results")
         with open(answer, "rb") as file:
             results, error = pickle.load(file)
     if error is not None:

@@ -29,10 +29,21 @@ class Line(tuple[str, int]):
         return self[1] > 0
 
     def __str__(self) -> str:
-        return f"{os.path.basename(self[0])}:{self[1]}" if self[1] else "its end"
+        return f"{_shown(self[0])}:{self[1]}" if self[1] else "its end"
 
 
 NOWHERE = Line(("", 0))
+
+cells: dict[str, str] = {}  # the names of a notebook's cells by file, as the caller of a session has sent them
+
+
+def _shown(file: str) -> str:
+    """Return the name of a file in messages; that of a notebook's cell is `In[3]`."""
+    if "IPython" in sys.modules and not cells:
+        from bsp.notebook import cell_names
+
+        return cell_names().get(file, os.path.basename(file))
+    return cells.get(file) or os.path.basename(file)
 
 
 def is_ours(filename: str) -> bool:
@@ -104,7 +115,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
-    """The traceback of an error without this package's frames.
+    """Return the traceback of an error without this package's frames.
 
     explained : its message says what they would; else those behind the program's last line stay: they show a mistake
         of this package, or which function of it refused the arguments.
@@ -115,7 +126,7 @@ def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
         found = found.tb_next
     last = max((k for k, each in enumerate(frames) if not is_ours(each.tb_frame.f_code.co_filename)), default=-1)
     if last < 0:
-        return error.__traceback__
+        return None if explained else error.__traceback__
     kept: TracebackType | None = None
     for k, each in reversed([*enumerate(frames)]):
         ours = is_ours(each.tb_frame.f_code.co_filename)

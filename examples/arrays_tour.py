@@ -30,9 +30,9 @@ if proc.pid == 0:  # what it is going to do is known everywhere: no process has 
     print(f"X'X alone: {price.S} supersteps, {price.H} words for {n} x {d} numbers on {proc.nprocs} processes")
 
 ba.persist(gram, right)  # by one plan; what they have in common is computed once
-beta = np.linalg.solve(gram, right)
+beta = ba.linalg.solve(gram, right)
 residual = y - y.mean() - x @ beta
-spread = np.percentile(residual, [5, 50, 95])
+spread = ba.percentile(residual, [5, 50, 95])
 slope = abs(x.T @ residual).max() / n
 
 found, quantiles = beta.compute(), spread.compute()

@@ -26,7 +26,7 @@ plate = ba.zeros((n, n), grid=(proc.nprocs, 1))
 plate[:, 0] = 1.0
 state = bsp.State(plate=plate.persist(), change=ba.ones(()), rounds=0)
 for k in proc.rounds(1000, state):
-    u = state.plate
+    before = u = state.plate
     for _ in range(10):
         before = u
         u = u.copy()

@@ -31,7 +31,7 @@ powers = (illness[:, None] ** np.arange(8)).persist()
 
 x, residuals, rank, singular = lstsq(powers, visits)
 coefficients, spread = x.compute(), singular.compute()
-normal = np.linalg.solve(powers.T @ powers, powers.T @ visits).compute()
+normal = ba.linalg.solve(powers.T @ powers, powers.T @ visits).compute()
 factors = qr(powers)
 error, squared = (np.max(np.abs(each / EXACT - 1)) for each in (coefficients, normal))
 

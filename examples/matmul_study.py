@@ -22,7 +22,7 @@ a, b = (i[:, None] * 7 + i * 3) % 11 - 5.0, (i[:, None] * 5 - i * 2) % 13 - 6.0 
 
 costs = {method: mm.cost(n, n, n, p, method, machine=proc.machine) for method in (1, 2, 4, "summa")}
 half_way = 8 * (costs[2].memory * costs[4].memory) ** 0.5  # bytes
-budget = {"recursive": max(half_way, 8 * costs[2].memory)}
+budget: dict[int | str, float] = {"recursive": max(half_way, 8 * costs[2].memory)}
 costs["recursive"] = mm.cost(n, n, n, p, "recursive", budget["recursive"], proc.machine)
 
 if proc.pid == 0:

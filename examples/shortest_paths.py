@@ -21,8 +21,8 @@ n = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 rng = ba.random.default_rng(5)
 lengths = rng.uniform(1.0, 9.0, size=(n, n))
 roads = rng.random((n, n)) < 4 / n  # about four from each place
-distance = np.where(roads, lengths, np.inf)
-distance = np.where(ba.eye(n, dtype=bool), 0.0, distance).persist()
+distance = ba.where(roads, lengths, np.inf)
+distance = ba.where(ba.eye(n, dtype=bool), 0.0, distance).persist()
 first = distance
 
 for _ in proc.rounds(ceil(log2(n)), state := bsp.State(distance=distance)):

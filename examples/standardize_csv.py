@@ -25,7 +25,7 @@ target = Path(sys.argv[2] if len(sys.argv) > 2 else f"{tempfile.gettempdir()}/st
 
 x, names = ba.read_csv(path, names=True)
 mean, deviation = ba.compute(x.mean(axis=0), x.std(axis=0))
-quantiles = np.percentile(x, [5, 50, 95], axis=0).compute()
+quantiles = ba.percentile(x, [5, 50, 95], axis=0).compute()
 z = ((x - mean) / deviation).persist()
 
 if proc.pid == 0:

@@ -12,6 +12,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import thinning
 from tests_run import IN_WORLD, run_program
 
 from bsp.command.launch import BLAS_VARIABLES
@@ -37,7 +38,11 @@ os.environ["BSP_CHECKPOINT_KEY"] = "a key for the checkpoints of tests"
 
 # every rank must draw the same examples
 hypothesis.settings.register_profile(
-    "same everywhere", derandomize=True, deadline=None, database=None, max_examples=20 if IN_WORLD else 100
+    "same everywhere",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    max_examples=100 if thinning.ALL and not IN_WORLD else 20,
 )
 hypothesis.settings.load_profile("same everywhere")
 
@@ -48,8 +53,17 @@ def run() -> Callable[..., list[Any]]:
     return run_program
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)  # before -m looks at marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first.  In a job, tests that start jobs of their own or look at this interpreter have no place."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if IN_WORLD:
         items[:] = [item for item in items if not (item.get_closest_marker("jobs") or item.get_closest_marker("solo"))]
+    rest = thinning.left_out(items, IN_WORLD)
+    if thinning.ALL:
+        for item in rest:
+            item.add_marker("rest")
+    elif rest and not any("::" in word for word in config.args):  # a test that is named is run
+        config.hook.pytest_deselected(items=rest)
+        out = set(rest)
+        items[:] = [item for item in items if item not in out]

@@ -2,7 +2,7 @@
 
 In README.md and docs/, a fence `python` that begins with `# name.py` is a program, and a fence `console` holds commands
 with their output; both are run here, with the programs of docs/tutorial/ beside them.  Durations are not compared.
-Fences `text` and `sh` are not run.
+Fences `text` and `sh` are not run, but in the page on notebooks, where a fence `text` is what the cell above it shows.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from notebooks import EXECUTE, outputs, text_of
 
 import bsp
 
@@ -27,6 +28,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(
     page for page in DOCS.rglob("*.md") if "build" not in page.relative_to(DOCS).parts
 )]  # fmt: skip
+NOTEBOOK = DOCS / "how-to" / "jupyter.md"
 PACKAGES = ("bsp", "arrays", "algorithms", "faults")
 
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -81,6 +83,25 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
         )  # fmt: skip
         printed = done.stdout.replace(f"{tmp_path}/", "")
         assert comparable(printed) == comparable(output), f"$ {command}"
+
+
+@pytest.mark.jobs
+def test_the_cells_of_the_notebook_show_what_the_page_shows() -> None:
+    """A fence `python` of the page is a cell, and a fence `text` after it is what the cell shows."""
+    found = re.findall(r"^```python\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", NOTEBOOK.read_text(), re.M | re.S)
+    assert len(found) > 10
+    for (cell, text), output in zip(found, outputs(EXECUTE, [cell for cell, _ in found]), strict=True):
+        shows, shown = comparable(text_of(output)), comparable(text)
+        if any(each["output_type"] == "error" for each in output):  # how much is shown around a line is IPython's
+            shows, shown = (_told(lines) for lines in (shows, shown))
+        assert shows == shown, cell
+
+
+def _told(lines: list[str]) -> list[str]:
+    """The lines of a traceback that are marked, and its message."""
+    return [line for line in lines if line.startswith("---->")] + lines[
+        max(k for k, line in enumerate(lines) if not line) :
+    ]
 
 
 def test_the_three_examples_of_the_readme_are_run() -> None:

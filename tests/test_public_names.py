@@ -13,8 +13,8 @@ import pytest
 import bsp
 
 PACKAGES = [
-    "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.linalg", "bsp.arrays.random", "bsp.algorithms",
-    "bsp.algorithms.glm", "bsp.algorithms.matmul", "bsp.algorithms.qr",
+    "bsp", "bsp.arrays", "bsp.arrays.fft", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.procedures",
+    "bsp.arrays.random", "bsp.algorithms", "bsp.algorithms.glm", "bsp.algorithms.matmul", "bsp.algorithms.qr",
 ]  # fmt: skip
 # names of a namespace beside `__all__`: those that `from ... import *` would put in place of Python's own, or modules
 BESIDE = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,8 @@ PACKAGES = ("bsp", "arrays", "algorithms", "faults")
 # From the ground up; rooms on one line do not import each other.
 FLOORS = """
 bsp/errors  bsp/source  bsp/host  bsp/interpreter
-bsp/values  bsp/abstract
+bsp/notebook
+bsp/values  bsp/abstract  bsp/hosts
 bsp/cost
 bsp/transport
 bsp/cost/record
@@ -28,6 +30,7 @@ bsp/checking  bsp/world
 bsp/declared
 bsp/cost/prediction
 bsp/command
+bsp/session
 bsp/runner
 bsp/__init__
 bsp/cost/probe
@@ -37,7 +40,7 @@ faults/checkpoints  faults/events  faults/simulate
 faults/engine
 faults/options
 
-arrays/errors
+arrays/errors  arrays/typing
 arrays/expressions
 arrays/kernels
 arrays/planning
@@ -54,7 +57,6 @@ arrays/sorting  arrays/fft
 arrays/editing  arrays/polynomials  arrays/comprehensions  arrays/random
 arrays/in_place
 arrays/namespace
-arrays/methods
 arrays/__init__
 
 algorithms/__init__
@@ -69,27 +71,37 @@ GLM = "algorithms/glm"  # its rooms, and the modules that put them together, imp
 FOR_TYPES = """
 bsp/collectives -> bsp/processes
 bsp/cost/record -> bsp/engine
-bsp/engine -> bsp/checking, bsp/coarray, bsp/command, bsp/cost/prediction, bsp/processes, bsp/rounds
+bsp/engine -> bsp/checking, bsp/coarray, bsp/cost/prediction, bsp/processes, bsp/rounds
 arrays/drawing -> arrays/array
 arrays/expressions -> arrays/kernels
 arrays/indexing -> arrays/array
 arrays/iteration -> arrays/array
 arrays/views -> arrays/array
+arrays/array -> arrays/in_place
+algorithms/__init__ -> algorithms/glm, algorithms/matmul, algorithms/qr
 """
 INSIDE_FUNCTIONS = """
-bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner
+bsp/command -> bsp/__init__, bsp/cost/probe, bsp/runner, bsp/session
 bsp/cost/prediction -> bsp/cost/probe, bsp/runner
 bsp/cost/record -> bsp/__init__
+bsp/errors -> bsp/notebook
+bsp/source -> bsp/notebook
 arrays/api -> arrays/selection
-arrays/array -> arrays/api, arrays/gathering, arrays/procedures
+arrays/array -> arrays/__init__, arrays/api, arrays/files, arrays/gathering, arrays/in_place, arrays/namespace
+arrays/array -> arrays/procedures, arrays/selection, arrays/sorting
 arrays/build -> arrays/array
 arrays/indexing -> arrays/array, arrays/selection
-arrays/methods -> arrays/__init__
 """
 BY_NAME = """
 bsp/checking -> faults/checkpoints
 bsp/command -> faults/advise, faults/options
 """
+
+# The rooms of arrays that are made for everybody's procedures: algorithms use no others.
+PUBLIC = {
+    "bsp.arrays", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.linalg.factored", "bsp.arrays.linalg.panels",
+    "bsp.arrays.linalg.tall", "bsp.arrays.procedures", "bsp.arrays.typing",
+}  # fmt: skip
 
 
 class Arrow(NamedTuple):
@@ -181,3 +193,22 @@ def test_the_packages_name_each_other_one_way() -> None:
     assert {arrow.how for arrow in ARROWS if (room_of(arrow.importer), room_of(arrow.imported)) in others} == {
         "by name"
     }
+
+
+def test_algorithms_are_made_of_what_everybodys_procedures_are() -> None:
+    """They import names that rooms offer, and look into no array."""
+    used = {
+        arrow.imported
+        for arrow in ARROWS
+        if arrow.importer.startswith("bsp.algorithms") and arrow.imported.startswith("bsp.arrays")
+    }
+    assert used <= PUBLIC and "bsp.arrays.procedures" in used
+    for module in (each for each in MODULES if each.startswith("bsp.algorithms")):
+        for node in ast.walk(ast.parse(MODULES[module].read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr != "_node", f"{module}:{node.lineno}"
+            if isinstance(node, ast.ImportFrom) and node.module in PUBLIC:
+                room = import_module(node.module)
+                for alias in node.names:
+                    offered = alias.name in getattr(room, "__all__", dir(room)) and not alias.name.startswith("_")
+                    assert offered or f"{node.module}.{alias.name}" in PUBLIC, f"{module}: {alias.name}"

@@ -67,13 +67,13 @@ LARGE = {"190": "380", "140": "280", "20_011": "100_003", "20_000": "100_000", "
 
 
 def enlarged(expression: str) -> str:
-    """An expression of the page for the large operands."""
+    """Rewrite an expression of the page for the large operands."""
     return re.sub(r"\b(" + "|".join(LARGE) + r")\b", lambda found: LARGE[found[0]], expression)
 
 
 @cache
 def operands(large: bool = False) -> dict[str, np.ndarray]:
-    """The same numbers every time, of more elements than are kept on every process (REPLICATED_SIZE)."""
+    """Return the operands by name, the same on every call; the large ones exceed REPLICATED_SIZE and so are dealt."""
     rng = np.random.default_rng(1)
     shape, size = ((380, 280), 100_003) if large else ((190, 140), 20_011)
     matrix, square = rng.normal(size=shape), rng.normal(size=(150, 150))
@@ -556,7 +556,7 @@ fft.ifft fft.ifftn fft.ifftshift fft.ihfft fft.irfft fft.irfftn fft.rfft fft.rff
 
 @dataclass(frozen=True)
 class Case:
-    """A call: its text, the functions to try in turn, NumPy's own, and how results are compared."""
+    """A call to try: its text, the functions to try in turn, NumPy's own, and how results are compared."""
 
     section: str
     name: str
@@ -567,11 +567,11 @@ class Case:
 
     @property
     def expression(self) -> str:
-        """What is evaluated; f is the function."""
+        """The expression to evaluate, in which f is the function."""
         return self.text if _is_expression(self.text) else f"f({self.text})"
 
     def shown(self, name: str) -> str:
-        """The call as one would write it."""
+        """Return the call as a user would write it."""
         if not _is_expression(self.text):
             return f"{name}({self.text})"
         return re.sub(r"\bf\(", f"{name}(", self.text)
@@ -583,7 +583,7 @@ def _is_expression(text: str) -> bool:
 
 @dataclass
 class Cell:
-    """What a case came to."""
+    """The outcome of a case: the name it was called by, a status and a note."""
 
     case: Case
     called: str = ""
@@ -593,7 +593,7 @@ class Cell:
 
 @dataclass
 class Attempt:
-    """One way to call it, on one process."""
+    """The outcome of calling a case in one way, on one process."""
 
     value: Any = None
     error: BaseException | None = None
@@ -605,13 +605,13 @@ class Attempt:
 
 
 def table(text: str) -> dict[str, str]:
-    """Names and the rest of their lines."""
+    """Return the rest of each line by its first word."""
     rows = [line.split(None, 1) for line in text.strip().splitlines()]
     return {name: rest.strip() for name, rest in rows}
 
 
 def listed(text: str) -> list[str]:
-    """Expressions between bars: a bar with blanks, but not where it is the operator."""
+    """Split a list at " | "; the bar of `J | J2` is an operator and does not split."""
     found = [
         each.strip() for line in text.strip().splitlines() for each in line.replace("J | J2", "J ¦ J2").split(" | ")
     ]
@@ -619,7 +619,7 @@ def listed(text: str) -> list[str]:
 
 
 def scope(values: dict[str, Any], function: Any, folder: str) -> dict[str, Any]:
-    """The names of an expression."""
+    """Return the names that an expression is evaluated with."""
     import copy
     import operator
     import pickle
@@ -628,14 +628,14 @@ def scope(values: dict[str, Any], function: Any, folder: str) -> dict[str, Any]:
 
 
 def used(expression: str, large: bool = False) -> dict[str, np.ndarray]:
-    """The operands that an expression names; copies."""
+    """Return copies of the operands that an expression names."""
     whole = operands(large)
     found = set(re.findall(r"\w+", expression))
     return {name: array.copy() for name, array in whole.items() if name in found}
 
 
 def taken(expression: str, function: Any) -> bool:
-    """Whether NumPy takes it."""
+    """Return True if NumPy accepts the call."""
     with contextlib.suppress(Exception), np.errstate(all="ignore"):
         eval(expression, scope(used(expression), function, "/"))
         return True
@@ -643,12 +643,12 @@ def taken(expression: str, function: Any) -> bool:
 
 
 def _generic(function: Any) -> str:
-    """The first operands that NumPy takes."""
+    """Return the first of the generic operands that NumPy accepts."""
     return next((text for text in GENERIC if taken(f"f({text})", function)), "A")
 
 
 def _of(module: str, names: Sequence[str], section: str, recipes: dict[str, str]) -> list[Case]:
-    """The functions of a module."""
+    """Return the cases of a module's functions."""
     theirs: Any = np if not module else getattr(np, module)
     ours: Any = ba if not module else getattr(ba, module)
     dot = f"{module}." if module else ""
@@ -664,7 +664,7 @@ def _of(module: str, names: Sequence[str], section: str, recipes: dict[str, str]
 
 
 def _standard(recipes: dict[str, str]) -> list[Case]:
-    """The array API standard's functions."""
+    """Return the cases of the array API standard's functions."""
     found = []
     for name in STANDARD.split():
         module, _, short = name.rpartition(".")
@@ -677,7 +677,7 @@ def _standard(recipes: dict[str, str]) -> list[Case]:
 
 
 def _drawing(random: Any, name: str) -> Any:
-    """A method of a generator, fresh each time."""
+    """Return a method of a new generator, so that every call draws from the same state."""
     return getattr(random.default_rng(7), name)
 
 
@@ -694,7 +694,7 @@ def _generators() -> list[Case]:
 
 
 def _ufuncs() -> list[Case]:
-    """The methods of every ufunc, on integers; what NumPy does not take is left out."""
+    """Return the cases of the methods of every ufunc, on integers; calls that NumPy does not accept are left out."""
     ufuncs = {
         found.__name__: found
         for name in dir(np)
@@ -714,7 +714,7 @@ def _ufuncs() -> list[Case]:
 
 
 def cases() -> list[Case]:
-    """All of them, in the page's order."""
+    """Return all cases, in the page's order."""
     recipes = table(RECIPES)
     without = {name for text in LEFT_OUT.values() for name in text.split()}
     functions = sorted(
@@ -758,7 +758,7 @@ def _parts(value: Any) -> Iterator[ba.Array]:
 
 
 def _plain(value: Any) -> Any:
-    """Values that can be compared and kept."""
+    """Return a result as values that can be compared and kept; computes arrays."""
     if isinstance(value, ba.Array):
         return np.array(value.compute())
     if isinstance(value, (tuple, list)):
@@ -769,7 +769,7 @@ def _plain(value: Any) -> Any:
 
 
 def attempted(proc: bsp.Process, case: Case, get: Callable[[], Any], folder: str, large: bool = False) -> Attempt:
-    """One call; every process ends alike."""
+    """Call a case in one way; return values, error and supersteps.  Collective: all processes do the same."""
     found = Attempt()
     given = used(case.expression, large)
     values = {name: ba.asarray(array) for name, array in given.items()}
@@ -795,7 +795,7 @@ def attempted(proc: bsp.Process, case: Case, get: Callable[[], Any], folder: str
 
 
 def called(every: Sequence[Case]) -> tuple[list[list[list[Attempt]]], list[dict[str, Any]]]:
-    """By process, case and way the attempts; and the words of all supersteps."""
+    """Run all cases on NPROCS processes; return attempts by process, case and way, and the superstep records."""
     found: list[list[list[Attempt]]] = [[] for _ in range(NPROCS)]
 
     def main(proc: bsp.Process) -> None:
@@ -810,10 +810,10 @@ def called(every: Sequence[Case]) -> tuple[list[list[list[Attempt]]], list[dict[
 
 
 def told_apart(proc: bsp.Process, every: Sequence[Case], watch: Callable[[Case, Attempt], None]) -> list[str]:
-    """What is wrong when the cases run in this job; the same list on every process, each of which compares some.
+    """Run the cases in this job and return the differences from NumPy.  Collective: the same list on every process.
 
-    The operands are the large ones.  `watch` is called after each attempt.  Left out are files that NumPy
-    itself writes: every process would write them, and read what another has begun.
+    Each process compares some cases.  The operands are the large ones.  `watch` is called after each attempt.  Cases in
+    which NumPy itself writes files are left out: every process would write them, and read incomplete files of others.
     """
     found = []
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
@@ -840,14 +840,14 @@ def told_apart(proc: bsp.Process, every: Sequence[Case], watch: Callable[[Case, 
 
 
 def expected(case: Case, large: bool = False) -> Any:
-    """NumPy's answer."""
+    """Return NumPy's result of a case."""
     text = enlarged(case.expression) if large else case.expression
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"), tempfile.TemporaryDirectory() as folder:
         return _plain(eval(text, scope(used(text, large), case.numpy(), folder)))
 
 
 def differs(found: Any, wanted: Any, how: str) -> str:
-    """What is not as NumPy has it; nothing if all is."""
+    """Describe how a result differs from NumPy's; return "" if it does not."""
     if isinstance(wanted, list):
         if not isinstance(found, list) or len(found) != len(wanted):
             return f"not {len(wanted)} results"
@@ -875,7 +875,7 @@ def differs(found: Any, wanted: Any, how: str) -> str:
 
 
 def _unlike(found: np.ndarray, wanted: np.ndarray) -> str:
-    """Kolmogorov and Smirnov's distance of two samples, at a level of 1e-6."""
+    """Compare two samples by the Kolmogorov-Smirnov distance, at a level of 1e-6; return "" if they agree."""
     both = np.sort(np.concatenate([found, wanted]))
     ranks = [np.searchsorted(np.sort(each), both, side="right") / each.size for each in (found, wanted)]
     distance = np.max(np.abs(ranks[0] - ranks[1]))
@@ -883,7 +883,7 @@ def _unlike(found: np.ndarray, wanted: np.ndarray) -> str:
 
 
 def judged(case: Case, ways: Sequence[Sequence[Attempt]], rows: Sequence[dict[str, Any]], wanted: Any) -> Cell:
-    """What a case came to; `ways` has the attempts of all processes for each way."""
+    """Return the cell of a case: its best way, or a wrong one; `ways` has all processes' attempts for each way."""
     cells = [
         _judged(case, name, attempts, rows, wanted) for (name, _), attempts in zip(case.ways, ways, strict=True)
     ]  # fmt: skip
@@ -930,7 +930,7 @@ _MISSING = (
 
 
 def _told(error: BaseException, case: Case) -> tuple[str, str]:
-    """Of an error: missing, refused with its text, or wrong."""
+    """Classify an error as missing, refused with its text, or wrong."""
     text = " ".join(str(error).split())
     if isinstance(error, AttributeError) or any(each in text for each in _MISSING):
         return "missing", ""
@@ -943,7 +943,7 @@ def _told(error: BaseException, case: Case) -> tuple[str, str]:
 
 
 def covered() -> list[Cell]:
-    """All cells."""
+    """Run all cases and return their cells."""
     every = cases()
     found, rows = called(every)
     cells = []
@@ -954,7 +954,7 @@ def covered() -> list[Cell]:
 
 
 def sections(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
-    """Cells by section, in order."""
+    """Group cells by section, in order."""
     found: dict[str, list[Cell]] = {}
     for cell in cells:
         found.setdefault(cell.case.section, []).append(cell)
@@ -962,7 +962,7 @@ def sections(cells: Sequence[Cell]) -> dict[str, list[Cell]]:
 
 
 def totals(cells: Sequence[Cell]) -> str:
-    """A row for each section, and their sum."""
+    """Return a table with a row for each section, and their sum."""
     lines = [f"| | {' | '.join(STATUSES)} | of |", "| --- " * (len(STATUSES) + 2) + "|"]
     for section, own in [*sections(cells).items(), ("**all**", list(cells))]:
         count = Counter(cell.status for cell in own)
@@ -971,7 +971,7 @@ def totals(cells: Sequence[Cell]) -> str:
 
 
 def page(cells: Sequence[Cell]) -> str:
-    """The document."""
+    """Return the page as Markdown."""
     whole = f"{(NPROCS - 1) / NPROCS:.2f}"
     lines = [HEAD.format(version=np.__version__, nprocs=NPROCS, share=whole) + totals(cells), "", LEGEND, ""]
     for section, own in sections(cells).items():
@@ -999,7 +999,7 @@ def _row(cell: Cell) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status is 1 if a cell is wrong."""
+    """Run the command line; the exit status is 1 if a cell is wrong."""
     parser = argparse.ArgumentParser(prog="python -m tools.arrays_coverage", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--write", metavar="FILE.md", help="the document, made anew")

@@ -50,7 +50,7 @@ SCHEDULES = ("round-robin", "lshs", "patterns")
 
 @dataclass(frozen=True)
 class Case:
-    """One row: the expression, how it is written, and the words a process must receive."""
+    """A row of the study: the expression, how it is written, and the words that a process must receive."""
 
     name: str
     sizes: str
@@ -59,7 +59,7 @@ class Case:
 
 
 def dealt(shape: Shape, nprocs: int, grid: Shape) -> Array:
-    """An array of so many blocks, of which only the coordinates exist."""
+    """Return an array in blocks by `grid`, with coordinates but no values."""
     return wrap(leaf(shape, np.dtype(np.float64), asked(shape, nprocs, grid, None), {}))
 
 
@@ -74,7 +74,7 @@ def _rows(blocks: int = 0, columns: int = COLUMNS) -> Callable[[int], Array]:
 
 
 def _newton(p: int) -> list[Array]:
-    """The gradient and Hessian of a logistic regression at β, as section 2.3 has them; y and β as arrays."""
+    """Return the gradient and Hessian of a logistic regression at β, as in section 2.3, for arrays y and β."""
     x, y, beta = dealt((ROWS, FEATURES), p, (p, 1)), dealt((ROWS,), p, (p,)), dealt((FEATURES,), p, (1,))
     mu = 1 / (1 + wrap(build.apply(of_ufunc(np.exp), (-(x @ beta))._node)))
     return [x.T @ (mu - y), x.T @ ((mu * (1 - mu))[:, None] * x)]
@@ -110,7 +110,7 @@ def _cases() -> list[Case]:
 
 
 def _mttkrp(p: int) -> Array:
-    """One term: all three factors at once, as the sum over i and j of X·B·C; B and C in blocks as X's axes are."""
+    """Return one term with all three factors, the sum over i and j of X·B·C; B and C in blocks as X's axes are."""
     x = dealt((SIDE,) * 3, p, (8, 8, 8))
     b, c = dealt((SIDE, RANK), p, (8, 1)), dealt((SIDE, RANK), p, (8, 1))
     return contraction.einsum("ijk,if,jf->kf", x, b, c)
@@ -118,7 +118,7 @@ def _mttkrp(p: int) -> Array:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one plan: the most words one process receives, sends, and holds beside its leaves (NumS's three loads)."""
+    """The loads of a plan: the most words a process receives, sends, and holds beside leaves (NumS's three loads)."""
 
     into: int
     out: int
@@ -127,13 +127,13 @@ class Counts:
 
 
 def planned(arrays: Sequence[Array], nprocs: int, schedule: str, machine: Machine | None = None) -> Plan:
-    """The plan of some arrays for p processes; needs no processes."""
+    """Return the plan of some arrays for p processes; needs no processes."""
     graph = capture([array._node for array in arrays])
     return Planner(graph, nprocs, machine or Machine(p=nprocs), schedule).plan(0)
 
 
 def counted(plan: Plan) -> Counts:
-    """Loads added up over supersteps."""
+    """Return the loads of a plan, added up over supersteps."""
     p = plan.nprocs
     into, out = np.zeros(p, np.int64), np.zeros(p, np.int64)
     for step in plan.supersteps:
@@ -145,7 +145,7 @@ def counted(plan: Plan) -> Counts:
 
 
 def table(nodes: int = NODES, workers: int = WORKERS, cases: Sequence[Case] | None = None) -> str:
-    """The study as Markdown."""
+    """Return the study as a Markdown table."""
     p = nodes * workers
     lines = [
         f"p = {nodes} × {workers} = {p} processes; words of 8 bytes, of the busiest process, over all supersteps.",
@@ -167,7 +167,7 @@ def table(nodes: int = NODES, workers: int = WORKERS, cases: Sequence[Case] | No
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.arrays_study", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--nodes", type=int, default=NODES)

@@ -59,12 +59,12 @@ SOME = 512  # processes
 
 
 def machine(p: int) -> Machine:
-    """Of the study."""
+    """Return the machine of the study."""
     return Machine(p=p, r=1e10, g=50.0, L=1e5, o=1e3, name="of the study", kind="imagined")
 
 
 def table(side: int = SIDE, processes: Sequence[int] = PROCESSES) -> str:
-    """The study as Markdown."""
+    """Return the study as a Markdown table."""
     one = machine(1)
     lines = [
         f"n = {side}, float64; g = {one.g:g}, L = {one.L:g}, o = {one.o:g} flop-times.",
@@ -92,7 +92,7 @@ def table(side: int = SIDE, processes: Sequence[int] = PROCESSES) -> str:
 
 
 def limited() -> str:
-    """What a memory limit makes of products of several shapes, as Markdown."""
+    """Return, as Markdown, the effect of memory limits on products of several shapes."""
     lines = [
         f"p = {SOME}.",
         "",
@@ -121,12 +121,12 @@ def limited() -> str:
 
 
 def document(side: int = SIDE) -> str:
-    """The whole study."""
+    """Return the whole study."""
     return HEAD + table(side) + "\n" + LIMITED + limited() + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.matmul_study", description=__doc__, allow_abbrev=False)
     parser.add_argument("--side", type=int, default=SIDE, metavar="N", help=f"of the matrices (default {SIDE})")
     parser.add_argument("--write", metavar="FILE.md", help="the document, made anew")

@@ -36,7 +36,10 @@ singular values from 1 to 1/condition.  The first number is ‖QᵀQ - I‖₂, 
 
 
 class Row(NamedTuple):
-    """Of one condition: by method (loss of orthogonality, residual), None where it is refused; auto's choice."""
+    """The results for one condition number.
+
+    errors : by method (loss of orthogonality, residual), None where it is refused.   taken, reason : auto's choice.
+    """
 
     condition: float
     errors: dict[str, tuple[float, float] | None]
@@ -45,7 +48,7 @@ class Row(NamedTuple):
 
 
 def of_condition(m: int, n: int, kappa: float, seed: int = 0) -> np.ndarray:
-    """A matrix with singular values from 1 to 1/kappa."""
+    """Return a matrix with singular values from 1 to 1/kappa."""
     rng = np.random.default_rng(seed)
     u, _ = np.linalg.qr(rng.normal(size=(m, n)))
     v, _ = np.linalg.qr(rng.normal(size=(n, n)))
@@ -54,7 +57,7 @@ def of_condition(m: int, n: int, kappa: float, seed: int = 0) -> np.ndarray:
 
 
 def measured(kappa: float) -> Row:
-    """One row of the table; what every process finds alike."""
+    """Compute one row of the table on P processes, which all find the same."""
     a = of_condition(M, N, kappa)
 
     def main(proc: bsp.Process) -> Row:
@@ -82,7 +85,7 @@ def _errors(a: np.ndarray, q: Any, r: Any) -> tuple[float, float]:
 
 
 def table(exponents: Sequence[int] = EXPONENTS) -> str:
-    """The study as Markdown."""
+    """Return the study as a Markdown table."""
     names = (*METHODS, "auto")
     lines = [f"| condition | {' | '.join(names)} | auto takes | why |", "| --- " * (len(names) + 3) + "|"]
     for exponent in exponents:
@@ -94,7 +97,7 @@ def table(exponents: Sequence[int] = EXPONENTS) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m tools.qr_study", description=__doc__, allow_abbrev=False,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--write", metavar="FILE.md", help="the document, made anew")

@@ -29,7 +29,7 @@ EXAMPLES = """\
 
 
 class _Parser(argparse.ArgumentParser):
-    """Process 0 alone speaks; all exit alike."""
+    """An argument parser of which process 0 alone prints; all processes exit with the same status."""
 
     def error(self, message: str) -> NoReturn:
         _fail(message)
@@ -84,7 +84,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; every process runs it.  Returns the status."""
+    """Run the command on every process; return the exit status."""
     options = _parser().parse_args(arguments)
     proc = bsp.process()
     try:
@@ -151,7 +151,7 @@ def _level(text: str) -> tuple[str, str]:
 
 
 def _check_roles(table: Table, options: argparse.Namespace) -> None:
-    """That the options' columns are there, said with the option."""
+    """Raise ValueError, with the option's name, if an option names a column that is not there."""
     for option in ("target", "weights", "offset", "trials"):
         name = getattr(options, option)
         if name is not None and name not in table.names:
@@ -166,7 +166,7 @@ def _told(iteration: int, objective: float, norm: float) -> None:
 
 
 def _write(options: argparse.Namespace, summary: Summary) -> str | None:
-    """Write the files that are asked for; what went wrong, if anything."""
+    """Write the files that are asked for; return what went wrong, if anything."""
     try:
         if options.report is not None:
             Path(options.report).write_text(page(summary, options.file), encoding="utf-8")

@@ -1,6 +1,6 @@
-"""scikit-learn's estimator conventions, without scikit-learn: parameters, tags, what is fitted, names of features.
+"""scikit-learn's estimator conventions, without scikit-learn: parameters, tags, fitted state, names of features.
 
-A model follows the protocol, it derives from nothing of scikit-learn's: `import bsp.algorithms.glm` does not load it.
+A model follows the protocol without deriving from scikit-learn's classes: `import bsp.algorithms.glm` does not load it.
 Only what scikit-learn itself calls (`__sklearn_tags__`) imports it, and where a program has loaded it the exceptions
 and warnings raised here are its own, so that `except NotFittedError` in such a program finds them.
 """
@@ -21,23 +21,23 @@ _SHOWN = 5  # names in a message
 
 
 class Conventions:
-    """Parameters are what `__init__` takes, kept as they came; what `fit` learns ends in an underscore."""
+    """The base of models: parameters are the arguments of `__init__`, unchanged; fitted attributes end in "_"."""
 
     n_features_in_: int
     feature_names_in_: np.ndarray
 
     @classmethod
     def _parameters(cls) -> dict[str, Any]:
-        """Names of the parameters, and their defaults."""
+        """Return the names of the parameters with their defaults."""
         found = list(inspect.signature(cls).parameters.values())
         return {each.name: each.default for each in found}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; none of them has parameters of its own, so `deep` makes no difference."""
+        """Return the parameters by name; none of them has parameters of its own, so `deep` makes no difference."""
         return {name: getattr(self, name) for name in self._parameters()}
 
     def set_params(self, **params: Any) -> Self:
-        """Other values for some parameters; returns the model.  Raises ValueError for a name that is none."""
+        """Set some parameters; return the model.  Raises ValueError for an unknown name."""
         known = self._parameters()
         for name, value in params.items():
             if name not in known:
@@ -73,7 +73,7 @@ class Conventions:
 
     @property
     def _positive(self) -> bool:
-        """Whether the response must be positive."""
+        """Return whether the response must be positive."""
         return False
 
     def _check_fitted(self) -> None:
@@ -83,7 +83,7 @@ class Conventions:
             )
 
     def _check_features(self, width: int, names: tuple[str, ...] | None) -> None:
-        """That X has the columns that the model was fitted to; names: of a data frame's."""
+        """Raise DataError unless X has the columns that the model was fitted to; warn if either has no names."""
         known = getattr(self, "feature_names_in_", None)
         kind = type(self).__name__
         if known is not None and names is not None and list(known) != list(names):
@@ -99,7 +99,7 @@ class Conventions:
 
 
 def column_vector(y: np.ndarray) -> np.ndarray:
-    """A column as a vector, with scikit-learn's warning."""
+    """Return a matrix of one column as a vector, with scikit-learn's warning."""
     warnings.warn(
         "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,), "
         "for example using ravel().",
@@ -110,7 +110,7 @@ def column_vector(y: np.ndarray) -> np.ndarray:
 
 
 def _kind(name: str, own: type[Any]) -> type[Any]:
-    """scikit-learn's class of this name where a program has loaded it, else our own."""
+    """Return scikit-learn's class of this name where a program has loaded it, else our own."""
     found: type[Any] = getattr(sys.modules.get("sklearn.exceptions"), name, own)
     return found
 

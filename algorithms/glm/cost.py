@@ -73,13 +73,13 @@ def of_path(costs: Costs, rows: Rows, model: Model, alphas: Any = None) -> list[
 
 
 def _iterates(rows: Rows, model: Model) -> bool:
-    """Whether the model with an intercept only has no closed form, because of an offset."""
+    """Return whether the model with an intercept only has no closed form, because of an offset."""
     nothing = np.zeros(0)
     return rows.offset is not None and model.family.offset_sum(nothing, nothing, nothing) is None
 
 
 class _Fit:
-    """The steps of a fit as one process declares them; `shape` is (rows, columns) of its own rows."""
+    """The declared steps of a fit on one process; `shape` is (rows, columns) of its own rows."""
 
     def __init__(self, costs: Costs, model: Model, shape: tuple[int, int], rows: Rows | None = None) -> None:
         self.costs, self.model = costs, model
@@ -101,7 +101,7 @@ class _Fit:
         self.memory = 3 * n + chunk + squares * self.d**2 + 20 * self.d
 
     def survey(self, iterates: bool = False) -> None:
-        """Look at all responses and at some rows; the model with an intercept only, one iteration of it if need be."""
+        """Declare the survey: responses, some rows, and the model with an intercept only."""
         self.costs.work(elementwise=A_ROW * self.n)
         self.costs.allreduce(7 + 2 * self.k)
         if iterates:
@@ -109,7 +109,7 @@ class _Fit:
         self.costs.allreduce(3)
 
     def point(self, curvature: str) -> None:
-        """One pass over the rows, and the sum of objective, gradient and curvature."""
+        """Declare one pass over the rows, and the sum of objective, gradient and curvature."""
         n, d = self.n, self.d
         full, diagonal = curvature == "full", curvature == "diagonal"
         self.costs.work(
@@ -119,7 +119,7 @@ class _Fit:
         self.costs.allreduce(1 + d + (self.half if full else d * diagonal))
 
     def solver(self, iterations: int) -> None:
-        """A point for each iteration and one at the start, and the step between them, which every process makes."""
+        """Declare a point for each iteration and one at the start, and a step after each."""
         self.point("full" if self.newton else "diagonal")
         for _ in range(iterations):
             if self.newton:
@@ -129,7 +129,7 @@ class _Fit:
             self.point("full" if self.newton else "none")
 
     def inference(self) -> None:
-        """One more pass, and the sum of deviance, likelihood, and the matrices that the solver has not."""
+        """Declare one more pass, and the sum of deviance, likelihood, and the matrices still missing."""
         n, d = self.n, self.d
         self.costs.work(
             blas2=4.0 * n * d, blas3=self.missing * float(n) * d * d + d**3 / 3 * bool(self.wanted),

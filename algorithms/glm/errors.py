@@ -1,4 +1,4 @@
-"""What can be wrong with data that a model is to be fitted to, and how all processes hear of it together."""
+"""Errors of data that a model cannot be fitted to, raised alike on all processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
-from bsp.arrays.execution.world import world
+from bsp.arrays.procedures import world
 from bsp.errors import BspError
 
 
@@ -15,11 +15,11 @@ class DataError(BspError, ValueError):
 
 
 class NotFittedError(ValueError, AttributeError):
-    """A model that is asked for what only `fit` can tell."""
+    """Raised by a model that has not been fitted."""
 
 
 def agreed(work: Callable[[], Any]) -> list[Any]:
-    """work() on every process, and what each returned, by pid; it has no boundaries of its own.
+    """Run work() on every process and return all results, by pid; it has no boundaries of its own.  Collective.
 
     Cost: one superstep, h = p - 1 times what is returned.
     Raises the error of the lowest process that had one, on all of them, so none waits for one that failed.
@@ -38,7 +38,7 @@ def agreed(work: Callable[[], Any]) -> list[Any]:
 
 
 def no_column(name: str, names: tuple[str, ...]) -> str:
-    """That there is no such column, and which may have been meant."""
+    """Return a message that there is no such column, with the one that may have been meant."""
     near = get_close_matches(name, names, 1, 0.5) or [each for each in names if each.lower() == name.lower()]
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return f"there is no column {name!r}{hint} (there are {', '.join(names)})"

@@ -21,7 +21,7 @@ import numpy as np
 from bsp.algorithms.glm import path as paths
 from bsp.algorithms.glm.conventions import Conventions
 from bsp.algorithms.glm.cost import A_ROW, cost
-from bsp.algorithms.glm.data.inputs import is_frame
+from bsp.algorithms.glm.data.inputs import Column, Rows, is_frame
 from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
@@ -63,7 +63,7 @@ _OF_TABLES = ("missing", "reference", "columns", "exclude")  # parameters of `re
 
 
 class Regression(Conventions):
-    """What all generalised linear models have; `GLM` and the families' own classes are it with a family.
+    """The base of all generalised linear models; `GLM` and the named classes add a family.
 
     alpha, l1_ratio : the penalty alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²) on top of the mean loss, half the
         unit deviance; the intercept is not penalised.
@@ -124,10 +124,10 @@ class Regression(Conventions):
     # ------------------------------------------------------------------------------- fitting
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, trials: Any = None,
-        *, progress: Progress | None = None,
+        self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None,
+        trials: Column | None = None, *, progress: Progress | None = None,
     ) -> Self:  # fmt: skip
-        """Fit to n rows; returns the model.
+        """Fit to n rows; return the model.  Collective.
 
         X : (n, m): an array or list, the same on every process; an array of `bsp.arrays`; a scipy.sparse matrix; a
             pandas data frame; a table of `read_table`; the path of a file: CSV (also .gz), Parquet, .npy, HDF5, Zarr.
@@ -148,10 +148,10 @@ class Regression(Conventions):
         return self
 
     def regularisation_path(
-        self, X: Any, y: Any, alphas: Sequence[float] | None = None, sample_weight: Any = None, offset: Any = None,
-        trials: Any = None,
+        self, X: Rows, y: Column, alphas: Sequence[float] | None = None, sample_weight: Column | None = None,
+        offset: Column | None = None, trials: Column | None = None,
     ) -> list[Solution]:  # fmt: skip
-        """The fits for several penalties, from the largest alpha down, each begun at the one before; a collective.
+        """Fit for several penalties, from the largest alpha down, each begun at the one before.  Collective.
 
         alphas : None: from the smallest that makes all coefficients 0 (with l1_ratio > 0) downwards, evenly in logs.
         Returns a Solution for each.  See `bsp.algorithms.glm.path`.
@@ -168,14 +168,14 @@ class Regression(Conventions):
         return cost(self._model(), n, k, p, machine, iterations)
 
     def _model(self) -> Model:
-        """The parameters, looked at."""
+        """Return the parameters, checked."""
         return Model(
             self.family, self.alpha, self.l1_ratio, bool(self.fit_intercept), self.solver, self.tol, self.max_iter,
             bool(self.robust),
         )  # fmt: skip
 
     def _remember(self, data: Prepared, X: Any) -> None:
-        """What the data looked like."""
+        """Keep the columns, names and classes of the data."""
         self._coding, self._target, self._notes = data.coding, data.target, data.notes
         self.__dict__.pop("feature_names_in_", None)
         self.n_features_in_ = data.rows.X.shape[1]
@@ -187,7 +187,7 @@ class Regression(Conventions):
             self.classes_ = data.classes
 
     def _keep(self, solution: Solution, model: Model) -> None:
-        """What the fit has found."""
+        """Keep the solution as fitted attributes."""
         self.solution_, self._fitted = solution, model
         self.coef_, self.intercept_ = solution.coef, solution.intercept
         self.n_iter_, self.converged_, self.deviance_ = solution.n_iter, solution.converged, solution.deviance
@@ -196,7 +196,7 @@ class Regression(Conventions):
 
     @declares(_of_summary)
     def summary(self, level: float = 0.95) -> Summary:
-        """Coefficients with standard errors, tests and intervals, and how well the model fits; prints as a table.
+        """Return coefficients with standard errors, tests and intervals, and the quality of the fit; prints as a table.
 
         level : of the confidence intervals.
         """
@@ -208,18 +208,18 @@ class Regression(Conventions):
     # ---------------------------------------------------------------------------- predicting
 
     def _linear(self, X: Any, offset: Any) -> Applied:
-        """The linear predictor."""
+        """Return the linear predictor of X's rows."""
         self._check_fitted()
         X, offset = parted(X, offset)
         return applied(self, X, offset)
 
-    def predict(self, X: Any, offset: Any = None) -> Any:
-        """The mean of the response, (n,); of a binomial model the probability of success."""
+    def predict(self, X: Rows, offset: Column | None = None) -> Any:
+        """Return the mean of the response, (n,); of a binomial model the probability of success."""
         return self._linear(X, offset).mapped(self._family.mean)
 
     @property
     def predict_proba(self) -> Callable[..., Any]:
-        """Of a binomial model: predict_proba(X, offset=None), the probabilities of failure and success, (n, 2)."""
+        """The method predict_proba(X, offset=None) of binomial models: probabilities of failure and success, (n, 2)."""
         if not self._family.proportions:
             raise AttributeError(f"predict_proba is of binomial models; this one is {str(self._family)!r}")
         return self._probabilities
@@ -237,8 +237,8 @@ class Regression(Conventions):
         return family_of(self.family)
 
     @declares(_of_score)
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """D², the share of the deviance that the model explains: 1 less deviance over that of the mean of y.
+    def score(self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None) -> float:
+        """Return D², the share of the deviance that the model explains: 1 less deviance over that of the mean of y.
 
         Of a model of trials y is the share of successes, and the trials are weights.
         Of a gaussian model that is R².  scikit-learn: `d2_tweedie_score`, `r2_score`.
@@ -319,24 +319,24 @@ class LogisticRegression(Regression):
     _classify = True
     _estimator_type = "classifier"
 
-    def predict(self, X: Any, offset: Any = None) -> Any:
-        """The more probable label of each row, (n,)."""
+    def predict(self, X: Rows, offset: Column | None = None) -> Any:
+        """Return the more probable label of each row, (n,)."""
         found = self._linear(X, offset)
         if found.dealt and self.classes_.dtype.kind not in "biuf":
             raise DataError("labels that are texts cannot be in an array of bsp.arrays; predict_proba gives numbers")
         return found.mapped(self._label)
 
     def _label(self, eta: Any) -> Any:
-        """By linear predictor the more probable label."""
+        """Return the more probable label for each linear predictor."""
         return np.where(eta > 0, self.classes_[1], self.classes_[0])
 
-    def decision_function(self, X: Any, offset: Any = None) -> Any:
-        """The linear predictor, (n,): above 0 the second label is the more probable one."""
+    def decision_function(self, X: Rows, offset: Column | None = None) -> Any:
+        """Return the linear predictor, (n,): above 0 the second label is the more probable one."""
         return self._linear(X, offset).mapped(lambda eta: eta)
 
     @declares(_of_accuracy)
-    def score(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> float:
-        """The share of labels that are right, by weight."""
+    def score(self, X: Rows, y: Column, sample_weight: Column | None = None, offset: Column | None = None) -> float:
+        """Return the share of labels that are right, by weight."""
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ (self._label(eta) == y)]

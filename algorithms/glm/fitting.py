@@ -1,6 +1,6 @@
 """Fit a generalised linear model to the rows of all processes.
 
-survey      2 supersteps    are the rows sound?  what does an intercept alone say?
+survey      2 supersteps    checks of all rows, the model with an intercept only
 solver      1 a point       Newton, L-BFGS or proximal Newton: a proc.rounds loop, so it runs cloned and resumes
 separation  0, 1 or 2       only if the coefficients still move
 inference   1               deviance, dispersion, likelihood, covariances
@@ -27,7 +27,7 @@ ROUNDED = 1e-8  # of the gradient: where rounding may stop a solver, and all is 
 
 @declares(of_solve)
 def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
-    """Fit `model` to the rows of all processes; a collective.
+    """Fit `model` to the rows of all processes.  Collective.
 
     start : (d,) coefficients as the columns were given, the intercept first, if there is one; None: those of the model
         with an intercept only.
@@ -40,7 +40,7 @@ def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: P
 
 
 def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
-    """Fit its model to rows that have been surveyed; a collective."""
+    """Fit the survey's model to its rows.  Collective."""
     objective = Objective(of)
     solver = chosen_solver(of.model, of.d)
     beta = start_of(of, start)
@@ -64,7 +64,7 @@ def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | Non
 
 
 def start_of(of: Survey, start: np.ndarray | None = None) -> np.ndarray:
-    """(d,) Where a solver begins, of the shifted columns."""
+    """Return the coefficients (d,) of the shifted columns at which a solver begins."""
     if start is not None:
         if np.shape(start) != (of.d,):
             raise ValueError(f"start has shape {np.shape(start)}; it holds {of.d} coefficients, the intercept first")

@@ -20,7 +20,7 @@ LEAST_LASSO = 1e-3  # the share that ridge regression, which makes no coefficien
 
 @declares(of_path)
 def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> list[Solution]:
-    """Solutions for each alpha, the largest first; a collective.
+    """Return a solution for each alpha, the largest first.  Collective.
 
     alphas : None: 50 in equal ratios, from the smallest that makes all coefficients 0 to a thousandth of it.
     Cost: that of `solve` for each, with fewer iterations; one more point for the largest.
@@ -43,7 +43,7 @@ def path(rows: Rows, model: Model, alphas: Sequence[float] | None = None) -> lis
 
 
 def largest_alpha(of: Survey) -> float:
-    """The smallest alpha at which all coefficients are 0; a collective, one superstep of 1 + 2d summed words."""
+    """Return the smallest alpha at which all coefficients are 0.  Collective: one superstep of 1 + 2d summed words."""
     free = Objective(replace(of, model=replace(of.model, alpha=0.0)))
     point = free.at(start_of(of), "diagonal")
     free.units(point)  # which are found only where all is finite

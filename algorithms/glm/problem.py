@@ -1,4 +1,4 @@
-"""What a generalised linear model is fitted to, and what comes out: the data between reading, solving and telling."""
+"""The data of a fit: rows, model and solution, passed between reading, solving and reporting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
 @dataclass(frozen=True)
 class Rows:
-    """This process's rows; those of all processes in pid order are the data.
+    """The rows that one process has; those of all processes in pid order are the data.
 
     X : (n_local, k) float64, C-contiguous, or a scipy.sparse CSR matrix; without a column for the intercept.
     y : (n_local,) float64; of binomial models the proportion of successes, 0 <= y <= 1.
@@ -35,7 +35,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Model:
-    """What to minimise, and how.
+    """A model to fit: what is minimised, and how.
 
     The objective is sum_i w_i·loss_i / (sum_i w_i) + alpha·(l1_ratio·|b|_1 + (1 - l1_ratio)/2·|b|_2²), scikit-learn's;
     the loss is half the unit deviance (up to constants), w_i = weight·trials.  The intercept is not penalised.
@@ -85,7 +85,7 @@ def chosen_solver(model: Model, d: int) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Python's or NumPy's, and no truth value."""
+    """Return whether a value is a number of Python or NumPy, and no truth value."""
     return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
 
 
@@ -106,7 +106,7 @@ class Solution:
         a correlation, which no change of units alters.  Of the columns that are not left out.
     objective : at the same point, the one that is returned.
     sum_weights : sum_i w_i, trials included.
-    notes : what a reader must know: separation, singular columns by name, no convergence.
+    notes : sentences that a reader needs: separation, singular columns by name, no convergence.
     history : (objective, gradient norm) of each point that was accepted, the first and the last included.
     """
 

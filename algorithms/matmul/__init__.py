@@ -1,4 +1,4 @@
-"""Products of dense matrices that trade memory for words: `matmul`, `matvec`, and what they cost, `cost`.
+"""Products of dense matrices that trade memory for words: `matmul`, `matvec`, and their cost, `cost`.
 
 McColl 1.6.2 has several ways to multiply two n × n matrices on p processes, none best in everything (Irony, Toledo,
 Tiskin 2004):
@@ -11,7 +11,7 @@ Tiskin 2004):
     summa                        the usual baseline: broadcasts of panels
 
 All are `schedules`: a process grid, a number of rounds, and the side of the box that rounds are pieces of.  `grids`
-estimates what thousands of them cost; `counts` counts the words of the best, exactly; `running` carries one out
+estimates the cost of thousands of them; `counts` counts the words of the best, exactly; `running` runs one
 (`summa` the baseline); `methods` has the formulas and the choice; `python -m tools.matmul_study` prints
 words and memory beside the lower bounds.
 """

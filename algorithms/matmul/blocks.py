@@ -1,25 +1,25 @@
-"""A block of a matrix as it is sent, multiplied and added to."""
+"""Operations on one block of a matrix: order it for BLAS, add to it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bsp.arrays.execution.world import World
-from bsp.values.payload import is_abstract
+from bsp.declared import declares
 
 
 def contiguous(block: Any) -> Any:
-    """A block in C order; itself if it is that."""
+    """Return a block in C order: itself if it is, else a copy."""
     return block if block.flags.c_contiguous else block.copy()
 
 
-def own(here: World, block: Any) -> Any:
-    """A block to multiply: in C order; in a run without values a shape, if it was real data."""
-    return here.empty(block.shape, block.dtype) if here.abstract and not is_abstract(block) else contiguous(block)
+@declares(lambda costs, block: contiguous(costs.shape_of(block)))
+def own(block: Any) -> Any:
+    """Return a block in C order, ready to multiply."""
+    return contiguous(block)
 
 
 def added(total: Any, new: Any) -> Any:
-    """`total`, to which `new` has been added in place; of booleans their union."""
+    """Add `new` to `total` in place and return it; booleans are united."""
     if new.dtype.kind == "b":
         total |= new
     else:

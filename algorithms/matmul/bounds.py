@@ -1,4 +1,4 @@
-"""How many words a process must move, whatever the algorithm, if it does 1/p of the elementary products.
+"""Lower bounds on the words that a process moves, whatever the algorithm, if it does 1/p of the elementary products.
 
 A process that does V = mnk/p of them needs a elements of A, b of B, and c sums of C, and V² <= a·b·c (Loomis and
 Whitney 1949).  It has 1/p of each matrix.  So words come in that are not its own, or go out as sums that are not.
@@ -11,8 +11,9 @@ from math import sqrt
 
 
 def loomis_whitney(m: int, k: int, n: int, p: int) -> float:
-    """Words of A and B that come in and partial sums that go out, together: the least of a + b + c with a·b·c >= V²,
-    less what a process has; n³: 3n²/p^(2/3) - 3n²/p.
+    """Return a bound on the words of A and B that come in and of partial sums that go out, together.
+
+    It is the least a + b + c with a·b·c >= V², less what a process has; for cubes 3n²/p^(2/3) - 3n²/p.
 
     Each of a, b, c is at least 1/p of its matrix, for V products need so many: this decides for long matrices.
     With the constant, whatever the shape: Al Daas, Ballard, Grigori, Kumar, Rouse (SPAA 2022).
@@ -29,8 +30,9 @@ def loomis_whitney(m: int, k: int, n: int, p: int) -> float:
 
 
 def memory_independent(m: int, k: int, n: int, p: int) -> float:
-    """Words that come in, or that go out: the largest of a, b, c is at least V^(2/3), of which a process has 1/p of a
-    matrix; n³: n²/p^(2/3) - n²/p.
+    """Return a bound on the words that come in, or on those that go out, for any memory.
+
+    The largest of a, b, c is at least V^(2/3), of which a process has 1/p of a matrix; for cubes n²/p^(2/3) - n²/p.
 
     The order of the 3-D bound of Irony, Toledo and Tiskin (JPDC 2004) and of McColl 1.6.2; our constant.
     """
@@ -38,8 +40,9 @@ def memory_independent(m: int, k: int, n: int, p: int) -> float:
 
 
 def memory_dependent(m: int, k: int, n: int, p: int, memory: float) -> float:
-    """Words of A and B that come in and partial sums that go out, with so many words of memory on each process:
-    2V/√M - 2M - mn/p.
+    """Return a bound on the words of A and B that come in and of partial sums that go out, for words of memory.
+
+    With M words of memory on each process it is 2V/√M - 2M - mn/p.
 
     Cut the run of a process into times in which 2M elements of A and B came in and sums were begun.  In such a time it
     has at most 3M elements of A, B and C to work with, M from before, so it does at most M^(3/2) products (Loomis and

@@ -1,4 +1,4 @@
-"""What a schedule costs: the words of every superstep, exactly, and the memory of the fullest process.
+"""Cost of a schedule: the exact words of every superstep, and the memory of the fullest process.
 
 Nothing is estimated.  For each round the pieces that processes read are laid over the parts that processes hold, all
 places of the grid at once, and the most that one process sends, and that one receives, is taken.
@@ -14,14 +14,12 @@ import numpy as np
 
 from bsp.algorithms.matmul import strassen
 from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, Place, Schedule, cuts
-from bsp.arrays.expressions.graph import Access
-from bsp.arrays.expressions.layout import Layout
-from bsp.arrays.planning.moves import pieces, stays
-from bsp.cost.model import WORD, Machine
+from bsp.arrays.procedures import Layout, traffic
+from bsp.cost.model import WORD, Cost, Machine
 
 
 class Exchange(NamedTuple):
-    """What travels at the end of a superstep: words and messages of the busiest processes."""
+    """The exchange at the end of a superstep: words and messages of the busiest processes."""
 
     what: str
     sent: int
@@ -35,7 +33,7 @@ class Exchange(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """W + g·H + L·S and M of one way to multiply.
+    """The cost of one way to multiply: W, H, S and M.
 
     exchanges : in order, those that move nothing among them.
     flops : W, of the busiest process in each round, added.  memory : words of the fullest process: its blocks of A, B
@@ -50,28 +48,28 @@ class Counted(NamedTuple):
 
     @property
     def steps(self) -> tuple[Exchange, ...]:
-        """The supersteps."""
+        """The exchanges that move something: the supersteps."""
         return tuple(each for each in self.exchanges if each.h)
 
     @property
     def h(self) -> tuple[int, ...]:
-        """Words of each superstep."""
+        """The h-relation of each superstep, in words."""
         return tuple(each.h for each in self.steps)
 
     @property
     def words(self) -> int:
-        """H."""
+        """H: the h-relations of all supersteps, added."""
         return sum(self.h)
 
     @property
     def supersteps(self) -> int:
-        """S."""
+        """S: the number of supersteps."""
         return len(self.steps)
 
     def price(self, machine: Machine) -> float:
-        """Flop-times: W + g·H + o·messages + L·S."""
+        """Return the price in flop-times: W + g·H + o·messages + L·S."""
         messages = sum(each.messages for each in self.steps)
-        return machine.price(float(self.words), self.supersteps, messages, self.flops)
+        return Cost(self.flops, self.words, self.supersteps, messages=messages).price(machine)
 
     def __str__(self) -> str:
         s = self.schedule
@@ -82,31 +80,31 @@ class Counted(NamedTuple):
 
 
 def bringing(sources: Sequence[Layout | None], targets: Sequence[Layout], nprocs: int, itemsize: int) -> int:
-    """h of the superstep that brings matrices to other layouts; None: every process has the whole."""
+    """Return h of the superstep that brings matrices to other layouts; source None: every process has the whole."""
     out, into = np.zeros(nprocs, np.int64), np.zeros(nprocs, np.int64)
-    access = (Access(0), Access(1))
     for source, target in zip(sources, targets, strict=False):
-        if source is not None and source is not target and not stays(source, access, target):
-            sent, received = pieces(source, access, target, nprocs).traffic(nprocs, itemsize)
+        if source is not None:
+            sent, received = traffic(source, target, nprocs, itemsize)
             out, into = out + sent, into + received
     return -(-int(max(out.max(initial=0), into.max(initial=0))) // WORD)
 
 
 @lru_cache(maxsize=4096)
 def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> Counted:
-    """The cost of a schedule for elements of so many bytes."""
+    """Return the cost of a schedule for elements of `itemsize` bytes."""
     count = _in_rounds if schedule.way in (SHIFTED, SPREAD) else _broadcast
     exchanges, flops, memory = count(schedule, itemsize, leaf)
     return Counted(method, schedule, tuple(exchanges), float(flops), -(-int(memory) * itemsize // WORD))
 
 
 def exchange(what: str, sent: Any, received: Any, messages: Any, itemsize: int) -> Exchange:
+    """Return the h-relation of one exchange, in words, from the elements that each process sends and receives."""
     out, into = (-(-int(elements.max(initial=0)) * itemsize // WORD) for elements in (sent, received))
     return Exchange(what, out, into, int(messages.max(initial=0)))
 
 
 def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Of each range of one list of cuts with each of another."""
+    """Return how many positions each range of one list of cuts shares with each of another: [first, second]."""
     low = np.maximum(first[:-1, None], second[None, :-1])
     high = np.minimum(first[1:, None], second[None, 1:])
     found: np.ndarray = np.maximum(high - low, 0)
@@ -117,12 +115,12 @@ def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 class Phase(NamedTuple):
-    """Traffic of one brick, or of its sum, in one superstep, in elements, by place in the grid.
+    """The traffic of one brick, or of its sum, in one superstep: elements by place in the grid.
 
     sent, received, messages : between processes.
-    copied : made to be sent; others of the element may have it until the next superstep ends, as they may `lent`.
-    joined : what arrived and what was there, put together in memory of its own; 0: as it came.
-    freed : no longer needed once joined.  lent : no longer needed, but read by others.
+    copied : copies made to be sent.  Other processes of the element may read them until the next superstep ends.
+    joined : new memory in which parts are put together; 0: what arrived is used as it came.
+    freed : memory that is free once they are joined.  lent : no longer needed, but still read by others, as `copied`.
     """
 
     sent: Any
@@ -135,9 +133,9 @@ class Phase(NamedTuple):
 
 
 class Share(NamedTuple):
-    """Return each process's share of a piece of its brick and the size of the piece, along both axes.
+    """The share that each process has of a piece of its brick, and the size of the piece, along both axes.
 
-    some : how many of those that share the brick have something of the piece, along both axes.
+    some : how many of the processes that share the brick have something of the piece, along both axes.
     """
 
     own: tuple[Any, Any]
@@ -149,17 +147,17 @@ class Share(NamedTuple):
 
     @property
     def size(self) -> Any:
-        """Elements of the piece."""
+        """The number of elements of the piece."""
         return self.full[0] * self.full[1]
 
     @property
     def members(self) -> int:
-        """Processes that share a brick."""
+        """The number of processes that share a brick."""
         return self.split[0] * self.split[1]
 
 
 def _share(s: Schedule, matrix: str, t: int) -> Share:
-    """Return the moves of round t, where pieces are spread."""
+    """Return the shares of a matrix in round t, where pieces are spread."""
     dealing, sides = s.dealing(matrix), SIDES[matrix]
     i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
     brick, member = s.brick(matrix, Place(i, j, layer))  # type: ignore[arg-type]
@@ -190,7 +188,7 @@ def _changes(s: Schedule, matrix: str) -> frozenset[int]:
 
 
 def _gathering(share: Share) -> list[Phase]:
-    """A piece of a brick, to all who share the brick."""
+    """Return the phases in which a piece of a brick is sent to all processes that share the brick."""
     (own_0, own_1), (_, full_1), (rows, columns) = share.own, share.full, share.split
     own, size = own_0 * own_1, share.size
     copied = own * share.sliced
@@ -218,7 +216,7 @@ def _gathering(share: Share) -> list[Phase]:
 
 
 def _summing(share: Share) -> list[Phase]:
-    """A piece of a brick of partial sums, to those who have parts of it, and added up there."""
+    """Return the phases in which a piece of a brick of partial sums is sent to the owners of its parts and added up."""
     (own_0, own_1), (_, full_1), (rows, columns) = share.own, share.full, share.split
     own, size = own_0 * own_1, share.size
     if share.members == 1:
@@ -269,7 +267,7 @@ def _shifted(s: Schedule) -> Iterator[dict[str, tuple[Share, list[Phase]]]]:
 
 
 def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
-    """Elements of k that piece s of layer l shares with the part of that layer at home in place x: [l, s, x]."""
+    """Return how many elements of k piece s of layer l shares with the part that place x of it owns: [l, s, x]."""
     pieces, homes = cuts(k, layers * rounds), cuts(k, layers * parts)
     return np.stack([
         overlaps(pieces[at * rounds : (at + 1) * rounds + 1], homes[at * parts : (at + 1) * parts + 1])
@@ -287,16 +285,16 @@ class Books:
         self.now, self.most, self._lent = held, held, np.zeros_like(held)
 
     def take(self, elements: Any) -> None:
-        """More is held."""
+        """Count elements that are held from now on."""
         self.now = self.now + elements
         self.most = np.maximum(self.most, self.now)
 
     def give(self, elements: Any) -> None:
-        """It is no longer held."""
+        """Count elements that are no longer held."""
         self.now = self.now - elements
 
     def superstep(self, phases: Sequence[Phase]) -> None:
-        """All is sent, all arrives; then one after the other is put together."""
+        """Count the memory of a superstep: everything is sent and arrives, then bricks are put together one by one."""
         self.take(sum(each.copied for each in phases))
         self.give(self._lent)  # whoever was slower has read it by now
         self._lent = np.zeros_like(self._lent)
@@ -308,7 +306,7 @@ class Books:
 
 
 def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:
-    """Estimate schedules in which every process gathers what it needs."""
+    """Count a schedule in which every process gathers what it needs: its exchanges, flops and memory."""
     once = s._replace(rounds=1)  # its pieces are whole bricks
     home_a, home_b, home_c = (each.own[0] * each.own[1] for each in (_share(once, name, 0) for name in "ABC"))
     books = Books(home_a + home_b + np.zeros_like(home_c))
@@ -371,7 +369,7 @@ def _in_rounds(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
 
 
 def _brick(share: Share, phases: list[Phase]) -> Any:
-    """Memory of a piece that has been gathered; nothing where it is the process's own block."""
+    """Return the memory of a piece that has been gathered; 0 where it is the process's own block."""
     held = share.size * share.sliced if share.members == 1 else 0
     for phase in phases:
         held = np.where(phase.joined > 0, phase.joined, held + phase.received)
@@ -381,7 +379,7 @@ def _brick(share: Share, phases: list[Phase]) -> Any:
 def _travelled(
     books: Books, exchanges: list[Exchange], moves: dict[str, list[Phase]], label: str, itemsize: int
 ) -> float:
-    """The supersteps in which some bricks are gathered and some sums added up; the additions."""
+    """Count the supersteps in which some bricks are gathered and some sums added up; return the additions."""
     flops = 0
     for at in range(max(map(len, moves.values()))):
         phases = {name: each[at] for name, each in moves.items() if at < len(each)}
@@ -405,7 +403,7 @@ def _product_flops(height: np.ndarray, length: np.ndarray, width: np.ndarray, le
 
 
 def _broadcast(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], float, int]:
-    """Panels from their owners along rows and columns of the grid; one layer."""
+    """Count a schedule whose panels are broadcast from their owners along rows and columns of the grid."""
     rows, columns = s.rows, s.columns
     heights, widths = np.diff(cuts(s.m, rows)), np.diff(cuts(s.n, columns))
     height, width = heights[:, None], widths[None, :]
@@ -445,5 +443,5 @@ def _broadcast(s: Schedule, itemsize: int, leaf: str) -> tuple[list[Exchange], f
 
 
 def holder(length: int, parts: int, position: int) -> int:
-    """The part that has a position."""
+    """Return the number of the part that has a position."""
     return int(np.searchsorted(cuts(length, parts), position, side="right")) - 1

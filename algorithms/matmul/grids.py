@@ -1,4 +1,4 @@
-"""Process grids, what schedules on them seem to cost, and how bricks are best shared: to choose whose words to count.
+"""Process grids and estimates of schedules on them, which choose the schedules whose words are counted.
 
 There are thousands of grids for some hundred processes, so everything here is computed for all of them at once, with
 bricks of equal size.  What is chosen is then counted exactly (`counts`).
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, Schedule
-from bsp.cost.model import Machine
+from bsp.cost.model import Cost, Machine
 
 CLOSEST = 6  # grids, best by estimate, whose words are counted
 SPARE = 4  # numbers of layers looked at for each face of the grid: fewer may divide a brick more evenly
@@ -27,8 +27,9 @@ Split = tuple[int, int]  # parts of a brick along both sides
 
 @lru_cache(maxsize=256)
 def grids(shape: Shape, p: int, layers: int) -> np.ndarray:
-    """Process grids that give each process work, and more than half as many of them as the largest grid: columns of
-    (rows, columns, layers); more rows first.
+    """Return the process grids that give each process work: columns of (rows, columns, layers), more rows first.
+
+    Grids of at most half as many processes as the largest one has are left out.
 
     layers : how many numbers of layers to look at besides 1, from the largest down.
     """
@@ -60,7 +61,7 @@ class Bricks:
         self.most = max(ROUNDS, 2 * isqrt(int(grids.prod(axis=0).max())))  # rounds
 
     def adding_up(self, room: float) -> tuple[np.ndarray, np.ndarray]:
-        """Pieces in which bricks of C are added up, and the memory that takes."""
+        """Return the number of pieces in which bricks of C are added up, and the memory that takes."""
         (own_a, own_b, own), size, lacked = self.own, self.size[2], self.lacked[2]
         stays, piece = own_a + own_b + size, size + lacked + own
         whole = (stays + lacked + own <= room) | (not room) | ~self.shared[2]
@@ -68,16 +69,16 @@ class Bricks:
         return sums, (stays + np.where(whole, lacked + own, piece / sums)) * self.shared[2]
 
     def price(self, machine: Machine, words: Any, times: Sequence[Any], steps: Any) -> np.ndarray:
-        """Flop-times.  times : how often a process meets those that share its brick of A, of B, and of C."""
-        found: np.ndarray = 2.0 * self.m * self.k * self.n + machine.g * words + machine.L * steps
+        """Return the price in flop-times.  times : exchanges with those that share the brick of A, of B, and of C."""
+        found: np.ndarray = machine.price(Cost(2.0 * self.m * self.k * self.n, words, steps))
         for count, often in zip(self.members, times, strict=True):
-            in_two_phases = 2 * machine.o * (np.sqrt(count) - 1) + machine.L
-            found = found + often * np.minimum(machine.o * (count - 1), in_two_phases)
+            in_two_phases = machine.price(Cost(0, 0, 1, messages=2 * (np.sqrt(count) - 1)))
+            found = found + often * np.minimum(machine.price(Cost(0, 0, 0, messages=count - 1)), in_two_phases)
         return found
 
 
 class Estimates(NamedTuple):
-    """Schedules, one on each of many grids: price in flop-times, memory in elements, rounds, and pieces of sums."""
+    """Estimates of schedules, one on each of many grids: flop-times, elements of memory, rounds, and pieces of sums."""
 
     price: np.ndarray
     memory: np.ndarray
@@ -116,7 +117,7 @@ def growing(shape: Shape, grids: np.ndarray, machine: Machine, room: float) -> E
 def skewed(
     shape: Shape, grids: np.ndarray, machine: Machine, room: float, rounds: np.ndarray | None = None
 ) -> Estimates:
-    """Evaluate rounds along k of shifted pieces, each read by few; a process fetches also what it has itself.
+    """Evaluate rounds along k of shifted pieces, each of which few processes read; a process fetches its own part too.
 
     rounds : None: a power of 2 that is enough for `room`, or as many as the longer side of the grid has processes.
     """
@@ -161,7 +162,7 @@ def staying(shape: Shape, grids: np.ndarray, machine: Machine, room: float, alon
 
 
 def _parts(elements: np.ndarray, room: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Into how many parts to cut elements so that one fits: 2 at least, `most` at most."""
+    """Return into how many parts to cut elements so that one fits: at least 2, at most `most`."""
     enough = -(-elements // np.maximum(room, 1)) * (room > 0) + most * (room <= 0)
     found: np.ndarray = np.clip(enough.astype(np.int64), 2, np.maximum(2, most))
     return found
@@ -205,7 +206,7 @@ class Family:
 
 
 def dealt(s: Schedule, machine: Machine) -> list[Schedule]:
-    """A schedule, and what it is with bricks cut along both sides: for evenness, and to meet fewer at a time."""
+    """Return a schedule and its variants with bricks cut along both sides: more even, or with fewer messages."""
     if s.way == SHIFTED and s.rounds > 1:
         return [s]
     even, few = zip(*(_splits(s, name, machine) for name in "ABC"), strict=True)
@@ -215,15 +216,15 @@ def dealt(s: Schedule, machine: Machine) -> list[Schedule]:
 
 
 def _splits(s: Schedule, matrix: str, machine: Machine) -> tuple[Split, Split]:
-    """How a matrix's bricks are cut most evenly, and how they are cheapest if each side of the cut is a superstep."""
+    """Return the most even cuts of a matrix's bricks, and the cheapest ones if each side of the cut is a superstep."""
     dealing, moves = s.dealing(matrix), s.adding if matrix == "C" else s
     brick = tuple(-(-side // count) for side, count in zip(dealing.shape, dealing.bricks, strict=True))
     rounds = tuple(moves.rounds if side == moves.along else 1 for side in SIDES[matrix])
-    return _cut(brick, rounds, dealing.split, machine.g, machine.o, machine.L)
+    return _cut(brick, rounds, dealing.split, machine)
 
 
 @lru_cache(maxsize=4096)
-def _cut(brick: Shape, rounds: Shape, plain: Split, g: float, o: float, L: float) -> tuple[Split, Split]:
+def _cut(brick: Shape, rounds: Shape, plain: Split, machine: Machine) -> tuple[Split, Split]:
     members = prod(plain)
 
     def largest(split: Split) -> int:
@@ -233,7 +234,7 @@ def _cut(brick: Shape, rounds: Shape, plain: Split, g: float, o: float, L: float
     def price(split: Split) -> float:
         first, second = split
         words = largest((first, 1)) * (first - 1) + largest(split) * (second - 1)
-        return g * words + o * (first + second - 2) + L * ((first > 1) + (second > 1))
+        return Cost(0, words, (first > 1) + (second > 1), messages=first + second - 2).price(machine)
 
     splits = [(members // parts, parts) for parts in range(1, members + 1) if members % parts == 0]
     even = min(splits, key=largest)

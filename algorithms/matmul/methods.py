@@ -19,7 +19,7 @@ from bsp.algorithms.matmul.counts import Counted, counted
 from bsp.algorithms.matmul.grids import CLOSEST, SPARE, Family, at_once, dealt, growing, skewed, staying
 from bsp.algorithms.matmul.grids import grids as process_grids
 from bsp.algorithms.matmul.schedules import AT_ONCE, SHIFTED, SPREAD, TWO_PHASE, Schedule
-from bsp.arrays.errors import PlanTooLarge
+from bsp.arrays import PlanTooLarge
 from bsp.cost.model import WORD, Machine
 from bsp.cost.units import in_bytes
 
@@ -29,7 +29,7 @@ Shape = tuple[int, int, int]  # m, k, n
 
 
 def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """Method 1: a process gets all its row of blocks of A and its column of blocks of B, and multiplies once.
+    """Plan Method 1: each process gets its whole row of blocks of A and column of blocks of B, and multiplies once.
 
     W = 2n³/p,  H = 2n²/√p - 2n²/p,  S = 1,  M = 3n²/√p: both, and what arrived of B while it is put together (2n²/√p
     where no two processes share an element: then it is received in its place).
@@ -40,7 +40,7 @@ def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Sch
 
 
 def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """Method 2: a pair of blocks at a time, which then make room for the next.
+    """Plan Method 2: each process gets a pair of blocks at a time, multiplies it and frees it.
 
     W = 2n³/p,  H = 2n²/√p,  S = √p,  M = 5n²/p and a product on its way.
     Source: McColl 1.6.2, Method 2; the order is Cannon's, so that no block is asked for twice in a superstep.
@@ -50,8 +50,9 @@ def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Sc
 
 
 def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """Method 4: bricks as near to cubes as p allows; one superstep for the inputs, one for the partial sums, or two
-    each where messages cost more than a superstep.
+    """Plan Method 4: a three-dimensional grid, with bricks as near to cubes as p allows.
+
+    One superstep brings the inputs, one adds up the partial sums; two each where messages cost more than a superstep.
 
     W = 2n³/p,  H = 3n²/p^(2/3) - 3n²/p,  S = 2,  M = 3n²/p^(2/3) and the blocks.
     Source: McColl 1.6.2, Method 4 (McColl and Valiant; Agarwal and others 1995).
@@ -62,7 +63,7 @@ def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedul
 
 
 def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """The general family: any grid, and on it as many rounds as the memory asks for, along the cheapest side.
+    """Plan the general family: any grid, with as many rounds as the memory asks for, along the cheapest side.
 
     With q = p^(1/3) to p^(1/2) bricks along each side of the matrices, q³/p of them for each process:
     W = 2n³/p,  H = 2n²q/p + n²/q² - 3n²/p,  S = rounds + 1,  M = 2n²/p for the blocks of A and B, n²/q² for the brick
@@ -103,7 +104,7 @@ def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
 
 
 def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
-    """The baseline: panel by panel, the owners of A's broadcast along rows of the grid, those of B's along columns.
+    """SUMMA, the baseline: panel by panel, owners broadcast A along rows of the grid and B along columns.
 
     Broadcast in one superstep: H = 2n²(1 - 1/√p), S = √p.  In two phases: H = 4n²/√p - 6n²/p and less, S = 2√p.
     W = 2n³/p,  M = 7n²/p (9n²/p in two phases) and a product on its way.
@@ -127,7 +128,7 @@ AUTO: tuple[int | str, ...] = (1, 4, "recursive")  # the last has the schedules 
 def options(
     shape: Shape, p: int, method: int | str, room: float, machine: Machine, itemsize: int, leaf: str
 ) -> tuple[Counted, ...]:
-    """Ways to multiply by a method, or by any of them ("auto"), counted.  room : elements, 0: no limit."""
+    """Return the counted ways to multiply by a method, or by any of them ("auto").  room : elements, 0: no limit."""
 
     def of(name: int | str) -> Iterator[Counted]:
         for schedule in METHODS[name](shape, p, machine, room):
@@ -140,9 +141,9 @@ def chosen(
     shape: Shape, p: int, method: int | str, memory: float, machine: Machine, itemsize: int, leaf: str,
     extra: Callable[[Counted], float] = lambda cost: 0.0,
 ) -> Counted:  # fmt: skip
-    """The cheapest way that fits, the first of equals.
+    """Return the cheapest way that fits, the first of equals.
 
-    extra : flop-times that a way takes besides: to bring operands to its layout.
+    extra : returns the flop-times that a way takes besides, to bring operands to its layout.
     Raises PlanTooLarge where none fits, with what the one that needs least would take.
     """
     if method != "auto" and method not in METHODS:

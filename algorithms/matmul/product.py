@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,21 +10,35 @@ import numpy as np
 from bsp.algorithms.matmul.counts import Counted, bringing
 from bsp.algorithms.matmul.methods import chosen
 from bsp.algorithms.matmul.running import run
-from bsp.arrays import build
-from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
-from bsp.arrays.expressions.layout import Layout
-from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import known, made_of
-from bsp.cost.model import DEFAULT, WORD, Machine
+from bsp.arrays.procedures import (
+    LEAF,
+    Array,
+    Blocks,
+    DType,
+    Layout,
+    Node,
+    World,
+    cast,
+    dealt_blocks,
+    known,
+    made_of,
+    node_of,
+    procedure,
+    relaid,
+    world,
+    wrap,
+)
+from bsp.arrays.typing import ArrayLike
+from bsp.cost.model import DEFAULT, WORD, Cost, Machine
 from bsp.errors import ShapeError
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array
 
 
 @procedure
-def matmul(A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas") -> Array:
-    """A @ B, by an algorithm whose words, supersteps and memory are known beforehand.  A collective.
+def matmul(
+    A: ArrayLike, B: ArrayLike, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
+) -> Array:
+    """Return A @ B by an algorithm whose words, supersteps and memory are known beforehand.  Collective.
 
     A : shape (m, k);  B : (k, n); arrays, or what `bsp.arrays.asarray` takes (the whole, equal on all processes).
     method : 1 all blocks at once, 2 a pair at a time, 4 three-dimensional, "recursive" any grid in as many rounds as
@@ -47,22 +62,22 @@ def matmul(A: Any, B: Any, method: int | str = "auto", memory: float | None = No
     a, b = _operands(A, B)
     cost = _choice(here, a, b, method, memory, leaf, True)
     left, right, out = cost.schedule.layouts(here.nprocs)
-    block_a, block_b = _brought(here, (a, b), (left, right), False)
+    block_a, block_b = brought(here, (a, b), (left, right), False)
     blocks = run(here, cost, block_a, block_b, out, a.dtype, leaf)
     return made_of(out.shape, a.dtype, out, blocks)
 
 
 def laid_out(
-    A: Any, B: Any, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
+    A: ArrayLike, B: ArrayLike, method: int | str = "auto", memory: float | None = None, leaf: str = "blas"
 ) -> tuple[Array, Array]:
-    """A and B where `matmul` with the same arguments wants them, to be multiplied more than once.
+    """Return A and B in the layouts in which `matmul` with the same arguments multiplies them.  Collective.
 
     Cost: one superstep, h = at most (mk + kn)/q words, for a grid of q processes, if they are dealt evenly to as many.
     """
     here = world()
     a, b = _operands(A, B)
     layouts = _choice(here, a, b, method, memory, leaf, False).schedule.layouts(here.nprocs)[:2]
-    found = _brought(here, (a, b), layouts, True)
+    found = brought(here, (a, b), layouts, True)
     first, second = (
         made_of(layout.shape, a.dtype, layout, blocks) for layout, blocks in zip(layouts, found, strict=True)
     )
@@ -73,7 +88,7 @@ def cost(
     m: int, k: int, n: int, p: int, method: int | str = "auto", memory: float | None = None,
     machine: Machine | None = None, *, itemsize: int = WORD, leaf: str = "blas",
 ) -> Counted:  # fmt: skip
-    """What multiplying (m, k) by (k, n) on p processes takes: h of every superstep, W, and memory; nothing is run.
+    """Return the cost of multiplying (m, k) by (k, n) on p processes: h of every superstep, W, and memory.  Local.
 
     memory : bytes, as in `matmul` (None: what the machine has for a process; 0: no limit).
     machine : decides the grid, and the method of "auto"; None: the default one.
@@ -88,7 +103,7 @@ def cost(
 
 
 class Operand(NamedTuple):
-    """A matrix as it came: a node, or the whole of it on every process."""
+    """An operand as it was passed: an expression, or the whole of it on every process."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -97,13 +112,13 @@ class Operand(NamedTuple):
 
     @property
     def layout(self) -> Layout | None:
-        """Where its blocks are; None: everywhere."""
+        """The layout of its blocks; None: every process has it whole."""
         found = None if self.node is None else wrap(self.node).layout
         return None if found is None or (found.replicated and found.blocks == 1) else found
 
 
 def _operands(A: Any, B: Any) -> tuple[Operand, Operand]:
-    values = [each if isinstance(each, Array) or is_abstract(each) else np.asarray(each) for each in (A, B)]
+    values = [each if isinstance(each, Array) else as_array(each) for each in (A, B)]
     for name, each in zip("AB", values, strict=True):
         if each.dtype.kind not in "biufc":
             raise TypeError(f"matmul: {name} holds {each.dtype}; matrices hold numbers")
@@ -118,29 +133,30 @@ def _operands(A: Any, B: Any) -> tuple[Operand, Operand]:
             f"matmul: shapes {first} and {second} do not match: {first[1]} columns of A meet {second[0]} rows of B"
         )
     dtype = np.result_type(values[0].dtype, values[1].dtype)
-    first, second = (_operand(each, dtype) for each in values)
+    first, second = (operand(each, dtype) for each in values)
     return first, second
 
 
-def _operand(value: Any, dtype: DType) -> Operand:
-    if not isinstance(value, Array):
-        return Operand(dtype, tuple(value.shape), None, value if value.dtype == dtype else value.astype(dtype))
-    node = build.cast(value._node, dtype)
-    if node.op is LEAF and node.layout is not None and node.layout.replicated and node.layout.blocks == 1:
-        return Operand(dtype, value.shape, node, known(node))
-    return Operand(dtype, value.shape, node, None)
+def operand(value: Any, dtype: DType) -> Operand:
+    """Return a vector or matrix as an operand of a product whose elements have this dtype."""
+    node = node_of(value) if isinstance(value, Array) else None
+    whole = None if isinstance(value, Array) else value
+    if node is not None and node.op is LEAF and node.layout is not None and node.layout.blocks == 1:
+        whole = known(node)  # None if one process has it
+    node = None if node is None else cast(node, dtype)
+    return Operand(dtype, tuple(value.shape), node, whole if whole is None else whole.astype(dtype, copy=False))
 
 
 def _choice(
     here: World, a: Operand, b: Operand, method: int | str, memory: float | None, leaf: str, moved: bool
 ) -> Counted:
-    """The way to multiply; what bringing the operands to its layout takes is part of the price if they are `moved`."""
+    """Return the way to multiply; if operands are `moved`, the price includes bringing them to its layout."""
     shape = (a.shape[0], a.shape[1], b.shape[1])
     sources = (a.layout, b.layout) if moved else (None, None)
 
     def extra(cost: Counted) -> float:
         h = bringing(sources, cost.schedule.layouts(here.nprocs), here.nprocs, a.dtype.itemsize)
-        return here.machine.price(float(h)) if h else 0.0
+        return Cost(0, h, 1).price(here.machine) if h else 0.0
 
     limit = here.memory if memory is None else memory
     if not isinstance(limit, (int, float)) or not limit >= 0:
@@ -148,21 +164,25 @@ def _choice(
     return chosen(shape, here.nprocs, method, limit, here.machine, a.dtype.itemsize, leaf, extra)
 
 
-def _brought(here: World, operands: tuple[Operand, Operand], layouts: tuple[Layout, ...], kept: bool) -> list[Blocks]:
-    """This process's blocks in the layouts.  kept : blocks that outlive the call, so none is a view of what came."""
+def brought(here: World, operands: Sequence[Operand], layouts: Sequence[Layout], kept: bool) -> list[Blocks]:
+    """Return this process's blocks of operands in the first of the layouts; expressions are computed together.
+
+    kept : blocks that outlive the call, so none is a view of what came.
+    Cost: one superstep for operands that lie otherwise, none for what every process has whole.
+    """
     found: list[Any] = []
-    for operand, layout in zip(operands, layouts, strict=True):
+    for operand, layout in zip(operands, layouts, strict=False):
         node = operand.node
         if node is not None and node.op is LEAF and node.layout is layout:
             found.append(node)
         elif operand.whole is not None and kept:
-            found.append(build.dealt_blocks(operand.whole, layout, here.pid))
+            found.append(dealt_blocks(operand.whole, layout, here.pid))
         elif operand.whole is not None:
             boxes = {at: tuple(slice(*span) for span in layout.box(at)) for at in layout.mine(here.pid)}
             found.append({at: operand.whole[box] for at, box in boxes.items()})
         else:
             assert node is not None
-            found.append(build.relaid(node, layout))
+            found.append(relaid(node, layout))
     waiting = [each for each in found if isinstance(each, Node) and each.op is not LEAF]
     if waiting:
         here.evaluate(waiting, False)

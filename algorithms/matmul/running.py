@@ -1,8 +1,8 @@
-"""A schedule carried out: blocks travel, bricks are multiplied, partial sums are added.
+"""Run a schedule: exchange blocks, multiply bricks, add up partial sums.
 
 What a process does with one matrix between two products is a generator: it yields what it sends at the end of a
-superstep, is given what has arrived, and returns a brick, or its part of a sum.  Those of a round are carried out
-together: the next pieces are gathered in the supersteps in which the last sums are added up.
+superstep, is given what has arrived, and returns a brick, or its part of a sum.  The generators of a round run side by
+side: the next pieces are gathered in the supersteps in which the last sums are added up.
 
 Every process multiplies contiguous blocks only, whether they came from afar or from its own element, so that BLAS
 takes the same way through them and the bits of a product do not depend on the number of elements.
@@ -21,9 +21,7 @@ from bsp.algorithms.matmul.counts import Counted, Exchange
 from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, Place, Schedule, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
-from bsp.arrays.execution.world import World
-from bsp.arrays.expressions.graph import Blocks, DType
-from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.procedures import Blocks, DType, Layout, Shape, World
 
 Region = tuple[slice, slice]
 Sends = list[tuple[int, Any]]
@@ -32,12 +30,12 @@ Moves = Generator[tuple[Sends, Landings], dict[int, Any], Any]
 
 
 def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DType, leaf: str) -> Blocks:
-    """This process's block of C from its blocks of A and B, in the layouts of the schedule."""
+    """Return this process's block of C from its blocks of A and B, in the layouts of the schedule.  Collective."""
     place = cost.schedule.place(here.pid)
     if place is None:
         idle(here, cost.exchanges)
         return {}
-    own_a, own_b = (own(here, block) for blocks in (a, b) for block in blocks.values())
+    own_a, own_b = (own(block) for blocks in (a, b) for block in blocks.values())
     (at,) = c.mine(here.pid)
     if cost.schedule.way in (SHIFTED, SPREAD):
         return {at: _in_rounds(here, cost, place, own_a, own_b, c.block_shape(at), dtype, leaf)}
@@ -46,7 +44,7 @@ def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DTyp
 
 
 def idle(here: World, exchanges: Sequence[Exchange]) -> None:
-    """The supersteps of a process that has no work."""
+    """Take part in the supersteps of a product as a process that has no work."""
     for step in exchanges:
         if step.h:
             here.exchange(step.what, [])
@@ -79,7 +77,7 @@ def together(here: World, exchanges: Iterator[Exchange], moves: dict[str, Moves]
 
 
 def _in_rounds(here: World, cost: Counted, place: Place, a: Any, b: Any, shape: Shape, dtype: DType, leaf: str) -> Any:
-    """Each round: pieces of the bricks of A and B come in, one product is added or sent to be added up."""
+    """Return this process's block of C: in each round gather pieces of A and B, and add their product or send it."""
     s, adding = cost.schedule, cost.schedule.adding
     exchanges, blocks = iter(cost.exchanges), {"A": a, "B": b}
     bricks: dict[str, Any] = {}
@@ -126,12 +124,12 @@ def _add_product(here: World, total: Any, a: Any, b: Any, leaf: str, strips: int
 
 
 def edges(piece: range, bounds: Sequence[int]) -> list[int]:
-    """How many elements of a piece come before each of some positions."""
+    """Return how many elements of a piece come before each of some positions."""
     return [min(max(-((piece.start - at) // piece.step), 0), len(piece)) for at in bounds]
 
 
 def _held(s: Schedule, matrix: str, place: Place, t: int, wanted: tuple[range, range] | None = None) -> Region:
-    """Where a process's block of a matrix has what is wanted of it: by itself, if nothing else is said."""
+    """Return the region of a process's block that is wanted in round t, by default by itself."""
     dealing = s.dealing(matrix)
     brick, member = s.brick(matrix, place)
     found = []
@@ -145,7 +143,7 @@ def _held(s: Schedule, matrix: str, place: Place, t: int, wanted: tuple[range, r
 
 
 def gathered(here: World, s: Schedule, matrix: str, place: Place, t: int, block: Any) -> Moves:
-    """The piece of this process's brick of A or B that it multiplies in round t, from all who share the brick."""
+    """Gather the piece of this process's brick of A or B of round t from all processes that share the brick."""
     dealing, wanted, places = s.dealing(matrix), s.wanted(matrix, place, t), s.sharing(matrix, place)
     brick, me = s.brick(matrix, place)
     mine = block[_held(s, matrix, place, t, wanted)]
@@ -173,7 +171,7 @@ def _slices(ends: list[int]) -> list[slice]:
 
 
 def _to_all(pids: list[int], mine: Any) -> Sends:
-    """The same for everybody; whoever sends takes it out again for itself."""
+    """Return one block to be sent to all `pids`; the sender takes out its own item later."""
     if not mine.size:
         return []
     copy = contiguous(mine)
@@ -195,13 +193,13 @@ def _asked(block: Any, regions: list[Region], pids: list[int]) -> Sends:
 def _joined(
     here: World, parts: dict[int, Region], me: int, mine: Any, sends: Sends, shape: Shape, kept: bool = True
 ) -> Moves:
-    """Parts of a block beside each other, one from each process; a single one as it is.
+    """Put parts of a block, one from each process, beside each other; a single part is returned as it is.
 
-    kept : beyond the next superstep, so that it may not be memory of the process that it came from.
+    kept : the block outlives the next superstep, so it may not be memory of the process that it came from.
     """
     some = {pid: at for pid, at in parts.items() if at[0].start < at[0].stop and at[1].start < at[1].stop}
     whole, into = None, {}
-    if len(some) > 1 and here.alone and not here.abstract and all(at[1] == slice(0, shape[1]) for at in some.values()):
+    if len(some) > 1 and here.alone and all(at[1] == slice(0, shape[1]) for at in some.values()):
         whole = here.empty(shape, mine.dtype)  # rows are received where they belong
         into = {pid: [whole[at[0]].reshape(-1)] for pid, at in some.items() if pid != me}
     others = [each for each in sends if each[0] != me]
@@ -216,13 +214,13 @@ def _joined(
     if whole is None:
         whole = here.empty(shape, mine.dtype)
     for pid, at in some.items():
-        if here.abstract or not np.may_share_memory(found[pid], whole):
+        if not np.may_share_memory(found[pid], whole):
             whole[at] = found[pid]
     return whole
 
 
 def summed(here: World, s: Schedule, place: Place, t: int, total: Any) -> Moves:
-    """This process's part of a piece of its brick of C: the sum over all layers, the lowest first."""
+    """Add up this process's part of a piece of its brick of C over all layers, the lowest first."""
     dealing, wanted = s.dealing("C"), s.wanted("C", place, t)
     if dealing.members == 1:
         return total
@@ -242,7 +240,7 @@ def summed(here: World, s: Schedule, place: Place, t: int, total: Any) -> Moves:
 
 
 def _added_up(here: World, parts: list[tuple[int, Region]], me: int, total: Any, copied: bool) -> Moves:
-    """The sum of what all have of this process's part of a block, in their order.
+    """Add up what all processes have of this process's part of a block, in the order of `parts`.
 
     copied : whether parts are columns of the block; else they are rows, and sent from where they are.
     """

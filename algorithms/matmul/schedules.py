@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.arrays.expressions.layout import Axis, Layout, Shape, dealt, replicated, table_layout
+from bsp.arrays.procedures import Axis, Layout, Shape, dealt, replicated, table_layout
 
 SHIFTED, SPREAD, AT_ONCE, TWO_PHASE = "shifted", "spread", "broadcast", "two-phase broadcast"
 SIDES = {"A": "mk", "B": "kn", "C": "mn"}  # that each matrix has
@@ -36,17 +36,17 @@ Brick = tuple[int, int]  # its number along both axes of its matrix
 
 @lru_cache(maxsize=4096)
 def cuts(length: int, parts: int) -> np.ndarray:
-    """parts + 1 positions, as even as can be: those of a layout's axis."""
+    """Return the parts + 1 positions that cut a length most evenly, as a layout's axis does."""
     return Axis(length, parts).bounds
 
 
 def span(length: int, parts: int, number: int) -> tuple[int, int]:
-    """The range of one part."""
+    """Return where one of `parts` even parts begins and ends."""
     return length * number // parts, length * (number + 1) // parts
 
 
 class Place(NamedTuple):
-    """Of a process in the grid."""
+    """The place of a process in the grid."""
 
     i: int
     j: int
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 class Dealing(NamedTuple):
-    """How a matrix lies: cut into bricks, and each brick into parts for the processes that share it.
+    """The distribution of a matrix: it is cut into bricks, and each brick into parts for the processes that share it.
 
     shape : of the matrix.  bricks : along each of its axes.  split : parts of a brick along each axis, in row-major
     order those of the 1st, 2nd, ... process that shares it.
@@ -66,30 +66,31 @@ class Dealing(NamedTuple):
 
     @property
     def members(self) -> int:
-        """Processes that share a brick."""
+        """The number of processes that share a brick."""
         return self.split[0] * self.split[1]
 
     def bounds(self, axis: int) -> np.ndarray:
-        """Where the parts begin and end along an axis of the matrix."""
+        """Return the positions at which the parts begin and end along an axis of the matrix."""
         return cuts(self.shape[axis], self.bricks[axis] * self.split[axis])
 
     def parts(self, axis: int, number: int) -> list[int]:
-        """Where the parts of a brick begin and end along an axis."""
+        """Return the positions at which the parts of a brick begin and end along an axis."""
         first = number * self.split[axis]
         found: list[int] = self.bounds(axis)[first : first + self.split[axis] + 1].tolist()
         return found
 
 
 class Schedule(NamedTuple):
-    """m, k, n: of A (m, k) and B (k, n).  rows, columns, layers: the grid.  rounds: bricks of each process.
+    """A schedule of a product: a process grid, rounds, and how blocks travel.
 
+    m, k, n : of A (m, k) and B (k, n).  rows, columns, layers : the grid.  rounds : bricks of each process.
     way : how blocks travel: "spread" or "shifted" (each process fetches what it needs), or panels "broadcast", in one
         superstep or in two.
     along : the side that the rounds are pieces of: "m", "k" or "n"; shifted pieces and panels are of k.
     across : into how many parts a brick of A is cut along m, one of B and one of C along n; the rest of the cuts that
         a brick needs, to have a part for each of its processes, are along its other side.
     phased : whether a brick that is cut along both sides is gathered along one and then along the other, and added up
-        so: a process then meets fewer others, in one superstep more.
+        likewise: a process then exchanges with fewer others, in one superstep more.
     sums : in how many pieces, of m, the bricks of C are added up where rounds are along k.
     """
 
@@ -108,15 +109,15 @@ class Schedule(NamedTuple):
 
     @property
     def processes(self) -> int:
-        """That have work."""
+        """The number of processes that have work."""
         return self.rows * self.columns * self.layers
 
     def pid(self, i: int, j: int, layer: int) -> int:
-        """The process at a place."""
+        """Return the process at a place."""
         return (i * self.layers + layer) * self.columns + j
 
     def place(self, pid: int) -> Place | None:
-        """Of a process; None: it has no work."""
+        """Return the place of a process; None: it has no work."""
         if pid >= self.processes:
             return None
         rest, j = divmod(pid, self.columns)
@@ -124,7 +125,7 @@ class Schedule(NamedTuple):
         return Place(i, j, layer)
 
     def dealing(self, matrix: str) -> Dealing:
-        """How A, B or C lies."""
+        """Return the distribution of A, B or C."""
         a, b, c = self.across
         if matrix == "A":
             return Dealing((self.m, self.k), (self.rows, self.layers), (a, self.columns // a))
@@ -133,13 +134,13 @@ class Schedule(NamedTuple):
         return Dealing((self.m, self.n), (self.rows, self.columns), (self.layers // c, c))
 
     def brick(self, matrix: str, place: Place) -> tuple[Brick, int]:
-        """The brick of a matrix that a process shares, and its number among those who do."""
+        """Return the brick of a matrix that a process shares, and its number among the processes that share it."""
         i, j, layer = place
         found = {"A": ((i, layer), j), "B": ((layer, j), i), "C": ((i, j), layer)}
         return found[matrix]
 
     def sharing(self, matrix: str, place: Place) -> list[Place]:
-        """The places of all who share a brick of a matrix with a process, itself among them."""
+        """Return the places of all processes that share a brick of a matrix with this one, itself included."""
         i, j, layer = place
         if matrix == "A":
             return [Place(i, x, layer) for x in range(self.columns)]
@@ -149,15 +150,15 @@ class Schedule(NamedTuple):
 
     @property
     def adding(self) -> Schedule:
-        """The rounds in which bricks of C are added up: those of the products, unless these are along k."""
+        """The schedule by whose rounds bricks of C are added up: itself, unless its rounds are along k."""
         return self._replace(rounds=self.sums, way=SPREAD, along="m") if self.along == "k" else self
 
     def varies(self, matrix: str) -> bool:
-        """Whether every round has another piece of a matrix's bricks."""
+        """Return whether every round has another piece of a matrix's bricks."""
         return self.rounds > 1 and self.along in SIDES[matrix]
 
     def in_phases(self, matrix: str) -> bool:
-        """Whether a matrix's bricks travel along one axis first, and then along the other."""
+        """Return whether a matrix's bricks travel along one axis first, and then along the other."""
         return self.phased and min(self.dealing(matrix).split) > 1
 
     def strips(self, leaf: str) -> int:
@@ -169,11 +170,11 @@ class Schedule(NamedTuple):
         return -(-self.rounds // self.sums) if leaf == "blas" else 1
 
     def turn(self, i: int, j: int) -> int:
-        """The piece that process (i, j, l) begins with, where pieces are shifted."""
+        """Return the piece that process (i, j, l) begins with, where pieces are shifted."""
         return (i * self.rounds // self.rows + j * self.rounds // self.columns) % self.rounds
 
     def wanted(self, matrix: str, place: Place, t: int) -> tuple[range, range]:
-        """The rows and columns of a matrix that a process multiplies, or sums that it has, in round t."""
+        """Return the rows and columns of a matrix that a process multiplies, or has sums of (C), in round t."""
         dealing = self.dealing(matrix)
         brick, _ = self.brick(matrix, place)
         first, second = (span(dealing.shape[axis], dealing.bricks[axis], brick[axis]) for axis in (0, 1))
@@ -189,21 +190,21 @@ class Schedule(NamedTuple):
         return range(*span(self.k, self.layers * self.rounds, number))
 
     def home_a(self, layer: int, j: int) -> tuple[int, int]:
-        """The columns of A that processes (·, j, l) hold, where its bricks are cut along k alone."""
+        """Return the columns of A that processes (·, j, l) hold, where its bricks are cut along k alone."""
         return span(self.k, self.layers * self.columns, layer * self.columns + j)
 
     def home_b(self, layer: int, i: int) -> tuple[int, int]:
-        """The rows of B that processes (i, ·, l) hold, where its bricks are cut along k alone."""
+        """Return the rows of B that processes (i, ·, l) hold, where its bricks are cut along k alone."""
         return span(self.k, self.layers * self.rows, layer * self.rows + i)
 
     @property
     def panels(self) -> list[tuple[int, int]]:
-        """Of broadcasts: ranges of k that one column of the grid has of A, and one row of B."""
+        """The panels of a broadcast: ranges of k that one column of the grid has of A, and one row of B."""
         edges = np.union1d(cuts(self.k, self.columns), cuts(self.k, self.rows)).tolist()
         return list(pairwise(edges))
 
     def layouts(self, nprocs: int) -> tuple[Layout, Layout, Layout]:
-        """Of A, B and C: one block on each process of the grid.
+        """Return the layouts of A, B and C: one block on each process of the grid.
 
         Where `across` is (1, 1, 1) they are those of `grid=`: A's is (rows, layers · columns), C's (rows · layers,
         columns), B's (rows, columns) if there is one layer; else no grid gives B's owners.
@@ -221,7 +222,7 @@ def _layouts(s: Schedule, nprocs: int) -> tuple[Layout, Layout, Layout]:
 
 
 def _layout(dealing: Dealing, pids: np.ndarray, nprocs: int) -> Layout:
-    """pids : by brick along both axes, and number among those who share it."""
+    """Return the layout of a distribution; pids : by brick along both axes, and number among those that share it."""
     if nprocs == 1:
         return replicated(dealing.shape)
     grid = (dealing.bricks[0] * dealing.split[0], dealing.bricks[1] * dealing.split[1])

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.execution.world import World
+from bsp.arrays.procedures import World
 
 CUTOFF = 2048  # the shortest side up to which BLAS is at least as fast
 
 
 def product(here: World, a: Any, b: Any, leaf: str) -> Any:
-    """a @ b by a leaf: "blas" or "strassen"."""
+    """Return a @ b on one process; leaf : "blas" or "strassen"."""
     (m, k), n = a.shape, b.shape[1]
     if leaf == "blas" or a.dtype.kind == "b" or min(m, k, n) <= CUTOFF:
         return np.matmul(a, b)
@@ -73,7 +73,7 @@ def _into(here: World, a: Any, b: Any, out: Any) -> None:
 
 
 def flops(m: int, k: int, n: int) -> float:
-    """Operations of a product: 7/8 of twice m·k·n for each level, and the additions."""
+    """Return the operations of a product: 7/8 of twice m·k·n for each level, and the additions."""
     if min(m, k, n) <= CUTOFF:
         return 2.0 * m * k * n
     h, s, w = m // 2, k // 2, n // 2
@@ -82,7 +82,7 @@ def flops(m: int, k: int, n: int) -> float:
 
 
 def workspace(m: int, k: int, n: int, leaf: str) -> int:
-    """Elements of memory besides the operands and the result, at most."""
+    """Return a bound on the elements of memory that a product takes besides operands and result."""
     if leaf == "blas" or min(m, k, n) <= CUTOFF:
         return 0
     h, s, w = -(-m // 2), -(-k // 2), -(-n // 2)

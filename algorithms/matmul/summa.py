@@ -1,4 +1,4 @@
-"""SUMMA, the usual baseline, carried out: panels from their owners along rows and columns of the grid.
+"""Run SUMMA, the usual baseline: owners broadcast panels along rows and columns of the grid.
 
 Source: van de Geijn and Watts, Concurrency 9 (1997).
 """
@@ -13,12 +13,11 @@ from bsp.algorithms.matmul.blocks import added, contiguous
 from bsp.algorithms.matmul.counts import Counted, holder
 from bsp.algorithms.matmul.schedules import TWO_PHASE, Place, span
 from bsp.algorithms.matmul.strassen import product
-from bsp.arrays.execution.world import World
-from bsp.arrays.expressions.graph import DType
+from bsp.arrays.procedures import DType, World
 
 
 def broadcast(here: World, cost: Counted, place: Place, a: Any, b: Any, leaf: str) -> Any:
-    """Each panel of A goes along rows of the grid, each of B along columns; then all multiply."""
+    """Return this process's block of C: panels of A go along rows of the grid, of B along columns.  Collective."""
     s = cost.schedule
     exchanges = iter(cost.exchanges)
     total: Any = None
@@ -54,31 +53,31 @@ def broadcast(here: World, cost: Counted, place: Place, a: Any, b: Any, leaf: st
 
 
 class _Side:
-    """A panel on its way along a row or a column of the grid, from `root` to all; `me`: this process's place there."""
+    """A panel that `root` broadcasts along a row or a column of the grid; `me`: this process's place there."""
 
     def __init__(self, pids: list[int], me: int, root: int, axis: int, shape: tuple[int, int], panel: Any) -> None:
         self.pids, self.me, self.root, self.axis, self.shape, self.panel = pids, me, root, axis, shape, panel
 
     def to_all(self) -> list[tuple[int, Any]]:
-        """The panel to everybody, from the root."""
+        """Return what the root sends: the panel to every other process."""
         if self.panel is None or not self.panel.size:
             return []
         return [(pid, self.panel) for x, pid in enumerate(self.pids) if x != self.me]
 
     def received(self, here: World, arrived: dict[int, Any], dtype: DType) -> Any:
-        """The panel."""
+        """Return the panel, which has arrived unless this process is the root."""
         if self.panel is not None:
             return self.panel
         return arrived[self.pids[self.root]] if self.shape[0] and self.shape[1] else here.empty(self.shape, dtype)
 
     def index(self, x: int) -> tuple[slice, ...]:
-        """The part of the panel that place x passes on."""
+        """Return the index of the part of the panel that place x passes on."""
         cut = slice(*span(self.shape[self.axis], len(self.pids), x))
         return (cut, slice(None)) if self.axis == 0 else (slice(None), cut)
 
 
 def _in_two_phases(here: World, sides: list[_Side], steps: list[Any], dtype: DType) -> list[Any]:
-    """Panels cut into parts, a part to each; then everybody's part to everybody."""
+    """Broadcast panels in two supersteps: the root sends each process a part, then each sends its part to all."""
     out = []
     for side in sides:
         for x, pid in enumerate(side.pids) if side.panel is not None else ():

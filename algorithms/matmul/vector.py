@@ -8,23 +8,24 @@ import numpy as np
 
 from bsp.algorithms.matmul.blocks import contiguous, own
 from bsp.algorithms.matmul.counts import Counted
+from bsp.algorithms.matmul.product import brought, operand
 from bsp.algorithms.matmul.running import idle, summed, together
 from bsp.algorithms.matmul.schedules import Place, Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
-from bsp.arrays import build
-from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import LEAF, DType
-from bsp.arrays.expressions.layout import Layout, Shape, dealt, replicated
-from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import known, made_of
+from bsp.arrays.procedures import Array, DType, Layout, Shape, World, dealt, made_of, procedure, replicated, world
+from bsp.arrays.typing import ArrayLike
 from bsp.errors import ShapeError
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array
+
+
+def _values(given: Any) -> Any:
+    """Return an array of values as it is, of this library or without values, and anything else as NumPy's."""
+    return given if isinstance(given, Array) else as_array(given)
 
 
 @procedure
-def matvec(A: Any, x: Any) -> Array:
-    """A @ x: dense matrix times vector.  A collective.
+def matvec(A: ArrayLike, x: ArrayLike) -> Array:
+    """Return A @ x, dense matrix times vector.  Collective.
 
     A : shape (m, n);  x : (n,); arrays, or what `bsp.arrays.asarray` takes.
     Returns u of shape (m,), in even pieces in the order of the processes, as x is wanted: so it can be the next x.
@@ -39,7 +40,7 @@ def matvec(A: Any, x: Any) -> Array:
     Raises ShapeError, TypeError.
     """
     here = world()
-    matrix, vector = (each if isinstance(each, Array) or is_abstract(each) else np.asarray(each) for each in (A, x))
+    matrix, vector = map(_values, (A, x))
     if matrix.ndim != 2 or vector.ndim != 1 or matrix.shape[1] != vector.shape[0]:
         raise ShapeError(
             f"matvec: A of shape {tuple(matrix.shape)} and x of shape {tuple(vector.shape)}; (m, n) and (n,) are wanted"
@@ -48,33 +49,19 @@ def matvec(A: Any, x: Any) -> Array:
     dtype = np.result_type(matrix.dtype, vector.dtype)
     grid = _grid_of(matrix, here.nprocs) or cheapest(m, n, here.nprocs, here.machine, dtype.itemsize)
     layout = Schedule(m, n, 1, grid[0], 1, grid[1]).layouts(here.nprocs)[0]
-    if not isinstance(matrix, Array):
-        matrix = wrap(build.from_whole(matrix, layout))
-    whole = vector if not isinstance(vector, Array) else None
-    if isinstance(vector, Array) and vector._node.op is LEAF:
-        whole = known(vector._node)
-    line = _line(n, here.nprocs)
-    nodes = [build.cast(matrix._node, dtype)]
-    if whole is None:
-        assert isinstance(vector, Array)
-        nodes.append(build.cast(vector._node, dtype))
-    nodes = [
-        node if node.op is LEAF and node.layout is wanted else build.relaid(node, wanted)
-        for node, wanted in zip(nodes, (layout, line), strict=False)
-    ]
-    waiting = [node for node in nodes if node.op is not LEAF]
-    if waiting:
-        here.evaluate(waiting, False)
+    given = operand(matrix, dtype), operand(vector, dtype)
+    whole = given[1].whole
+    found = brought(here, given if whole is None else given[:1], (layout, _line(n, here.nprocs)), False)
     cost = counted(m, n, here.nprocs, grid, dtype.itemsize)
     place = cost.schedule.place(here.pid)
     if whole is None:
-        part = _fetched(here, cost, nodes[1].value.get((here.pid,)), dtype)
+        part = _fetched(here, cost, found[1].get((here.pid,)), dtype)
     else:
-        part = None if place is None else whole.astype(dtype, copy=False)[slice(*span(n, grid[1], place.layer))]
+        part = None if place is None else whole[slice(*span(n, grid[1], place.layer))]
     total = None
     if place is not None:
-        (block,) = nodes[0].value.values()
-        total = np.matmul(own(here, block), own(here, part))
+        (block,) = found[0].values()
+        total = np.matmul(own(block), own(part))
     if grid[1] > 1:
         total = _summed(here, cost, place, total)
     out = _line(m, here.nprocs, grid[0] * grid[1])
@@ -82,13 +69,13 @@ def matvec(A: Any, x: Any) -> Array:
 
 
 def _line(length: int, nprocs: int, parts: int | None = None) -> Layout:
-    """A vector in even pieces, in the order of the processes."""
+    """Return the layout of a vector in even pieces, in the order of the processes."""
     count = max(1, min(nprocs, length)) if parts is None else parts
     return replicated((length,)) if nprocs == 1 else dealt((length,), (count,), (count,))
 
 
 def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
-    """The grid of a matrix that lies in one block on each of its processes, row by row."""
+    """Return the grid of a matrix that has one block on each of its processes, row by row; None for any other."""
     if not isinstance(matrix, Array):
         return None
     layout = matrix.layout
@@ -101,7 +88,7 @@ def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
 
 
 def _summed(here: World, cost: Counted, place: Place | None, total: Any) -> Any:
-    """The sums over all layers, a part of them on each."""
+    """Add up partial sums over all layers; each process gets its part."""
     steps = cost.exchanges[-1:]
     if place is None:
         idle(here, steps)
@@ -111,7 +98,7 @@ def _summed(here: World, cost: Counted, place: Place | None, total: Any) -> Any:
 
 
 def _fetched(here: World, cost: Counted, piece: Any, dtype: DType) -> Any:
-    """What x has for the columns of this process's block."""
+    """Return the elements of x for the columns of this process's block.  One superstep."""
     s, place = cost.schedule, cost.schedule.place(here.pid)
     n, q1, q2 = s.k, s.rows, s.layers
     parts = max(1, min(here.nprocs, n))

@@ -1,4 +1,4 @@
-"""What a matrix-vector product costs on a process grid, counted."""
+"""Cost of a matrix-vector product on a process grid, counted exactly."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 
 from bsp.algorithms.matmul.counts import Counted, exchange, overlaps
 from bsp.algorithms.matmul.schedules import Schedule, cuts
-from bsp.arrays.expressions.layout import Shape
-from bsp.cost.model import DEFAULT, WORD, Machine
+from bsp.arrays.procedures import Shape
+from bsp.cost.model import DEFAULT, WORD, Cost, Machine
 
 
 def matvec_cost(
     m: int, n: int, p: int, machine: Machine | None = None, *, grid: Shape | None = None, itemsize: int = WORD
 ) -> Counted:  # fmt: skip
-    """What `matvec` of an (m, n) matrix and a dealt vector takes on p processes.
+    """Return the cost of `matvec` of an (m, n) matrix and a dealt vector on p processes.
 
-    grid : that A is on; None: the cheapest on the machine.
+    grid : the process grid of A; None: the cheapest one on the machine.
     """
     chosen = grid or cheapest(m, n, p, machine or DEFAULT, itemsize)
     return counted(m, n, p, (chosen[0], chosen[1]), itemsize)
@@ -25,13 +25,14 @@ def matvec_cost(
 
 @lru_cache(maxsize=1024)
 def cheapest(m: int, n: int, p: int, machine: Machine, itemsize: int) -> Shape:
-    """The cheapest grid: estimated for all, counted for the best few."""
+    """Return the cheapest grid: all are estimated, the best few counted."""
     grids = [(q1, min(p // q1, max(n, 1))) for q1 in range(min(p, max(m, 1)), 0, -1)]
 
     def estimate(grid: Shape) -> float:
         q1, q2 = grid
         high, wide = -(-m // q1), -(-n // q2)
-        return machine.price(wide * (q1 > 1) + high * (1 - 1 / q2), 1 + (q2 > 1), q1 + q2, 2.0 * high * wide)
+        words = wide * (q1 > 1) + high * (1 - 1 / q2)
+        return Cost(2.0 * high * wide, words, 1 + (q2 > 1), messages=q1 + q2).price(machine)
 
     best = sorted(grids, key=estimate)[:6]
     return min(best, key=lambda grid: counted(m, n, p, grid, itemsize).price(machine))
@@ -39,6 +40,7 @@ def cheapest(m: int, n: int, p: int, machine: Machine, itemsize: int) -> Shape:
 
 @lru_cache(maxsize=1024)
 def counted(m: int, n: int, p: int, grid: Shape, itemsize: int) -> Counted:
+    """Return the exchanges, flops and memory of a product with a vector on this grid."""
     q1, q2 = grid
     heights, widths = np.diff(cuts(m, q1)), np.diff(cuts(n, q2))
     parts = max(1, min(p, n))

@@ -1,6 +1,6 @@
-"""QR of tall matrices in the cheapest way that keeps Q orthogonal, and what people do with it.
+"""QR of tall matrices in the cheapest way that keeps Q orthogonal, and what follows from it.
 
-    Q, R = qr(A)                       # a way chosen by A's condition; it says which, and why
+    Q, R = qr(A)                       # a method chosen by A's condition; Q, R name it, and why
     U, s, Vt = svd(A)                  # of a tall matrix
     model = pca(A, k=2)                # principal components
     x, residuals, rank, s = lstsq(A, b)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from bsp import arrays as ba
 from bsp.algorithms.qr.factoring import check, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
-from bsp.algorithms.qr.singular import signed_svd
-from bsp.arrays.api import reductions
-from bsp.arrays.array import Array
 from bsp.arrays.linalg import tall
+from bsp.arrays.linalg.factored import signed_svd
 from bsp.arrays.linalg.tall import Rows
-from bsp.arrays.procedures.forecast import procedure
-
-mean_of: Any = reductions.mean
+from bsp.arrays.procedures import Array, procedure
+from bsp.arrays.typing import ArrayLike
 
 
 class PCA(NamedTuple):
-    """Principal components; all but the scores are on every process."""
+    """Principal components; every process has all but the scores."""
 
     components: Array  # (k, n): directions, of length 1, by descending variance
     explained_variance: Array  # (k,): of the scores, with m - 1
@@ -29,8 +27,8 @@ class PCA(NamedTuple):
 
 
 @procedure
-def pca(A: Any, k: int) -> PCA:
-    """The k directions in which the rows of A vary most, and the rows along them.
+def pca(A: ArrayLike, k: int) -> PCA:
+    """Return the k directions in which the rows of A vary most, and the rows along them.  Collective.
 
     A : (m, n), rows are observations, m >= 2; real.  k : 1 to min(m, n).
     From the R of A - mean by reflections, never from AᵀA, so that small variances are exact too (Golub, Van Loan
@@ -46,7 +44,7 @@ def pca(A: Any, k: int) -> PCA:
         raise ValueError(f"pca: k={k} of A of shape {a.shape}: A has 2 rows or more, and k is 1 to min(m, n)")
     given = rows_of(a.persist())
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = mean_of(a, axis=0).compute()
+        mean = ba.mean(a, axis=0).compute()
         rows = Rows(given.layout, {at: block - mean for at, block in given.blocks.items()})
         r = r_only(rows, a.dtype)
     check(r, given, "pca")

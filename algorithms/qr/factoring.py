@@ -1,4 +1,4 @@
-"""A = Q·R: the way is chosen by A's shape, the machine, and the condition that R shows."""
+"""QR factorisation by the method that A's shape, the machine, and the condition of R decide."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.linalg import LinAlgError
 
+from bsp import arrays as ba
 from bsp.algorithms.qr import methods
 from bsp.algorithms.qr.pricing import METHODS, gram_first, of_factored, of_nothing
-from bsp.arrays import build, linalg
-from bsp.arrays.api.contraction import matmul
-from bsp.arrays.api.creation import asarray
-from bsp.arrays.api.manipulation import concat, matrix_transpose
-from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions import layout as layouts
-from bsp.arrays.expressions.graph import DType, leaf
-from bsp.arrays.expressions.layout import replicated
+from bsp.arrays import linalg
 from bsp.arrays.linalg import panels, tall
 from bsp.arrays.linalg.tall import Factors, Rows
-from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.procedures import Array, DType, array_of, everywhere, leaf, node_of, procedure, replicated, world, wrap
+from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
 from bsp.errors import ShapeError
 
@@ -29,7 +22,7 @@ __all__ = ["QR", "qr"]
 
 
 class QR(tuple[Array, Array]):
-    """(Q, R), and how they were found.
+    """The pair (Q, R), with the method that made it.
 
     method : "direct", "indirect", "cholesky2" or "columns".  reason : a sentence that says why.
     condition : σ₁/σₙ of R, and so of A; nan in a run without values, and for "columns", where R is dealt.
@@ -40,6 +33,7 @@ class QR(tuple[Array, Array]):
     condition: float
 
     def __new__(cls, q: Array, r: Array, method: str, reason: str, condition: float) -> QR:
+        """Return the pair (q, r) with the attributes above."""
         found = super().__new__(cls, (q, r))
         found.method, found.reason, found.condition = method, reason, condition
         return found
@@ -49,8 +43,8 @@ class QR(tuple[Array, Array]):
 
 
 @procedure
-def qr(A: Any, method: str = "auto") -> QR:
-    """A = Q·R, Q with orthonormal columns, R upper triangular with a real diagonal >= 0; Q's columns lie as A's rows.
+def qr(A: ArrayLike, method: str = "auto") -> QR:
+    """Factor A = Q·R: Q has orthonormal columns, R is upper triangular with a real diagonal >= 0.  Collective.
 
     A : (m, n), an array or what asarray takes; integers become float64.
     method : "direct", "indirect", "cholesky2": see `methods`; each as exact as its condition allows, or LinAlgError.
@@ -72,7 +66,7 @@ def qr(A: Any, method: str = "auto") -> QR:
     m, n = a.shape
     if m < n:
         return _wide(a, method)
-    if method == "columns" or (method == "auto" and not is_tall(a)):
+    if method == "columns" or (method == "auto" and not tall.is_tall(a)):
         q, r = panels.householder(a, a.dtype, True) if a.size else linalg.qr(a)
         assert q is not None
         _check_array(r, a, "qr")
@@ -87,7 +81,7 @@ def qr(A: Any, method: str = "auto") -> QR:
 
 @declares(of_factored)
 def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
-    """Q and R, the method that was taken, why, and the condition."""
+    """Return Q and R, the method that was taken, why, and the condition."""
     if method == "auto":
         return _auto(rows, dtype, name)
     asked = f"{method}: it was asked for"
@@ -108,7 +102,7 @@ def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors,
 
 
 def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float]:
-    """The cheapest that is exact."""
+    """Factor by the cheapest method that leaves Q orthogonal."""
     here = world()
     m, n = rows.layout.shape
     p = 1 if rows.layout.replicated else here.nprocs
@@ -148,7 +142,7 @@ def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float
 
 
 def _refuse(rows: Rows, dtype: DType, method: str, name: str) -> NoReturn:
-    """LinAlgError that says A's condition, for which R is found in a tree."""
+    """Raise LinAlgError with A's condition, for which R is computed by a tree."""
     r = methods.r_only(rows, dtype)
     check(r, rows, name)
     n = rows.layout.shape[1]
@@ -161,16 +155,15 @@ def _refuse(rows: Rows, dtype: DType, method: str, name: str) -> NoReturn:
 
 
 def _wide(a: Array, method: str) -> QR:
-    """Of the first m columns; the others of R are Qᴴ times A's."""
+    """Factor a wide matrix: the first m columns; the other columns of R are Qᴴ times A's."""
     m = a.shape[0]
     found = qr(a[:, :m], method)
     q, r = found
-    turned = matrix_transpose(q)
-    turned = UFUNCS["conjugate"](turned) if a.dtype.kind == "c" else turned
-    rest = matmul(turned, a[:, m:])
-    whole = concat([r, rest], axis=1)
+    turned = ba.matrix_transpose(q)
+    turned = ba.conj(turned) if a.dtype.kind == "c" else turned
+    whole: Array = ba.concat([r, ba.matmul(turned, a[:, m:])], axis=1)
     if found.method != "columns":
-        whole = wrap(build.everywhere(whole._node))
+        whole = wrap(everywhere(node_of(whole)))
     whole = whole.persist()
     _check_array(whole, a, "qr")
     return QR(q, whole, found.method, f"{found.reason}; of the first {m} columns", found.condition)
@@ -180,8 +173,8 @@ def _wide(a: Array, method: str) -> QR:
 
 
 def matrix(given: Any, name: str, what: str = "A") -> Array:
-    """An array of two dimensions, of a type that LAPACK has."""
-    a = wrap(build.strong(asarray(given)._node))
+    """Return the argument as an array of two dimensions whose dtype LAPACK has.  Raises ShapeError or TypeError."""
+    a = array_of(given)
     if a.ndim != 2:
         raise ShapeError(f"{name}: {what} of 2 dimensions, (m, n), not of shape {a.shape}")
     if a.dtype.kind in "iub":
@@ -191,14 +184,8 @@ def matrix(given: Any, name: str, what: str = "A") -> Array:
     return a
 
 
-def is_tall(a: Array) -> bool:
-    """Whether R, on every process, is small beside A's rows there."""
-    m, n = a.shape
-    return m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE
-
-
 def rows_of(a: Array) -> Rows:
-    """A by rows; as it is where every process has all of it."""
+    """Return A in blocks of whole rows; as it is where every process has all of it."""
     layout = a.layout
     if layout.replicated and layout.blocks == 1:
         return Rows(layout, tall.settled(a, layout))
@@ -206,14 +193,14 @@ def rows_of(a: Array) -> Rows:
 
 
 def on_all(values: Any) -> Array:
-    """An array of what every process has, however large."""
+    """Return an array of values that every process has, replicated however large it is."""
     layout = replicated(values.shape)
     return wrap(leaf(values.shape, values.dtype, layout, dict.fromkeys(layout.mine(0), values)))
 
 
 @declares(of_nothing)
 def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
-    """LinAlgError on every process if R shows that A has NaN or infinity, and where; then one superstep more."""
+    """Raise LinAlgError on every process if R shows NaN or infinity in A; one superstep more finds where."""
     here = world()
     if np.isfinite(r).all():
         return
@@ -233,6 +220,6 @@ def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
 
 @declares(of_nothing)
 def _check_array(r: Array, a: Array, name: str) -> None:
-    """As `check`, for R in an array: it is NaN where A is not finite."""
-    if not bool(UFUNCS["isfinite"](r).all().compute()):
+    """Raise LinAlgError if R, a dealt array, shows that A has NaN or infinity.  Collective."""
+    if not bool(ba.isfinite(r).all().compute()):
         raise LinAlgError(f"{name}: A has NaN or infinity, or its norms overflow: all elements must be finite")

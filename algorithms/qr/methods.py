@@ -1,4 +1,4 @@
-"""Three ways to factor tall rows, and what tells whether their Q is orthogonal.
+"""Three ways to factor tall rows, and the tests of whether their Q is orthogonal.
 
 - *direct*: reflections in a tree (Benson, Gleich, Demmel 2013).  Q is orthogonal to rounding, whatever A.
 - *indirect*: R by the same tree without Q, then Q₁ = A·R⁻¹, which is less orthogonal the greater A's condition is;
@@ -20,26 +20,25 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import passes
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import DType
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.procedures import DType, world
 
 NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
 
 
 def cholesky_limit(columns: int, dtype: DType) -> float:
-    """The condition up to which AᴴA is as good as A: rounding changes Q₁ᴴQ₁ - I by less than about 1/100."""
+    """Return the condition up to which AᴴA is as good as A: rounding changes Q₁ᴴQ₁ - I by less than about 1/100."""
     return 0.1 / sqrt(max(1, columns) * float(np.finfo(dtype).eps))
 
 
 def indirect_limit(columns: int, dtype: DType) -> float:
-    """The condition up to which A·R⁻¹ is near to orthogonal."""
+    """Return the condition up to which A·R⁻¹ is near to orthogonal."""
     return 0.1 / (max(1, columns) * float(np.finfo(dtype).eps))
 
 
 def condition(r: Any, scaled: bool = False) -> float:
-    """σ₁/σₙ of an upper triangular R, and so of A; `scaled`: with columns of length 1."""
+    """Return σ₁/σₙ of an upper triangular R, and so of A; `scaled`: with columns of length 1."""
     if not r.size:
         return 1.0
     largest = np.abs(r).max(axis=0)
@@ -55,7 +54,7 @@ def condition(r: Any, scaled: bool = False) -> float:
 
 
 def direct(rows: Rows, dtype: DType) -> Factors:
-    """Householder reflections, up and down a tree.
+    """Return Q and R by Householder reflections, up and down a tree.
 
     Cost: W = 6(m/p)n² + the tree's, H = (a-1)n² words and S = 1 for each of its log_a p levels (see `tall.tsqr`),
     M = 2(m/p)n words: the reflections, and Q.
@@ -65,13 +64,13 @@ def direct(rows: Rows, dtype: DType) -> Factors:
 
 
 def r_only(rows: Rows, dtype: DType) -> Any:
-    """R by the tree.  Cost: W = 2(m/p)n² + the tree's, H and S as `direct`, M = a piece of the rows."""
+    """Return R by the tree.  Cost: W = 2(m/p)n² + the tree's, H and S as `direct`, M = a piece of the rows."""
     with np.errstate(all="ignore"):
         return tall.tsqr(rows, dtype, want_q=False).r
 
 
 def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
-    """Q = A·R⁻¹·R₂⁻¹, R₂ the R of A·R⁻¹; None if that was not near to orthogonal.  `r`: of `r_only`.
+    """Return Q = A·R⁻¹·R₂⁻¹ and R₂·R, R₂ the R of A·R⁻¹; None if that was not near to orthogonal.  `r`: of `r_only`.
 
     Cost: with `r_only` W = 6(m/p)n² + two trees', H and S those of two trees, M = (m/p)n words: Q.
     """
@@ -86,7 +85,7 @@ def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
 
 
 def gram_factor(rows: Rows, dtype: DType) -> Any:
-    """R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
+    """Return R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
 
     Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
     a tree: the cheapest.
@@ -97,7 +96,9 @@ def gram_factor(rows: Rows, dtype: DType) -> Any:
 
 
 def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
-    """Q = A·R₁⁻¹·R₂⁻¹, R₂ of Q₁ᴴQ₁, Q₁ = A·R₁⁻¹; None if Q₁ was not near to orthogonal.  `r`: of `gram_factor`.
+    """Return Q = A·R₁⁻¹·R₂⁻¹ and R₂·R₁, R₂ of Q₁ᴴQ₁, Q₁ = A·R₁⁻¹; None if Q₁ was not near to orthogonal.
+
+    r : R₁, of `gram_factor`.
 
     Cost: with `gram_factor` W = 4(m/p)n², H and S those of two sums of n²/2 words, M = (m/p)n words: Q.  A is read
     twice, Q written and then read and written.
@@ -111,8 +112,9 @@ def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
 
 
 def _summed(rows: Rows, squared: Any) -> Any:
-    """A Hermitian matrix summed over processes: its upper triangle travels.  What has overflowed is no number: two
-    processes' infinities, of which BLAS decides the signs, need not have a sum.
+    """Return a Hermitian matrix summed over processes; its upper triangle travels.
+
+    What has overflowed becomes NaN: BLAS decides the signs of infinities, so those of two processes need have no sum.
     """
     squared[~np.isfinite(squared)] = np.nan
     here = world()
@@ -126,7 +128,7 @@ def _summed(rows: Rows, squared: Any) -> Any:
 
 
 def _cholesky(upper: Any) -> Any:
-    """R of RᴴR, of which only the upper triangle is read; None if there is none, or no numbers."""
+    """Return R of RᴴR, of which only the upper triangle is read; None if it is not positive definite or not finite."""
     if not np.isfinite(upper).all():
         return None
     try:

@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import Blocks, DType
-from bsp.arrays.expressions.layout import Axis, layout_of
 from bsp.arrays.linalg.tall import BLOCK, Rows
+from bsp.arrays.procedures import Axis, Blocks, DType, layout_of, world
 
 
 def _pieces(block: Any) -> Iterator[slice]:
-    """About BLOCK rows at a time."""
+    """Yield slices of about BLOCK rows."""
     rows = block.shape[0]
     parts = max(1, rows // BLOCK)
     return (slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
 
 
 def gram(rows: Rows, dtype: DType) -> Any:
-    """Σ xᴴ·x over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
+    """Return Σ xᴴ·x over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
     columns = rows.layout.shape[1]
     found = np.zeros_like(world().empty((columns, columns), dtype))
     for at in sorted(rows.blocks):
@@ -35,16 +33,16 @@ def gram(rows: Rows, dtype: DType) -> Any:
 
 
 def divided(rows: Rows, r: Any, dtype: DType, in_place: bool = False) -> Rows:
-    """Rows @ r⁻¹ for an upper triangular r, by substitution: each row is as exact as its own solution can be.
+    """Return rows @ r⁻¹ for an upper triangular r, by substitution: each row is as exact as its own solution can be.
 
-    in_place : the rows are written to; only for those that nobody else has.
+    in_place : the rows are overwritten; only for rows that nothing else refers to.
     (m/p)n² flops; the rows are read and written once.
     """
     return _over(rows, r, dtype, in_place, None)
 
 
 def divided_and_gram(rows: Rows, r: Any, dtype: DType) -> tuple[Rows, Any]:
-    """Q = rows @ r⁻¹, and Σ qᴴ·q over this process's rows q.  2(m/p)n² flops in one pass."""
+    """Return Q = rows @ r⁻¹, and Σ qᴴ·q over this process's rows q.  2(m/p)n² flops in one pass."""
     columns = rows.layout.shape[1]
     summed = np.zeros_like(world().empty((columns, columns), dtype))
     return _over(rows, r, dtype, False, summed), summed
@@ -67,7 +65,7 @@ def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows
 
 
 def _divide(x: Any, r: Any) -> None:
-    """x becomes x @ r⁻¹; both in LAPACK's order of storage when x is transposed."""
+    """Replace x by x @ r⁻¹.  Transposed, x in C order is in the order of storage that BLAS wants."""
     if x.size:
         from scipy.linalg.blas import get_blas_funcs
 
@@ -76,6 +74,6 @@ def _divide(x: Any, r: Any) -> None:
 
 
 def _squared(x: Any) -> Any:
-    """xᴴ·x; what overflows tells itself."""
+    """Return xᴴ·x; overflow shows in the result, so it is no warning."""
     with np.errstate(over="ignore", invalid="ignore"):
         return (np.conj(x) if x.dtype.kind == "c" else x).T @ x

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from bsp.abstract import table
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import DType
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.procedures import DType, world
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, Totals
 
@@ -56,7 +55,7 @@ def gram_first(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> b
 
 
 class _Way:
-    """The steps of each method as one process declares them; `counts` are the rows of each process."""
+    """The declared steps of each method on one process; `counts` are the rows of each process."""
 
     def __init__(self, costs: Costs, counts: np.ndarray, n: int, dtype: DType, pid: int) -> None:
         self.costs, self.counts, self.n, self.dtype, self.pid = costs, counts, n, dtype, pid
@@ -68,7 +67,7 @@ class _Way:
         self.piece = tall.pieces_words(self.own, n, dtype.itemsize)
 
     def take(self, method: str) -> None:
-        """The supersteps of a method."""
+        """Declare all steps of a method."""
         if method == "auto" and not gram_first(
             self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize
         ):
@@ -94,27 +93,27 @@ class _Way:
                 self.tree(True)
 
     def tree(self, want_q: bool) -> None:
-        """Reflections, and R's in a tree."""
+        """Declare reflections, and R's factored in a tree."""
         tall.declared_tree(self.costs, self.counts, self.n, self.dtype, want_q, pid=self.pid)
 
     def gram(self) -> None:
-        """AᴴA, summed, and its Cholesky factor."""
+        """Declare AᴴA, its sum, and its Cholesky factor."""
         self.costs.work(blas3=self.pass_flops, nbytes=8 * self.block)
         if len(self.counts) > 1:
             self.costs.allreduce(self.n * (self.n + 1) // 2, self.dtype)
 
     def divide(self) -> None:
-        """Rows divided by a triangle."""
+        """Declare the division of rows by a triangle."""
         self.costs.factoring(self.pass_flops, self.n)
 
     def again(self) -> None:
-        """Cholesky's second time."""
+        """Declare the second pass of CholeskyQR2."""
         self.divide()
         self.gram()
         self.divide()
 
     def refine(self) -> None:
-        """A·R⁻¹, refined by the R of it."""
+        """Declare A·R⁻¹ and its refinement."""
         self.divide()
         self.tree(False)
         self.divide()

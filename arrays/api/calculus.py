@@ -1,11 +1,11 @@
 """Differences and sums of neighbours: gradient, trapezoid, unwrap, ediff1d.  Lazy: slices of the array beside itself.
 
-Cost: where the axis is cut, what lies on the other side of a cut, one line of elements; one superstep.
+Cost: where the axis is cut, one line of elements across each cut, in one superstep; else none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,12 @@ from bsp.arrays import build
 from bsp.arrays.api import reductions
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import concat, ravel
-from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.api.ufuncs import astype, where
+from bsp.arrays.api.ufuncs import absolute, astype, remainder, where
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
+from bsp.arrays.gathering import decided
+from bsp.arrays.typing import ArrayLike
+
+__all__ = ["ediff1d", "gradient", "trapezoid", "unwrap"]
 
 
 def _array(x: Any) -> Array:
@@ -30,15 +32,19 @@ def _cut(array: Array, axis: int, low: int | None, high: int | None) -> Array:
 
 
 def _on_axis(line: Array, axis: int, ndim: int) -> Array:
-    """A vector along one of `ndim` axes."""
+    """Return a vector as an array of `ndim` axes that lies along one of them."""
     return line[tuple(slice(None) if k == axis else None for k in range(ndim))]
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """The gradient by central differences of second order, and at the ends by one-sided ones of `edge_order`.
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: int | Sequence[int] | None = None, edge_order: int = 1
+) -> Any:  # fmt: skip
+    """Return the gradient by central differences of second order, one-sided ones of `edge_order` at the ends.
 
-    varargs : the spacing, a number for all axes, or for each a number or the coordinates of its points.
-    axis : of which axes; None: all.  One array for each, or just one.
+    varargs : the spacing: one number for all axes, or for each axis a number or the coordinates of its points.
+    axis : the axes along which to differentiate; None: all.
+    Returns an array for one axis, else a tuple with one for each.  Lazy, but collective where coordinates are given:
+    their values are computed.
     """
     array = _array(f)
     axes = tuple(range(array.ndim)) if axis is None else normalize_axis_tuple(axis, array.ndim)
@@ -46,7 +52,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
         raise ValueError("'edge_order' greater than 2 not supported")
     spacings = _spacings(array, varargs, axes)
     kind = array.dtype
-    if kind.kind == "M":  # differences from the epoch, that can be added
+    if kind.kind == "M":  # durations since the epoch, which can be added
         array = array - np.zeros((), kind)
         kind = array.dtype
     elif kind.kind not in "fcm":
@@ -63,7 +69,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _spacings(array: Array, given: Sequence[Any], axes: Sequence[int]) -> list[Any]:
-    """For each axis one number, or the differences of coordinates."""
+    """Return the spacing of each axis: one number, or the differences of coordinates."""
     if not given:
         return [1.0] * len(axes)
     if len(given) == 1 and not np.shape(given[0]):
@@ -82,8 +88,8 @@ def _spacings(array: Array, given: Sequence[Any], axes: Sequence[int]) -> list[A
             raise ValueError("when 1d, distances must match the length of the corresponding dimension")
         points = _array(line)
         steps = reductions.diff(astype(points, np.float64) if points.dtype.kind in "iu" else points)
-        if steps.size and not world().abstract and bool(reductions.all(steps == steps[0])):
-            found.append(steps[0].compute()[()])  # even: the simple formulas, as NumPy has it
+        if steps.size and decided(reductions.all(steps == steps[0]), usual=False):
+            found.append(steps[0].compute()[()])  # evenly spaced: NumPy uses the simpler formulas
         else:
             found.append(steps)
     return found
@@ -125,8 +131,8 @@ def _along(f: Array, axis: int, spacing: Any, edge_order: int) -> Array:
     return concat([first, inner, last], axis=axis)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
-    """The integral along an axis by the trapezoidal rule, at points x or dx apart."""
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Array:
+    """Return the integral along an axis by the trapezoidal rule, at points x, or dx apart."""
     values = _array(y)
     place = build.whole_axis(axis, values.ndim)
     steps: Any = dx
@@ -139,8 +145,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     return reductions.sum(steps * pairs / 2.0, axis=place)
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
-    """Differences of neighbours in C order, after some numbers and before others."""
+def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Array:
+    """Return the differences of neighbours in C order, with `to_begin` in front and `to_end` at the end."""
     line = ravel(_array(ary))
     parts = [line[1:] - line[:-1]]
     for name, given in (("to_end", to_end), ("to_begin", to_begin)):
@@ -154,9 +160,10 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     return concat(parts) if len(parts) > 1 else parts[0]
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
-    """Phases without jumps: where neighbours differ by more than half a period, whole periods are added.
+def unwrap(p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * np.pi) -> Array:
+    """Return phases without jumps: where neighbours differ by more than half a period, whole periods are added.
 
+    discont : the least difference that is a jump, if more than half a period.
     Cost: a running sum along the axis.
     """
     phases = _array(p)
@@ -169,14 +176,9 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     else:
         high, ambiguous = period / 2, True
     low = -high
-    inside = UFUNCS["remainder"](steps - low, period) + low
+    inside = remainder(steps - low, period) + low
     if ambiguous:
         inside = where((inside == low) & (steps > 0), high, inside)
-    added = where(UFUNCS["absolute"](steps) < (period / 2 if discont is None else discont), 0, inside - steps)
+    added = where(absolute(steps) < (period / 2 if discont is None else discont), 0, inside - steps)
     first, rest_of = _cut(phases, place, None, 1), _cut(phases, place, 1, None)
     return concat([astype(first, kind), astype(rest_of + reductions.cumsum(added, axis=place), kind)], axis=place)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (gradient, trapezoid, ediff1d, unwrap)
-}  # fmt: skip

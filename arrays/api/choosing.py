@@ -1,4 +1,7 @@
-"""One of several values for each element: select, choose, piecewise.  Lazy, but for what piecewise's functions do."""
+"""Functions that take one of several values for each element: select, choose, piecewise.
+
+They are lazy, except for the calls of piecewise's functions and the check of choose.
+"""
 
 from __future__ import annotations
 
@@ -13,24 +16,27 @@ from bsp.arrays.api.creation import asarray, zeros_like
 from bsp.arrays.api.manipulation import unstack
 from bsp.arrays.api.ufuncs import astype, stored, where
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
+from bsp.arrays.gathering import decided
+from bsp.arrays.typing import ArrayLike, Arrays, Mode, Scalar
+
+__all__ = ["choose", "piecewise", "select"]
 
 
 def _several(given: Any) -> list[Any]:
-    """A sequence's members; of an array the slices along its first axis."""
+    """Return the members of a sequence; of an array, the slices along its first axis."""
     return list(unstack(given)) if isinstance(given, Array) and given.ndim else list(given)
 
 
 def _first_of(cases: Sequence[tuple[Any, Any]], default: Any, dtype: Any, shape: Any) -> Array:
-    """Of each element the value of the first case whose condition holds."""
+    """Return for each element the value of the first case whose condition holds."""
     found = astype(wrap(build.strong(build.operand(default))), dtype)
     for condition, value in reversed(cases):
         found = where(condition, astype(wrap(build.strong(build.operand(value))), dtype), found)
     return wrap(build.broadcast(found._node, shape))
 
 
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Array:
-    """Of each element the choice of the first condition that holds, else `default`.  Lazy: as many `where`."""
+def select(condlist: Arrays, choicelist: Arrays, default: Scalar | Array = 0) -> Array:
+    """Return for each element the choice of the first condition that holds, else `default`.  Lazy: as many `where`."""
     conditions, choices = _several(condlist), _several(choicelist)
     if len(conditions) != len(choices):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -47,10 +53,10 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Array:
     return _first_of(list(zip(held, values[:-1], strict=True)), values[-1], kind, shape)
 
 
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
-    """Of each element the choice that its integer names.  Lazy: as many `where` as choices.
+def choose(a: ArrayLike, choices: Arrays, out: Array | None = None, mode: Mode | None = "raise") -> Array:
+    """Return, for each element, the choice whose number it is.  Lazy: as many `where` as choices.
 
-    mode : what is done with integers that name none: "raise" (a collective: it looks at them), "wrap", "clip".
+    mode : the treatment of integers out of range: "raise" (collective: their values are computed), "wrap", "clip".
     """
     if mode not in ("raise", "wrap", "clip", None):
         raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
@@ -61,10 +67,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
     if not np.can_cast(at.dtype, np.intp, "safe"):
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
     at, count = astype(at, np.intp), len(values)
-    if mode == "raise":
-        wrong = reductions.any((at < 0) | (at >= count))
-        if not world().abstract and bool(wrong):
-            raise ValueError("invalid entry in choice array")
+    if mode == "raise" and decided(reductions.any((at < 0) | (at >= count)), usual=False):
+        raise ValueError("invalid entry in choice array")
     at = at % count if mode == "wrap" else at.clip(0, count - 1)
     kind = np.result_type(*[each.dtype for each in values])
     shape = np.broadcast_shapes(at.shape, *[each.shape for each in values])
@@ -72,18 +76,23 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Array:
     return stored(_first_of(cases, values[-1], kind, shape), out)
 
 
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
-    """Of each element what the last function whose condition holds makes of those where it does, or the number it is.
+def piecewise(
+    x: ArrayLike, condlist: ArrayLike, funclist: Sequence[Callable[..., Any] | Scalar], *args: Any, **kw: Any
+) -> Array:
+    """Return for each element the value of the function, or the number, of the last condition that holds.
 
-    Cost: for each function x[condition], which stays in place, and its assignment; for a number nothing.
+    condlist : one condition or several.   funclist : a function of vectors or a number for each condition; one more for
+        the elements where no condition holds.   args, kw : further arguments of the functions.
+    Cost: for each function, x[condition], which stays on its processes, and its assignment; for a number none.
     """
     array = asarray(x)
     functions = _several(funclist)
-    if isinstance(condlist, (Array, np.ndarray)):
-        alone = condlist.ndim == 0 or (condlist.ndim == 1 and array.ndim > 0)
+    cases: Any = condlist
+    if isinstance(cases, (Array, np.ndarray)):
+        alone = cases.ndim == 0 or (cases.ndim == 1 and array.ndim > 0)
     else:
-        alone = np.isscalar(condlist) or (array.ndim > 0 and not isinstance(condlist[0], (list, np.ndarray, Array)))
-    conditions = [condlist] if alone else _several(condlist)
+        alone = np.isscalar(cases) or (array.ndim > 0 and not isinstance(cases[0], (list, np.ndarray, Array)))
+    conditions = [cases] if alone else _several(cases)
     held = [astype(asarray(each), bool) for each in conditions]
     if len(held) == len(functions) - 1:
         otherwise = held[0]
@@ -101,6 +110,3 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Ar
         if values.size:
             found[condition] = function(values, *args, **kw)
     return found
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (select, choose, piecewise)}

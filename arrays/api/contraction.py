@@ -1,8 +1,11 @@
-"""Products summed over indices: matmul, dot, tensordot, einsum, outer, inner, vecdot, kron."""
+"""Products summed over indices: matmul, dot, tensordot, einsum, outer, inner, vecdot, kron.
+
+All are lazy.  The planner chooses the process grid; a chain of products is bracketed by its shapes (see `matmul`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,23 +17,30 @@ from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.graph import Access, Node
 from bsp.arrays.kernels.aggregates import SUM
+from bsp.arrays.typing import ArrayLike, Optimize
 from bsp.arrays.views import view
 from bsp.errors import ShapeError
+
+__all__ = [
+    "dot", "einsum", "einsum_path", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot",
+    "vecmat",
+]  # fmt: skip
 
 
 def _pair(a: Any, b: Any) -> tuple[Node, Node]:
     return build.strong(build.operand(a)), build.strong(build.operand(b))
 
 
-def matmul(x1: Any, x2: Any, /) -> Array:
-    """Matrix products over the last two axes; the others broadcast.  Vectors as in NumPy.
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return matrix products over the last two axes; the others broadcast, and vectors are taken as in NumPy.
 
-    Cost: 2mnk/p flops.  The grid of all p processes that moves fewest words: rows where one factor is small, partial
-    sums where the summed index is long (h = (p-1)/p · 2mn), pm × pn where both matter (h = mk/pm + kn/pn), or
-    pm × pn × pk (McColl 1.6.2).  One superstep, two where partial sums are merged.
+    Cost: 2mnk/p flops.  The planner chooses the grid of all p processes that moves the fewest words: rows where one
+    factor is small, partial sums where the summed index is long (h = (p-1)/p · 2mn), pm × pn where both matter
+    (h = mk/pm + kn/pn), or pm × pn × pk (McColl 1.6.2).  One superstep, two where partial sums are merged.
 
-    A @ B @ v is multiplied from the right, since that takes at most half the operations: a chain of products that
-    nothing else uses, of one dtype, is bracketed anew by its shapes alone.  persist() makes a product as it is written.
+    A @ B @ v is multiplied from the right, since that takes at most half the operations: a chain of products of one
+    dtype that nothing else uses is bracketed again, by its shapes alone.  A part that was
+    persisted is computed as it is written.
     """
     a, b = _pair(x1, x2)
     left, right = a.kind.shape, b.kind.shape
@@ -61,8 +71,13 @@ def _with_vector(a: Node, b: Node) -> Array:
     return wrap(build.contracted(a, b, (k,), (*lead, k, i), (*lead, i)))
 
 
-def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
-    """Sums of products over pairs of axes.  Cost: as `matmul`."""
+def tensordot(
+    x1: ArrayLike, x2: ArrayLike, /, axes: int | tuple[int | Sequence[int], int | Sequence[int]] = 2
+) -> Array:
+    """Return sums of products over pairs of axes.  Cost: as `matmul`.
+
+    axes : the number of axes, the last of x1 with the first of x2; or the axes of x1 and those of x2.
+    """
     a, b = _pair(x1, x2)
     left, right = len(a.kind.shape), len(b.kind.shape)
     if isinstance(axes, (int, np.integer)):
@@ -70,7 +85,8 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
             raise ValueError(f"tensordot: axes={axes} of arrays of {left} and {right} dimensions")
         over_a, over_b = list(range(left - axes, left)), list(range(axes))
     else:
-        over_a, over_b = ([each] if np.ndim(each) == 0 else list(each) for each in axes)
+        of_a, of_b = ([each] if isinstance(each, (int, np.integer)) else list(each) for each in axes)
+        over_a, over_b = of_a, of_b
     over_a = [build.normal_axis(axis, left) for axis in over_a]
     over_b = [build.normal_axis(axis, right) for axis in over_b]
     if len(over_a) != len(over_b) or any(
@@ -86,36 +102,41 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     return wrap(build.contracted(a, b, tuple(labels_a), tuple(labels_b), tuple(out)))
 
 
-def dot(a: Any, b: Any) -> Array:
-    """NumPy's dot: a product with a number, or a sum over the last axis of a and the last but one of b."""
+def dot(a: ArrayLike, b: ArrayLike, out: Array | None = None) -> Array:
+    """Return NumPy's dot: a product with a number, or sums over the last axis of a and the last but one of b.
+
+    Cost: as `matmul`.
+    """
     x, y = _pair(a, b)
     left, right = len(x.kind.shape), len(y.kind.shape)
     if not left or not right:
-        return wrap(x) * wrap(y)
-    if right == 1:
-        return tensordot(wrap(x), wrap(y), axes=([left - 1], [0]))
-    if left <= 2 and right == 2:
-        return matmul(wrap(x), wrap(y))
-    return tensordot(wrap(x), wrap(y), axes=([left - 1], [right - 2]))
+        found = wrap(x) * wrap(y)
+    elif right == 1:
+        found = tensordot(wrap(x), wrap(y), axes=([left - 1], [0]))
+    elif left <= 2 and right == 2:
+        found = matmul(wrap(x), wrap(y))
+    else:
+        found = tensordot(wrap(x), wrap(y), axes=([left - 1], [right - 2]))
+    return stored(found, out)
 
 
-def inner(a: Any, b: Any) -> Array:
-    """A sum over the last axes of both."""
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
+    """Return sums of products over the last axes of both.  Cost: as `matmul`."""
     x, y = _pair(a, b)
     if not x.kind.shape or not y.kind.shape:
         return wrap(x) * wrap(y)
     return tensordot(wrap(x), wrap(y), axes=([-1], [-1]))
 
 
-def outer(a: Any, b: Any) -> Array:
-    """All products of two vectors' elements."""
+def outer(a: ArrayLike, b: ArrayLike, out: Array | None = None) -> Array:
+    """Return the products of all pairs of elements of two vectors."""
     x, y = asarray(a), asarray(b)
     x, y = x if x.ndim == 1 else ravel(x), y if y.ndim == 1 else ravel(y)
-    return x[:, None] * y[None, :]
+    return stored(x[:, None] * y[None, :], out)
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """Sums of products along an axis, the first factor conjugated."""
+def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """Return sums of products along an axis, the first factor conjugated.  Cost: as `matmul`."""
     a, b = asarray(x1), asarray(x2)
     if not a.ndim or not b.ndim:
         raise ValueError("vecdot: arrays of one dimension or more")
@@ -130,27 +151,27 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return wrap(build.contracted(p, q, labels, labels, labels[:-1]))
 
 
-def vdot(a: Any, b: Any) -> Array:
-    """The sum of products of all elements, the first factor conjugated."""
+def vdot(a: ArrayLike, b: ArrayLike) -> Array:
+    """Return the sum of products of all elements in C order, the first factor conjugated."""
     x, y = ravel(a), ravel(b)
     if x.shape != y.shape:
         raise ShapeError(f"cannot reshape array of size {x.size} into shape {y.shape}")
     return vecdot(x, y)
 
 
-def matvec(x1: Any, x2: Any, /) -> Array:
-    """Products of matrices and vectors over the last axis of both; the others broadcast."""
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return products of matrices and vectors over the last axis of both; the others broadcast."""
     return einsum("...ij,...j->...i", x1, x2)
 
 
-def vecmat(x1: Any, x2: Any, /) -> Array:
-    """Products of conjugated vectors and matrices; the other axes broadcast."""
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return products of conjugated vectors and matrices; the other axes broadcast."""
     x = asarray(x1)
     return einsum("...i,...ij->...j", x.conj() if x.dtype.kind == "c" else x, x2)
 
 
-def kron(a: Any, b: Any) -> Array:
-    """The Kronecker product."""
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """Return the Kronecker product."""
     x, y = asarray(a), asarray(b)
     ndim = max(x.ndim, y.ndim)
     x, y = reshape(x, (1,) * (ndim - x.ndim) + x.shape), reshape(y, (1,) * (ndim - y.ndim) + y.shape)
@@ -158,13 +179,14 @@ def kron(a: Any, b: Any) -> Array:
     return reshape(wide, tuple(m * n for m, n in zip(x.shape, y.shape, strict=True)))
 
 
-def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = None) -> Array:
-    """Einstein's sums: `einsum('ij,jk->ik', a, b)`; several operands pair by pair, or all on one process grid.
+def einsum(subscripts: str, *operands: ArrayLike, optimize: Optimize = True, out: Array | None = None) -> Array:
+    """Return sums of products over named indices: `einsum('ij,jk->ik', a, b)`.
 
-    Which of the two is planned by the machine: pairs have fewest flops, one grid keeps partial products where they
-    are made (MTTKRP moves faces of the tensor's blocks and nothing else).  Cost: of each pair as `matmul`.
-    `optimize` is taken for NumPy's sake; the order is always chosen.  Of one operand without a sum, a view; diagonals
-    are not written to.
+    Several operands are multiplied pair by pair, or all on one process grid; the planner chooses by the machine.  Pairs
+    take the fewest flops.  One grid keeps partial products on the processes that compute them (MTTKRP moves faces of
+    the tensor's blocks and nothing else).  Cost: for each pair that of `matmul`.
+    optimize : accepted for NumPy's signature, without effect: the order is always chosen.
+    For one operand without a sum the result is a view, which is read-only if it shows a diagonal.
     """
     nodes = [build.strong(build.operand(each)) for each in operands]
     inputs, output = _subscripts(subscripts, nodes)
@@ -193,21 +215,23 @@ def einsum(subscripts: str, *operands: Any, optimize: Any = True, out: Any = Non
         labels = tuple(label for label in labels if label in output)
     present = [label for label in output if label in labels]
     node = build.permuted(node, [labels.index(label) for label in present])
-    if len(present) < len(output):  # indices whose every length is 1
+    if len(present) < len(output):  # indices that have length 1 in all operands
         node = build.expanded(node, [k for k, label in enumerate(output) if label not in present])
     if out is None and len(operands) == 1 and not summed and isinstance(operands[0], Array):
         return view(operands[0], node, writeable=len(set(inputs[0])) == len(inputs[0]))
     return stored(wrap(node), out)
 
 
-def einsum_path(subscripts: str, *operands: Any, optimize: Any = "greedy") -> Any:
-    """numpy.einsum_path, from shapes alone.  Local; `einsum` chooses an order of its own."""
+def einsum_path(
+    subscripts: str, *operands: ArrayLike, optimize: Optimize = "greedy"
+) -> tuple[list[Any], str]:  # fmt: skip
+    """Return numpy.einsum_path, which needs shapes alone.  Local; `einsum` chooses an order of its own."""
     shaped = [np.broadcast_to(np.zeros((), asarray(each).dtype), asarray(each).shape) for each in operands]
     return np.einsum_path(subscripts, *shaped, optimize=optimize)
 
 
 def _subscripts(subscripts: str, nodes: list[Node]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """The labels of each operand and of the result; `...` becomes labels that are numbers."""
+    """Return the labels of each operand and of the result; `...` becomes labels that are numbers."""
     text = subscripts.replace(" ", "")
     sides, arrow, result = text.partition("->")
     terms = sides.split(",")
@@ -241,7 +265,7 @@ def _subscripts(subscripts: str, nodes: list[Node]) -> tuple[list[tuple[str, ...
 
 
 def _diagonal(labels: tuple[str, ...], node: Node) -> tuple[tuple[str, ...], Node]:
-    """A repeated index takes the diagonal: a view."""
+    """Return labels without repetitions, and a view of the diagonals that repeated labels take."""
     unique = tuple(dict.fromkeys(labels))
     if len(unique) == len(labels):
         return labels, node
@@ -257,14 +281,8 @@ def _diagonal(labels: tuple[str, ...], node: Node) -> tuple[tuple[str, ...], Nod
 
 
 def _without_ones(labels: tuple[str, ...], node: Node, extents: dict[str, int]) -> tuple[tuple[str, ...], Node]:
-    """Axes of length 1 broadcast against longer ones of the same index: they go."""
+    """Return a node without axes of length 1 that broadcast against longer ones of the same index."""
     ones = [axis for axis, label in enumerate(labels) if node.kind.shape[axis] == 1 and extents[label] != 1]
     if not ones:
         return labels, node
     return tuple(label for axis, label in enumerate(labels) if axis not in ones), build.squeezed(node, ones)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (matmul, tensordot, dot, inner, outer, vecdot, vdot, matvec, vecmat, kron, einsum, einsum_path)
-}

@@ -1,12 +1,16 @@
-"""New arrays: each process makes its own blocks.  No words."""
+"""Functions that make new arrays.  Each process makes its own blocks; no words are sent.
+
+`grid` is the number of blocks along each axis, `process_grid` the number of processes; None lets the library choose.
+`dtype` None is float64, or follows from the values given.  `device` is None or "cpu".
+"""
 
 from __future__ import annotations
 
 import datetime
-import functools
-from collections.abc import Callable, Sequence
-from inspect import Parameter, Signature
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from operator import index
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -14,22 +18,27 @@ from bsp.arrays import build
 from bsp.arrays.api.ufuncs import where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import LayoutError
-from bsp.arrays.execution.world import world
+from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape, asked, ragged
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.kernels.kernels import Task
 from bsp.arrays.kernels.shared_errors import current
+from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Grid, Int, Scalar, ShapeLike, Time
 from bsp.arrays.views import link_of, own
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array
 
-Grid = int | Sequence[int] | None
+__all__ = [
+    "arange", "array", "asarray", "bartlett", "blackman", "copy", "empty", "empty_like", "eye", "from_function",
+    "from_local", "fromfunction", "full", "full_like", "geomspace", "hamming", "hanning", "identity", "kaiser",
+    "linspace", "logspace", "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 def checked_shape(shape: Any) -> Shape:
-    """A shape as a tuple of integers; NumPy's errors."""
-    found = tuple(int(each.__index__()) for each in shape) if hasattr(shape, "__len__") else (int(shape.__index__()),)
+    """Return a shape as a tuple of integers; raises NumPy's errors."""
+    found = tuple(map(index, shape)) if hasattr(shape, "__len__") else (index(shape),)
     if any(length < 0 for length in found):
         raise ValueError("negative dimensions are not allowed")
     return found
@@ -41,7 +50,7 @@ def _checked_device(device: Any) -> None:
 
 
 def layout_for(shape: Shape, grid: Grid = None, process_grid: Grid = None) -> Layout:
-    """The layout of `grid=` and `process_grid=`."""
+    """Return the layout that `grid=` and `process_grid=` describe."""
 
     def normal(given: Grid) -> Shape | None:
         if given is None:
@@ -54,18 +63,18 @@ def layout_for(shape: Shape, grid: Grid = None, process_grid: Grid = None) -> La
 def made(
     shape: Shape, dtype: DType, layout: Layout, make: Callable[[Shape, tuple[tuple[int, int], ...]], Any]
 ) -> Array:
-    """A new array from `make(block shape, index ranges)` on each owner."""
+    """Return a new array; each owner of a block calls `make(block shape, index ranges)` for it."""
     here = world()
     blocks: Blocks = {}
     for at in layout.mine(here.pid):
         box = layout.box(at)
         size = tuple(stop - start for start, stop in box)
-        blocks[at] = here.empty(size, dtype) if here.abstract else make(size, box)
+        blocks[at] = filled(size, dtype, partial(make, size, box))
     return wrap(leaf(shape, dtype, layout, blocks))
 
 
 def _of_one(array: Array) -> Array:
-    """An array that one made: without axes it is written to in place, where a result without axes is a number."""
+    """Return the array; make one without axes writable in place, which results without axes are not."""
     if not array.ndim:
         own(array)
     return array
@@ -78,82 +87,125 @@ def _filled(shape: Any, value: Any, dtype: DType, grid: Grid, process_grid: Grid
     return _of_one(made(found, dtype, layout, lambda size, box: np.full(size, value, dtype)))
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """Zeros."""
+def zeros(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return an array of zeros."""
     return _filled(shape, 0, element_type(float if dtype is None else dtype), grid, process_grid, device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """Ones."""
+def ones(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return an array of ones."""
     return _filled(shape, 1, element_type(float if dtype is None else dtype), grid, process_grid, device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """Zeros too: what nobody has written must not differ between clones."""
+def empty(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return an array of zeros: memory that nobody has written would differ between clones."""
     return zeros(shape, dtype, device=device, grid=grid, process_grid=process_grid)
 
 
 def full(
-    shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None, grid: Grid = None, process_grid: Grid = None
-) -> Array:
-    """One value everywhere, or values that broadcast to the shape."""
-    if np.ndim(fill_value):
+    shape: ShapeLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Device = None,
+    grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return an array of one value, or of values that broadcast to the shape.
+
+    fill_value : a number, or an array.  A distributed array is computed first: a collective.
+    """
+    values: Any = fill_value
+    if np.ndim(values):
         _checked_device(device)
-        node, target = build.strong(build.operand(fill_value)), checked_shape(shape)
+        node, target = build.strong(build.operand(values)), checked_shape(shape)
         if dtype is not None:
             node = build.cast(node, element_type(dtype))
         node = build.broadcast(node, target)
         return wrap(build.relaid(node, layout_for(target, grid, process_grid))).persist()
-    value = fill_value.compute() if isinstance(fill_value, Array) else fill_value
+    value = values.compute() if isinstance(values, Array) else values
     found = element_type(np.asarray(value).dtype if dtype is None else dtype, "full")
     return _filled(shape, value, found, grid, process_grid, device)
 
 
-def _like(function: Callable[..., Array]) -> Callable[..., Array]:
-    def like(x: Any, /, *args: Any, dtype: Any = None, shape: Any = None, **kwargs: Any) -> Array:
-        array = asarray(x)
-        kwargs = {name: kwargs[name] for name in kwargs if name not in ("order", "subok")}
-        kind = array.dtype if dtype is None else dtype
-        found = function(array.shape if shape is None else shape, *args, dtype=kind, **kwargs)
-        layout = array.layout
-        if shape is None and not {"grid", "process_grid"} & set(kwargs) and found.layout is not layout:
-            value = args[0] if args else kwargs.get("fill_value", 1 if function is ones else 0)
-            if np.ndim(value) == 0 and not isinstance(value, Array):
-                return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, value, found.dtype))
-        return found
-
-    given = [Parameter("x", Parameter.POSITIONAL_ONLY)]
-    if function is full:
-        given.append(Parameter("fill_value", Parameter.POSITIONAL_OR_KEYWORD))
-    named = ("dtype", "shape", "device", "grid", "process_grid")
-    given += [Parameter(name, Parameter.KEYWORD_ONLY, default=None) for name in named]
-    like.__signature__ = Signature(given)  # type: ignore[attr-defined]  # known to inspect alone
-    like.__name__ = like.__qualname__ = f"{function.__name__}_like"
-    like.__doc__ = f"`{function.__name__}` of the shape, dtype and layout of x."
-    return like
+def _alike(
+    function: Callable[..., Array], x: ArrayLike, value: Any, dtype: DTypeLike | None, shape: ShapeLike | None,
+    device: Device, grid: Grid, process_grid: Grid,
+) -> Array:  # fmt: skip
+    """Return `function` of the shape, dtype and layout of x, where no others are given."""
+    array = asarray(x)
+    kind = array.dtype if dtype is None else dtype
+    values = () if value is None else (value,)
+    found = function(
+        array.shape if shape is None else shape, *values, dtype=kind, device=device, grid=grid,
+        process_grid=process_grid,
+    )  # fmt: skip
+    layout = array.layout
+    if shape is None and grid is None and process_grid is None and found.layout is not layout:
+        number = (1 if function is ones else 0) if value is None else value
+        if np.ndim(number) == 0 and not isinstance(number, Array):
+            return made(array.shape, found.dtype, layout, lambda size, box: np.full(size, number, found.dtype))
+    return found
 
 
-zeros_like, ones_like, empty_like, full_like = (_like(each) for each in (zeros, ones, empty, full))
+def zeros_like(
+    x: ArrayLike, /, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None, device: Device = None,
+    grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return zeros in the shape, dtype and layout of x."""
+    return _alike(zeros, x, None, dtype, shape, device, grid, process_grid)
+
+
+def ones_like(
+    x: ArrayLike, /, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None, device: Device = None,
+    grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return ones in the shape, dtype and layout of x."""
+    return _alike(ones, x, None, dtype, shape, device, grid, process_grid)
+
+
+def empty_like(
+    x: ArrayLike, /, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None, device: Device = None,
+    grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return `empty`, which is zeros, in the shape, dtype and layout of x."""
+    return _alike(empty, x, None, dtype, shape, device, grid, process_grid)
+
+
+def full_like(
+    x: ArrayLike, /, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, shape: ShapeLike | None = None,
+    device: Device = None, grid: Grid = None, process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return one value, or values that broadcast, in the shape, dtype and layout of x."""
+    return _alike(full, x, fill_value, dtype, shape, device, grid, process_grid)
 
 
 def arange(
-    start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, grid: Grid = None,
-    process_grid: Grid = None,
+    start: Scalar | Time, /, stop: Scalar | Time | None = None, step: Scalar | Time = 1, *,
+    dtype: DTypeLike | None = None, device: Device = None, grid: Grid = None, process_grid: Grid = None,
 ) -> Array:  # fmt: skip
-    """start, start + step, ... before stop."""
+    """Return the numbers, dates or durations start, start + step, ... that come before stop.
+
+    Called with one argument, it starts at 0.
+    """
     _checked_device(device)
     if _is_time(dtype, start, stop, step):
         return _times(start, stop, step, dtype, grid, process_grid)
-    if stop is None:
-        start, stop = 0, start
-    found = np.asarray([start, stop, step]).dtype if dtype is None else element_type(dtype)
-    length = max(0, int(np.ceil((stop - start) / step)))
-    first = np.asarray(start).astype(found)
-    delta = (np.asarray(start + step).astype(found) - first) if found.kind != "b" else None
+    low: Any = 0 if stop is None else start
+    high: Any = start if stop is None else stop
+    by: Any = step
+    found = np.asarray([low, high, by]).dtype if dtype is None else element_type(dtype)
+    length = max(0, int(np.ceil((high - low) / by)))
+    first = np.asarray(low).astype(found)
+    delta = (np.asarray(low + by).astype(found) - first) if found.kind != "b" else None
 
     def make(size: Shape, box: Any) -> Any:
         if found.kind == "b":
-            return np.arange(start, stop, step)[slice(*box[0])].astype(found)
+            return np.arange(low, high, by)[slice(*box[0])].astype(found)
         return (first + np.arange(box[0][0], box[0][1]).astype(found) * delta).astype(found)
 
     return made((length,), found, layout_for((length,), grid, process_grid), make)
@@ -163,12 +215,15 @@ _TIMES = (np.datetime64, np.timedelta64, datetime.date, datetime.timedelta)
 
 
 def _is_time(dtype: Any, *given: Any) -> bool:
-    """Whether a sequence is one of dates or durations."""
+    """Return True if the sequence is one of dates or durations."""
     return any(isinstance(each, _TIMES) for each in given) or (dtype is not None and element_type(dtype).kind in "mM")
 
 
 def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_grid: Grid) -> Array:
-    """arange of dates or durations: whole units of the finest unit given, or of `dtype`'s; NumPy's refusals."""
+    """Return `arange` of dates or durations; raises what NumPy raises.
+
+    The step is a whole number of the finest unit that is given, or of the unit of `dtype`.
+    """
     if dtype is None:
         names = {datetime.timedelta: "m8", datetime.date: "M8", datetime.datetime: "M8"}
         kinds = [np.asarray(each, names.get(type(each))).dtype for each in (start, stop, step) if _is_time(None, each)]
@@ -204,11 +259,29 @@ def _times(start: Any, stop: Any, step: Any, dtype: Any, grid: Grid, process_gri
     return made((length,), kind, layout_for((length,), grid, process_grid), make)
 
 
+@overload
 def linspace(
-    start: Any, stop: Any, /, num: int = 50, *, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
-    device: Any = None, grid: Grid = None, process_grid: Grid = None,
+    start: Scalar, stop: Scalar, /, num: int = 50, endpoint: bool = True, retstep: Literal[False] = False,
+    dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None, process_grid: Grid = None,
+) -> Array: ...  # fmt: skip
+@overload
+def linspace(
+    start: Scalar, stop: Scalar, /, num: int = 50, endpoint: bool = True, *, retstep: Literal[True],
+    dtype: DTypeLike | None = None, device: Device = None, grid: Grid = None, process_grid: Grid = None,
+) -> tuple[Array, np.generic]: ...  # fmt: skip
+@overload
+def linspace(
+    start: Scalar, stop: Scalar, /, num: int, endpoint: bool, retstep: Literal[True],
+    dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None, process_grid: Grid = None,
+) -> tuple[Array, np.generic]: ...  # fmt: skip
+def linspace(
+    start: Scalar, stop: Scalar, /, num: int = 50, endpoint: bool = True, retstep: bool = False,
+    dtype: DTypeLike | None = None, *, device: Device = None, grid: Grid = None, process_grid: Grid = None,
 ) -> Any:  # fmt: skip
-    """`num` numbers from start to stop; with `retstep` also the distance between two."""
+    """Return `num` evenly spaced numbers from start to stop; with `retstep` also the distance between neighbours.
+
+    endpoint : whether stop is the last of them.
+    """
     _checked_device(device)
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
@@ -229,16 +302,21 @@ def linspace(
     return (array, step if num > endpoint else np.float64(np.nan)) if retstep else array
 
 
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None) -> Array:
-    """`num` powers of `base`, from base^start to base^stop, evenly on a logarithmic scale."""
+def logspace(
+    start: Scalar, stop: Scalar, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """Return `num` powers of `base`, from base^start to base^stop, evenly spaced on a logarithmic scale."""
     found = linspace(start, stop, num, endpoint=endpoint)._node
     powers = build.apply(ew.of_ufunc(np.power), build.operand(base), found)
     return wrap(powers if dtype is None else build.cast(powers, element_type(dtype)))
 
 
-def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None) -> Array:
-    """`num` numbers from start to stop, each the one before times the same."""
-    ends = np.geomspace(start, stop, 2)  # NumPy's dtype and refusals
+def geomspace(
+    start: complex, stop: complex, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+) -> Array:
+    """Return `num` numbers from start to stop with a constant ratio between neighbours."""
+    ends = np.geomspace(start, stop, 2)  # for NumPy's dtype, and its errors for bad input
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     kind = ends.dtype if dtype is None else element_type(dtype)
@@ -259,25 +337,36 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     return made((num,), kind, layout_for((num,)), make)
 
 
-def _window(name: str) -> Callable[..., Array]:
-    theirs = getattr(np, name)
-
-    @functools.wraps(theirs)
-    def function(*args: Any, **kwargs: Any) -> Array:
-        return asarray(theirs(*args, **kwargs))
-
-    function.__doc__ = f"numpy.{name}: a window of M points, made on every process.  No words."
-    return function
+def bartlett(M: int) -> Array:
+    """Return numpy.bartlett: a window of M points, made on every process.  No words."""
+    return asarray(np.bartlett(M))
 
 
-bartlett, blackman, hamming, hanning, kaiser = map(_window, ("bartlett", "blackman", "hamming", "hanning", "kaiser"))
+def blackman(M: int) -> Array:
+    """Return numpy.blackman: a window of M points, made on every process.  No words."""
+    return asarray(np.blackman(M))
+
+
+def hamming(M: int) -> Array:
+    """Return numpy.hamming: a window of M points, made on every process.  No words."""
+    return asarray(np.hamming(M))
+
+
+def hanning(M: int) -> Array:
+    """Return numpy.hanning: a window of M points, made on every process.  No words."""
+    return asarray(np.hanning(M))
+
+
+def kaiser(M: int, beta: float) -> Array:
+    """Return numpy.kaiser: a window of M points of shape `beta`, made on every process.  No words."""
+    return asarray(np.kaiser(M, beta))
 
 
 def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None, grid: Grid = None,
-    process_grid: Grid = None,
+    n_rows: Int, n_cols: Int | None = None, /, k: int = 0, dtype: DTypeLike | None = None, *, device: Device = None,
+    grid: Grid = None, process_grid: Grid = None,
 ) -> Array:  # fmt: skip
-    """Ones on the k-th diagonal."""
+    """Return a matrix with ones on the k-th diagonal and zeros elsewhere."""
     _checked_device(device)
     shape = checked_shape((n_rows, n_rows if n_cols is None else n_cols))
     found = element_type(float if dtype is None else dtype)
@@ -287,18 +376,19 @@ def eye(
     )  # fmt: skip
 
 
-def identity(n: int, dtype: Any = None) -> Array:
-    """The square identity matrix."""
+def identity(n: Int, dtype: DTypeLike | None = None) -> Array:
+    """Return the square identity matrix of n rows."""
     return eye(n, dtype=dtype)
 
 
 def from_function(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
-) -> Array:
-    """function(i, j, ...) of index arrays, called once for each block with the indices of that block.
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike | None = None, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array:  # fmt: skip
+    """Return the values function(i, j, ...) of index arrays; it is called once for each block, with its indices.
 
-    It must give each element from its own indices alone, so that the result does not depend on the layout.
-    Cost: one superstep without words, in which all processes hear whether the function has raised.
+    The function must compute each element from its own indices alone, so that the result does not depend on the layout.
+    Cost: one superstep without words, in which all processes agree whether the function has raised.
     """
     return world().together("from_function", lambda: of_indices(function, shape, dtype, grid, process_grid))
 
@@ -306,7 +396,7 @@ def from_function(
 def of_indices(
     function: Callable[..., Any], shape: Any, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
 ) -> Array:
-    """`from_function` of a function that never raises: no superstep."""
+    """Return `from_function` of a function that never raises; takes no superstep."""
     found = checked_shape(shape)
     sample = np.asarray(function(*[np.zeros((0,) * len(found), np.intp)] * len(found)))
     kind = element_type(sample.dtype if dtype is None else dtype, "from_function")
@@ -320,20 +410,26 @@ def of_indices(
     return made(found, kind, layout_for(found, grid, process_grid), make)
 
 
-def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **others: Any) -> Array:
-    """NumPy's: the indices are of `dtype`."""
+def fromfunction(
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **others: Any
+) -> Array:  # fmt: skip
+    """Return the values of a function of index arrays, as numpy.fromfunction does; see `from_function`.
+
+    dtype : of the index arrays.   others : further arguments of the function.
+    """
     kind = element_type(dtype)
     return from_function(lambda *indices: function(*[each.astype(kind) for each in indices], **others), shape)
 
 
 def asarray(
-    obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None, grid: Grid = None,
-    process_grid: Grid = None,
+    obj: ArrayLike, /, dtype: DTypeLike | None = None, *, device: Device = None, copy: bool | None = None,
+    grid: Grid = None, process_grid: Grid = None,
 ) -> Array:  # fmt: skip
-    """An array of what every process has alike; each keeps its blocks of it (no words).
+    """Return an array of values that are equal on every process; each process keeps its blocks.  No words are sent.
 
-    obj : an array of ours, a NumPy array, numbers and nested sequences.  It is the *whole* array and must be equal
-        on all processes; what processes have parts of enters by `from_local`.
+    obj : a distributed array, a NumPy array, numbers and nested sequences.  It is the *whole* array and must be equal
+        on all processes; `from_local` takes one part from each process.
+    copy : True copies a distributed array; False raises ValueError where a copy is needed.
     """
     _checked_device(device)
     if isinstance(obj, Array):
@@ -350,20 +446,20 @@ def asarray(
     if _holds_arrays(obj):
         return asarray(_stacked(obj, dtype), grid=grid, process_grid=process_grid).persist()
     kind = None if dtype is None else element_type(dtype, "asarray")
-    values = obj if is_abstract(obj) else np.asarray(obj, dtype=kind)
+    values: Any = as_array(obj, kind)
     element_type(values.dtype, "asarray")
     layout = layout_for(values.shape, grid, process_grid)
     return _of_one(wrap(build.from_whole(values, layout)))
 
 
 def _holds_arrays(obj: Any) -> bool:
-    """Whether arrays of ours are in a sequence."""
+    """Return whether a sequence contains distributed arrays."""
     return isinstance(obj, (list, tuple)) and any(isinstance(each, Array) or _holds_arrays(each) for each in obj)
 
 
 def _stacked(obj: Any, dtype: Any) -> Array:
-    """A sequence with arrays of ours in it: each is a part of the result, where its blocks are."""
-    from bsp.arrays.api.manipulation import stack  # it needs what is here
+    """Return a sequence that contains distributed arrays as one array; each part stays where its blocks are."""
+    from bsp.arrays.api.manipulation import stack  # here, because that module imports this one
 
     parts = [_stacked(each, dtype) if _holds_arrays(each) else asarray(each, dtype=dtype) for each in obj]
     if len({part.shape for part in parts}) > 1:
@@ -373,24 +469,27 @@ def _stacked(obj: Any, dtype: Any) -> Array:
 
 
 def array(
-    obj: Any, dtype: Any = None, *, copy: bool | None = True, ndmin: int = 0, grid: Grid = None,
+    obj: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, ndmin: int = 0, grid: Grid = None,
     process_grid: Grid = None,
 ) -> Array:  # fmt: skip
-    """asarray, a new array unless copy is None or False; axes of length 1 come in front of fewer than `ndmin`."""
+    """Return `asarray` of the values, as a new array unless copy is None or False.
+
+    ndmin : the least number of axes; axes of length 1 are added in front.
+    """
     if not isinstance(obj, Array):
         copy = copy or None
     found = asarray(obj, dtype=dtype, copy=copy, grid=grid, process_grid=process_grid)
     return found[(None,) * (ndmin - found.ndim)] if found.ndim < ndmin else found
 
 
-def from_local(x: Any, axis: int = 0) -> Array:
-    """One array of what each process has: pieces along `axis`, in the order of the processes.
+def from_local(x: ArrayLike, axis: int = 0) -> Array:
+    """Return one array of the pieces that the processes hold, joined along `axis` in the order of the processes.
 
-    x : this process's piece; other lengths along `axis` and the dtype are the same everywhere.  It is copied.
-    A collective: the lengths go round, p - 1 words, one superstep.  Raises LayoutError if pieces do not fit.
+    x : this process's piece, which is copied.  Lengths along other axes and the dtype must be the same everywhere.
+    Collective: the lengths are exchanged, p - 1 words, one superstep.  Raises LayoutError if the pieces do not fit.
     """
     here = world()
-    piece = x if is_abstract(x) else np.asarray(x)
+    piece: Any = as_array(x)
     if not piece.ndim:
         raise LayoutError("from_local of a number: a piece has at least one axis")
     axis = build.normal_axis(axis, piece.ndim)
@@ -406,13 +505,13 @@ def from_local(x: Any, axis: int = 0) -> Array:
     counts = [shape[axis] for shape, _ in told]
     whole = (*piece.shape[:axis], sum(counts), *piece.shape[axis + 1 :])
     layout = ragged(whole, axis, counts)
-    own = piece.copy() if is_abstract(piece) else np.array(piece, order="C")
+    own = piece.copy()
     blocks = dict.fromkeys(layout.mine(here.pid), own)
     return wrap(leaf(whole, piece.dtype, layout, blocks))
 
 
-def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False) -> list[Array]:
-    """Coordinate arrays; sparse ones have one long axis each, and broadcast against each other."""
+def meshgrid(*arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False) -> list[Array]:
+    """Return coordinate arrays of vectors; sparse ones have one long axis each and broadcast against each other."""
     if indexing not in ("xy", "ij"):
         raise ValueError(f"meshgrid: indexing={indexing!r} is none of 'xy', 'ij'")
     given = [asarray(each) for each in arrays]
@@ -426,8 +525,8 @@ def meshgrid(*arrays: Any, indexing: str = "xy", sparse: bool = False) -> list[A
     found = []
     for k, line in enumerate(lines):
         place = order.index(k)
-        index = tuple(slice(None) if axis == place else None for axis in range(len(shape)))
-        found.append(wrap(line[index]._node) if sparse else wrap(build.broadcast(line[index]._node, shape)))
+        lying = line[tuple(slice(None) if axis == place else None for axis in range(len(shape)))]._node
+        found.append(wrap(lying) if sparse else wrap(build.broadcast(lying, shape)))
     return found
 
 
@@ -441,28 +540,21 @@ def _triangle(x: Any, k: int, lower: bool) -> Array:
     return where(keep, array, zero)
 
 
-def tril(x: Any, /, *, k: int = 0) -> Array:
-    """What is on or below the k-th diagonal."""
+def tril(x: ArrayLike, /, k: int = 0) -> Array:
+    """Return the lower triangle of matrices: what is on or below the k-th diagonal, and zeros above.  Lazy."""
     return _triangle(x, k, True)
 
 
-def triu(x: Any, /, *, k: int = 0) -> Array:
-    """What is on or above the k-th diagonal."""
+def triu(x: ArrayLike, /, k: int = 0) -> Array:
+    """Return the upper triangle of matrices: what is on or above the k-th diagonal, and zeros below.  Lazy."""
     return _triangle(x, k, False)
 
 
-def copy(x: Any) -> Array:
-    """An array of the same values that shares nothing with x (no element is copied: nodes never change)."""
+def copy(x: ArrayLike) -> Array:
+    """Return an array of the same values that shares nothing with x.
+
+    No element is copied: nodes of expressions never change.
+    """
     array = asarray(x)
     found = wrap(build.strong(array._node))
     return found if link_of(array) is None else _of_one(found)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        zeros, ones, empty, full, zeros_like, ones_like, empty_like, full_like, arange, linspace, eye, identity,
-        from_function, asarray, array, from_local, meshgrid, tril, triu, copy,
-        logspace, geomspace, bartlett, blackman, hamming, hanning, kaiser,
-    )
-} | {"fromfunction": fromfunction}  # fmt: skip

@@ -1,8 +1,7 @@
-"""What the standard asks for besides functions: the library's own description, and arrays of other libraries."""
+"""The standard's inspection of the library, and exchange of arrays with other libraries by DLPack."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,9 @@ from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.creation import copy as copy_of
 from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
+from bsp.arrays.typing import Device, SupportsDLPack
+
+__all__ = ["__array_namespace_info__", "from_dlpack"]
 
 _KINDS: dict[str, tuple[Any, ...]] = {
     "bool": (np.bool_,),
@@ -31,26 +33,28 @@ def _checked(device: Any) -> None:
 
 
 class Information:
-    """What `__array_namespace_info__` returns."""
+    """The result of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What is not the same in all libraries."""
+        """Return the capabilities in which libraries differ."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """The only one."""
+        """Return the only device."""
         return "cpu"
 
-    def default_dtypes(self, *, device: Any = None) -> dict[str, Any]:
-        """What numbers become that name no dtype."""
+    def default_dtypes(self, *, device: Device = None) -> dict[str, np.dtype[Any]]:
+        """Return the dtypes of numbers for which none is given, by kind."""
         _checked(device)
         return {
             "real floating": np.dtype(np.float64), "complex floating": np.dtype(np.complex128),
             "integral": np.dtype(np.int64), "indexing": np.dtype(np.int64),
         }  # fmt: skip
 
-    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, Any]:
-        """The dtypes of some kinds by name; None: all of the standard's."""
+    def dtypes(
+        self, *, device: Device = None, kind: str | tuple[str, ...] | None = None
+    ) -> dict[str, np.dtype[Any]]:  # fmt: skip
+        """Return the dtypes of some kinds by name; None: all of the standard's."""
         _checked(device)
         asked = tuple(_KINDS) if kind is None else kind if isinstance(kind, tuple) else (kind,)
         found: dict[str, Any] = {}
@@ -62,19 +66,19 @@ class Information:
         return found
 
     def devices(self) -> list[str]:
-        """All devices."""
+        """Return all devices."""
         return ["cpu"]
 
 
 def __array_namespace_info__() -> Information:
-    """What this library can do."""
+    """Return the standard's description of this library: capabilities, devices and dtypes."""
     return Information()
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library's, whole and equal on every process; each keeps its blocks of it.  No words.
+def from_dlpack(x: SupportsDLPack, /, *, device: Device = None, copy: bool | None = None) -> Array:
+    """Return an array from one of another library, which must be whole and equal on every process.  No words.
 
-    copy : False is refused, but for arrays of ours: blocks are memory of their own.
+    copy : False raises an error except for distributed arrays, since blocks always have memory of their own.
     """
     _checked(device)
     if isinstance(x, Array):
@@ -84,14 +88,14 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     return asarray(np.from_dlpack(x))
 
 
-def _dlpack(
+def dlpack(
     self: Array, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """The whole array, for another library: a collective, as compute().
+    """Return the whole array as a DLPack capsule.  Collective, as compute().
 
     copy : None and True make a copy.  False lends the memory of the array where every process has it in one piece (one
-        process, or a small array), computed first if need be; it must not be written to, which capsules tell from
-        DLPack 1.0 on.
+        process, or a small array), computed first if needed.  It must not be written to; capsules are marked read-only
+        from DLPack 1.0 on.
     Raises GatherRefused for arrays of more than a gigabyte; BufferError if no copy may be made of a dealt array, or
     for another device or a stream: arrays live on the CPU.
     """
@@ -111,14 +115,3 @@ def _dlpack(
         block.flags.writeable = False
     lent: Any = block.__dlpack__(**asked)
     return lent
-
-
-def _dlpack_device(self: Array) -> tuple[int, int]:
-    """The CPU."""
-    return 1, 0
-
-
-METHODS: dict[str, Callable[..., Any]] = {"__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device}
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "from_dlpack": from_dlpack, "__array_namespace_info__": __array_namespace_info__,
-}  # fmt: skip

@@ -1,34 +1,46 @@
-"""Other shapes and orders of the same elements."""
+"""Functions that give the same elements another shape or order, join arrays, and split them.
+
+Views follow NumPy's: a function that returns a view in NumPy returns one here.  All are lazy unless they say otherwise.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 from operator import index
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.exceptions import AxisError
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from bsp.arrays import build
-from bsp.arrays.api.creation import Grid, arange, asarray, checked_shape, layout_for
+from bsp.arrays.api.creation import arange, asarray, checked_shape, layout_for
 from bsp.arrays.api.ufuncs import stored, where
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Access, Node
 from bsp.arrays.gathering import is_everywhere
+from bsp.arrays.typing import ArrayLike, Arrays, Axes, Casting, DTypeLike, Grid, Int, Order, Scalar, ShapeLike
 from bsp.arrays.views import keeps_order, link_of, view
 from bsp.errors import ShapeError
+
+__all__ = [
+    "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "block", "broadcast_arrays", "broadcast_to",
+    "column_stack", "concat", "concatenate", "diag", "diagflat", "diagonal", "dsplit", "dstack", "expand_dims", "flip",
+    "fliplr", "flipud", "hsplit", "hstack", "matrix_transpose", "moveaxis", "packbits", "pad", "permute_dims", "ravel",
+    "rechunk", "repeat", "reshape", "roll", "rollaxis", "rot90", "split", "squeeze", "stack", "swapaxes", "tile",
+    "transpose", "unpackbits", "unstack", "vsplit", "vstack",
+]  # fmt: skip
 
 
 def _node(x: Any) -> Node:
     return build.strong(asarray(x)._node)
 
 
-def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
-    """Axes in another order; None: reversed.  A view: nothing moves."""
+def permute_dims(x: ArrayLike, /, axes: Sequence[int] | None = None) -> Array:
+    """Return a view with the axes in another order; None reverses them.  Nothing moves."""
     array = asarray(x)
     ndim = array.ndim
     order = tuple(reversed(range(ndim))) if axes is None else tuple(build.normal_axis(axis, ndim) for axis in axes)
@@ -37,21 +49,21 @@ def permute_dims(x: Any, /, axes: Sequence[int] | None = None) -> Array:
     return view(array, build.permuted(build.strong(array._node), order))
 
 
-def transpose(x: Any, axes: Any = None) -> Array:
-    """permute_dims."""
+def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """Return a view with the axes in another order; None reverses them.  NumPy's name of `permute_dims`."""
     return permute_dims(x, axes)
 
 
-def matrix_transpose(x: Any, /) -> Array:
-    """The last two axes swapped: a view."""
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """Return a view with the last two axes swapped."""
     ndim = asarray(x).ndim
     if ndim < 2:
         raise ValueError(f"matrix_transpose: an array of two dimensions or more, not {ndim}")
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
-    """Two axes swapped."""
+def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
+    """Return a view with two axes swapped."""
     ndim = asarray(x).ndim
     order = list(range(ndim))
     a, b = build.normal_axis(axis1, ndim), build.normal_axis(axis2, ndim)
@@ -59,8 +71,10 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Array:
     return permute_dims(x, order)
 
 
-def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
-    """Axes at other places, the rest in their order."""
+def moveaxis(
+    x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int], /
+) -> Array:  # fmt: skip
+    """Return a view with some axes moved to other places; the rest keep their order."""
     ndim = asarray(x).ndim
     old, new = normalize_axis_tuple(source, ndim, "source"), normalize_axis_tuple(destination, ndim, "destination")
     if len(old) != len(new):
@@ -71,18 +85,20 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
     return permute_dims(x, order)
 
 
-def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None) -> Array:
-    """The same elements in C order (or Fortran's, "F") under another shape; one length may be -1.
+def reshape(x: ArrayLike, /, shape: ShapeLike, order: Order = "C", *, copy: bool | None = None) -> Array:
+    """Return the same elements under another shape; one length may be -1, which is computed.
 
-    copy : None gives a view where NumPy can (of an array in C order always), else a copy; False refuses a copy.
-    Cost: nothing where blocks stay ranges of elements; else at most two total exchanges of the whole array.
+    order : "C" reads and places the elements in C order, "F" in Fortran's, "A" in Fortran's if x is in that order.
+    copy : None returns a view where NumPy can (of an array in C order always), else a copy; False refuses a copy.
+    Cost: none where blocks stay ranges of elements; else at most two total exchanges of the whole array.
     """
     array = asarray(x)
     node = build.strong(array._node)
     order = "C" if order is None else order
     if order not in ("C", "A", "F"):
         raise ValueError(f"order must be one of 'C', 'F', or 'A' (got {order!r})")
-    wanted = [int(each.__index__()) for each in shape] if hasattr(shape, "__len__") else [int(shape.__index__())]
+    given: Any = node.kind.shape if shape is None else shape  # as NumPy does
+    wanted = [index(each) for each in given] if hasattr(given, "__len__") else [index(given)]
     size = node.kind.size
     unknown = [k for k, length in enumerate(wanted) if length == -1]
     if len(unknown) > 1:
@@ -94,7 +110,7 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
         if not rest or size % rest:
             raise ShapeError(f"cannot reshape array of size {size} into shape {tuple(wanted)}")
         wanted[unknown[0]] = size // rest
-    if order == "F" or (order == "A" and _is_fortran(array)):  # the C order of the transposes
+    if order == "F" or (order == "A" and _is_fortran(array)):  # Fortran's order is the C order of the transposes
         return permute_dims(reshape(permute_dims(array), tuple(reversed(wanted)), copy=copy))
     found = build.reshaped(node, tuple(wanted))
     if copy or not keeps_order(array, tuple(wanted)):
@@ -105,14 +121,14 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
 
 
 def _is_fortran(array: Array) -> bool:
-    """Whether the elements lie in Fortran's order, and not in C's."""
+    """Return True if the elements are in Fortran's order, and not in C's."""
     return not keeps_order(array) and keeps_order(permute_dims(array))
 
 
-def ravel(x: Any, order: str = "C") -> Array:
-    """All elements in C order: a view of an array in C order, else a copy.
+def ravel(x: ArrayLike, order: Order = "C") -> Array:
+    """Return all elements as a vector: a view of an array in C order, else a copy.
 
-    order : "F", Fortran's; "A", Fortran's if they lie so; "K", as they lie in memory.
+    order : "C" or "F"; "A": Fortran's if x is in that order; "K": the order in memory.
     """
     array = asarray(x)
     if order == "K":
@@ -124,16 +140,16 @@ def ravel(x: Any, order: str = "C") -> Array:
     return reshape(array, (array.size,), order=order, copy=not keeps_order(array))
 
 
-def expand_dims(x: Any, /, axis: Any = 0) -> Array:
-    """New axes of length 1: a view."""
+def expand_dims(x: ArrayLike, /, axis: int | Sequence[int] = 0) -> Array:
+    """Return a view with new axes of length 1 at places of the result."""
     array = asarray(x)
     given = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
     places = normalize_axis_tuple(given, array.ndim + len(given))
     return view(array, build.expanded(array._node, sorted(places)))
 
 
-def squeeze(x: Any, /, axis: Any = None) -> Array:
-    """Without axes of length 1: a view."""
+def squeeze(x: ArrayLike, /, axis: Axes = None) -> Array:
+    """Return a view without axes of length 1: those of `axis`, or all.  Raises ValueError for a longer axis."""
     array = asarray(x)
     shape = array.shape
     ones = tuple(k for k, length in enumerate(shape) if length == 1)
@@ -143,28 +159,33 @@ def squeeze(x: Any, /, axis: Any = None) -> Array:
     return view(array, build.squeezed(array._node, axes))
 
 
-def broadcast_to(x: Any, /, shape: Any) -> Array:
-    """Repeated to a shape: a view, which is not written to."""
+def broadcast_to(x: ArrayLike, /, shape: ShapeLike) -> Array:
+    """Return the elements repeated to a shape, as a read-only view."""
     array = asarray(x)
     return view(array, build.broadcast(build.strong(array._node), checked_shape(shape)), writeable=False)
 
 
-def broadcast_arrays(*arrays: Any) -> list[Array]:
-    """All of the shape they broadcast to; what is repeated is not written to."""
+def broadcast_arrays(*arrays: ArrayLike) -> list[Array]:
+    """Return all arrays in the shape they broadcast to; views with repeated elements are read-only."""
     given = [asarray(each) for each in arrays]
     shape = np.broadcast_shapes(*[each.shape for each in given])
     return [each if each.shape == shape else broadcast_to(each, shape) for each in given]
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Array:
-    """Backwards along axes; None: all.  A view."""
+def flip(x: ArrayLike, /, axis: int | Sequence[int] | None = None) -> Array:
+    """Return a view with the order of elements reversed along axes; None: along all."""
     array = asarray(x)
     axes = build.normal_axes(axis, array.ndim)
     return array[tuple(slice(None, None, -1) if k in axes else slice(None) for k in range(array.ndim))]
 
 
-def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
-    """Moved along axes, around the end: a copy."""
+def roll(
+    x: ArrayLike, /, shift: int | Sequence[int], axis: int | Sequence[int] | None = None
+) -> Array:  # fmt: skip
+    """Return a copy with the elements shifted along axes; those that leave at the end come back at the start.
+
+    axis : None shifts all elements in C order.
+    """
     array = wrap(_node(x))
     if axis is None:
         return reshape(roll(ravel(array), shift, axis=0), array.shape)
@@ -181,10 +202,12 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
     return array
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
-    """One after the other along an axis; None: all elements of each in C order.
+def concat(
+    arrays: Arrays, /, axis: int | None = 0, *, dtype: DTypeLike | None = None
+) -> Array:  # fmt: skip
+    """Return arrays joined along an axis; None joins all elements of each in C order.
 
-    Cost: one total exchange of what does not lie where the result has it.
+    Cost: one total exchange of the elements that the result has on another process.
     """
     given = [asarray(each) for each in arrays]
     if not given:
@@ -214,15 +237,18 @@ def concat(arrays: Any, /, *, axis: int | None = 0, dtype: Any = None) -> Array:
     return wrap(build.assembled(shape, found, parts))
 
 
-def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = None) -> Array:
-    """concat."""
+def concatenate(
+    arrays: Arrays, axis: int | None = 0, out: Array | None = None, *, dtype: DTypeLike | None = None,
+    casting: Casting | None = None,
+) -> Array:  # fmt: skip
+    """Return arrays joined along an axis.  NumPy's name of `concat`, with `out` and `casting`."""
     given = [asarray(each) for each in arrays]
     return stored(concat(given, axis=axis, dtype=_castable(given, dtype, casting)), out)
 
 
 def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
-    """`dtype`, to which all arrays cast by NumPy's rule `casting`; None: 'same_kind'."""
-    np.can_cast(bool, bool, casting or "same_kind")  # NumPy's refusal of a rule that is none
+    """Return `dtype`; raises TypeError unless all arrays cast to it by NumPy's rule `casting` (None: 'same_kind')."""
+    np.can_cast(bool, bool, casting or "same_kind")  # raises NumPy's error for an unknown rule
     for each in arrays if dtype is not None else ():
         if not np.can_cast(each.dtype, dtype, casting or "same_kind"):
             raise TypeError(
@@ -232,8 +258,11 @@ def _castable(arrays: Sequence[Array], dtype: Any, casting: Any) -> Any:
     return dtype
 
 
-def stack(arrays: Any, /, *, axis: int = 0, dtype: Any = None, casting: Any = None) -> Array:
-    """Along a new axis."""
+def stack(
+    arrays: Arrays, /, axis: int = 0, out: Array | None = None, *, dtype: DTypeLike | None = None,
+    casting: Casting | None = None,
+) -> Array:  # fmt: skip
+    """Return arrays of one shape joined along a new axis.  Cost: as `concat`."""
     given = [asarray(each) for each in arrays]
     _castable(given, dtype, casting)
     if not given:
@@ -241,11 +270,11 @@ def stack(arrays: Any, /, *, axis: int = 0, dtype: Any = None, casting: Any = No
     if len({each.shape for each in given}) > 1:
         raise ShapeError(f"stack: all input arrays must have the same shape, not {[each.shape for each in given]}")
     place = build.normal_axis(axis, given[0].ndim + 1)
-    return concat([expand_dims(each, axis=place) for each in given], axis=place, dtype=dtype)
+    return stored(concat([expand_dims(each, axis=place) for each in given], axis=place, dtype=dtype), out)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis: views."""
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """Return the slices along an axis as views."""
     array = asarray(x)
     if not array.ndim:
         raise ValueError("unstack: an array of one dimension or more")
@@ -255,7 +284,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def _at_least(ndim: int, x: Any) -> Array:
-    """NumPy's places for the new axes: in front, but a matrix becomes (m, n, 1)."""
+    """Return x with at least `ndim` axes; new ones go where NumPy puts them: in front, but (m, n) becomes (m, n, 1)."""
     array = asarray(x)
     if array.ndim >= ndim:
         return array
@@ -264,45 +293,60 @@ def _at_least(ndim: int, x: Any) -> Array:
     return array[None] if array.ndim else reshape(array, (1,) * ndim)
 
 
-def _at_least_all(ndim: int, arrays: tuple[Any, ...]) -> Any:
+def _at_least_all(ndim: int, arrays: tuple[Any, ...]) -> Array | tuple[Array, ...]:
     found = tuple(_at_least(ndim, each) for each in arrays)
     return found[0] if len(found) == 1 else found
 
 
-def atleast_1d(*arrays: Any) -> Any:
-    """With one axis or more."""
+@overload
+def atleast_1d(x: ArrayLike, /) -> Array: ...
+@overload
+def atleast_1d(x: ArrayLike, y: ArrayLike, /, *arrays: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_1d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Return arrays with at least one axis: one array, or a tuple of several."""
     return _at_least_all(1, arrays)
 
 
-def atleast_2d(*arrays: Any) -> Any:
-    """With two axes or more."""
+@overload
+def atleast_2d(x: ArrayLike, /) -> Array: ...
+@overload
+def atleast_2d(x: ArrayLike, y: ArrayLike, /, *arrays: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_2d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Return arrays with at least two axes: one array, or a tuple of several."""
     return _at_least_all(2, arrays)
 
 
-def atleast_3d(*arrays: Any) -> Any:
-    """With three axes or more."""
+@overload
+def atleast_3d(x: ArrayLike, /) -> Array: ...
+@overload
+def atleast_3d(x: ArrayLike, y: ArrayLike, /, *arrays: ArrayLike) -> tuple[Array, ...]: ...
+def atleast_3d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Return arrays with at least three axes: one array, or a tuple of several."""
     return _at_least_all(3, arrays)
 
 
-def vstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
-    """Rows under each other."""
+def vstack(arrays: Arrays, *, dtype: DTypeLike | None = None, casting: Casting | None = None) -> Array:
+    """Return arrays joined along the first axis; vectors become rows.  Cost: as `concat`."""
     given = [_at_least(2, each) for each in arrays]
     return concat(given, axis=0, dtype=_castable(given, dtype, casting))
 
 
-def hstack(arrays: Any, *, dtype: Any = None, casting: Any = None) -> Array:
-    """Columns beside each other."""
+def hstack(arrays: Arrays, *, dtype: DTypeLike | None = None, casting: Casting | None = None) -> Array:
+    """Return arrays joined along the second axis; vectors along their only one.  Cost: as `concat`."""
     given = [_at_least(1, each) for each in arrays]
     return concat(given, axis=0 if given and given[0].ndim == 1 else 1, dtype=_castable(given, dtype, casting))
 
 
-def dstack(arrays: Any) -> Array:
-    """Along the third axis."""
+def dstack(arrays: Arrays) -> Array:
+    """Return arrays joined along the third axis.  Cost: as `concat`."""
     return concat([_at_least(3, each) for each in arrays], axis=2)
 
 
-def block(arrays: Any) -> Array:
-    """Nested lists of blocks put together: the innermost along the last axis, those around along the axis before."""
+def block(arrays: ArrayLike) -> Array:
+    """Return nested lists of blocks as one array: the innermost joined along the last axis, and so outwards.
+
+    Cost: as `concat`, once for each level.
+    """
     depth = _depth(arrays, "arrays")
     given = list(_leaves(arrays))
     ndim = max([depth, *[each.ndim for each in given]])
@@ -326,7 +370,7 @@ def _leaves(arrays: Any) -> Iterator[Array]:
 
 
 def _depth(arrays: Any, where: str) -> int:
-    """How deep lists are nested, everywhere alike; NumPy's errors."""
+    """Return the depth of nested lists; raises NumPy's errors if it differs between their parts."""
     if isinstance(arrays, tuple):
         raise TypeError(f"{where} is a tuple. Only lists can be used to arrange blocks")
     if not isinstance(arrays, list):
@@ -343,13 +387,13 @@ def _depth(arrays: Any, where: str) -> int:
     return depths[0] + 1
 
 
-def append(x: Any, values: Any, axis: int | None = None) -> Array:
-    """With more at the end; None: all elements of both in C order."""
+def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """Return the array with values joined at its end; None joins all elements of both in C order."""
     return concat([x, values], axis=axis)
 
 
-def rollaxis(x: Any, axis: int, start: int = 0) -> Array:
-    """An axis moved before the one at `start`."""
+def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
+    """Return a view with an axis moved before the one at `start`."""
     array = asarray(x)
     place = build.normal_axis(axis, array.ndim)
     if not -array.ndim <= start <= array.ndim:
@@ -358,8 +402,8 @@ def rollaxis(x: Any, axis: int, start: int = 0) -> Array:
     return moveaxis(array, place, to - 1 if place < to else to)
 
 
-def diagflat(x: Any, k: int = 0) -> Array:
-    """All elements in C order on the k-th diagonal of a matrix of zeros."""
+def diagflat(x: ArrayLike, k: int = 0) -> Array:
+    """Return a matrix of zeros with all elements of x, in C order, on its k-th diagonal."""
     return diag(ravel(x), k)
 
 
@@ -369,8 +413,11 @@ def _bit_order(bitorder: str) -> range:
     return range(7, -1, -1) if bitorder[0] == "b" else range(8)
 
 
-def packbits(x: Any, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight elements along an axis as the bits of a byte, the last filled up with zeros; None: of all in C order."""
+def packbits(x: ArrayLike, axis: int | None = None, bitorder: Literal["big", "little"] = "big") -> Array:
+    """Return eight elements along an axis as the bits of one byte; the last byte is filled up with zeros.
+
+    axis : None packs all elements in C order.   bitorder : which bit the first element is.
+    """
     array = asarray(x)
     if array.dtype.kind not in "biu":
         raise TypeError("Expected an input array of integer or boolean data type")
@@ -388,8 +435,13 @@ def packbits(x: Any, axis: int | None = None, bitorder: str = "big") -> Array:
     return moveaxis(found, -1, place)
 
 
-def unpackbits(x: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Array:
-    """The bits of bytes, each as an element along an axis; `count` of them, or but for -count."""
+def unpackbits(
+    x: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: Literal["big", "little"] = "big"
+) -> Array:
+    """Return the bits of bytes, each as an element along an axis.
+
+    axis : None unpacks all bytes in C order.   count : how many bits; a negative one leaves out -count at the end.
+    """
     array = asarray(x)
     if array.dtype != np.uint8:
         raise TypeError("Expected an input array of unsigned byte data type")
@@ -411,21 +463,21 @@ def unpackbits(x: Any, axis: int | None = None, count: int | None = None, bitord
     return moveaxis(found, -1, place)
 
 
-def flipud(x: Any) -> Array:
-    """Backwards along the first axis."""
+def flipud(x: ArrayLike) -> Array:
+    """Return a view with the first axis reversed."""
     return flip(x, axis=0)
 
 
-def fliplr(x: Any) -> Array:
-    """Backwards along the second axis."""
+def fliplr(x: ArrayLike) -> Array:
+    """Return a view with the second axis reversed."""
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError("Input must be >= 2-d.")
     return flip(array, axis=1)
 
 
-def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned k times by a quarter in the plane of two axes.  A view."""
+def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
+    """Return a view turned k times by a quarter, in the plane of two axes."""
     array = asarray(x)
     a, b = (build.normal_axis(axis, array.ndim) for axis in axes)
     if a == b:
@@ -438,66 +490,75 @@ def rot90(x: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     return flip(swapaxes(array, a, b), axis=b) if turns else array
 
 
-def column_stack(arrays: Any) -> Array:
-    """Vectors as columns."""
+def column_stack(arrays: Arrays) -> Array:
+    """Return arrays joined along the second axis; vectors become columns.  Cost: as `concat`."""
     return concat([each[:, None] if each.ndim == 1 else each for each in map(asarray, arrays)], axis=1)
 
 
-def split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
-    """Equal parts, or cut at positions: views."""
-    array = asarray(x)
-    if not hasattr(parts, "__len__") or not np.ndim(parts):
+def _cuts(parts: Any) -> int | list[int]:
+    """Return a number of parts, or the positions to cut at."""
+    return [int(cut) for cut in parts] if hasattr(parts, "__len__") and np.ndim(parts) else int(parts)
+
+
+def split(x: ArrayLike, parts: Int | Sequence[int], axis: int = 0) -> list[Array]:
+    """Return parts of equal length along an axis, or the parts between given positions, as views.
+
+    parts : how many, which must divide the length, or the positions to cut at.
+    """
+    array, given = asarray(x), _cuts(parts)
+    if isinstance(given, int):
         build.normal_axis(axis, array.ndim)
-        if array.shape[axis] % parts:
+        if array.shape[axis] % given:
             raise ValueError("array split does not result in an equal division")
     return array_split(array, parts, axis)
 
 
-def array_split(x: Any, parts: Any, axis: int = 0) -> list[Array]:
-    """Parts as even as can be, or cut at positions: views."""
+def array_split(x: ArrayLike, parts: Int | Sequence[int], axis: int = 0) -> list[Array]:
+    """Return parts along an axis, as even as can be, or the parts between given positions, as views."""
     array = asarray(x)
     place = build.normal_axis(axis, array.ndim)
     length = array.shape[place]
-    if not hasattr(parts, "__len__") or not np.ndim(parts):
-        parts = int(parts)
-        if parts <= 0:
+    given = _cuts(parts)
+    if isinstance(given, int):
+        if given <= 0:
             raise ValueError("number sections must be larger than 0.")
-        small, more = divmod(length, parts)
-        cuts = np.cumsum([0] + [small + 1] * more + [small] * (parts - more)).tolist()
+        small, more = divmod(length, given)
+        cuts = np.cumsum([0] + [small + 1] * more + [small] * (given - more)).tolist()
     else:
-        cuts = [0, *[int(cut) for cut in parts], length]
+        cuts = [0, *given, length]
     before = (slice(None),) * place
     return [array[(*before, slice(low, high))] for low, high in pairwise(cuts)]
 
 
-def vsplit(x: Any, parts: Any) -> list[Array]:
-    """split along the first axis."""
+def vsplit(x: ArrayLike, parts: Int | Sequence[int]) -> list[Array]:
+    """Return `split` along the first axis."""
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return split(array, parts, 0)
 
 
-def hsplit(x: Any, parts: Any) -> list[Array]:
-    """split along the second axis; of a vector along its only one."""
+def hsplit(x: ArrayLike, parts: Int | Sequence[int]) -> list[Array]:
+    """Return `split` along the second axis; of a vector, along its only one."""
     array = asarray(x)
     if not array.ndim:
         raise ValueError("hsplit only works on arrays of 1 or more dimensions")
     return split(array, parts, 1 if array.ndim > 1 else 0)
 
 
-def dsplit(x: Any, parts: Any) -> list[Array]:
-    """split along the third axis."""
+def dsplit(x: ArrayLike, parts: Int | Sequence[int]) -> list[Array]:
+    """Return `split` along the third axis."""
     array = asarray(x)
     if array.ndim < 3:
         raise ValueError("dsplit only works on arrays of 3 or more dimensions")
     return split(array, parts, 2)
 
 
-def tile(x: Any, repetitions: Any, /) -> Array:
-    """Repeated as a whole: a copy."""
+def tile(x: ArrayLike, repetitions: int | Sequence[int], /) -> Array:
+    """Return a copy in which the whole array is repeated along each axis."""
     array = asarray(x)
-    times = list(repetitions) if hasattr(repetitions, "__len__") else [repetitions]
+    given: Any = repetitions
+    times = list(given) if hasattr(given, "__len__") else [given]
     ndim = max(len(times), array.ndim)
     times = [1] * (ndim - len(times)) + [int(each) for each in times]
     array = reshape(array, (1,) * (ndim - array.ndim) + array.shape)
@@ -507,11 +568,12 @@ def tile(x: Any, repetitions: Any, /) -> Array:
     return reshape(broadcast_to(spread, both), shape, copy=True)
 
 
-def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
-    """Each element so many times in a row; `repeats` is a number, or one for each position of the axis.
+def repeat(x: ArrayLike, repeats: ArrayLike, /, axis: int | None = None) -> Array:
+    """Return each element repeated a number of times in a row.
 
-    Cost: nothing of a number; of a dealt array of numbers one superstep for the lengths, and what brings both
-    together in slabs.
+    repeats : one number, or one for each position of the axis.   axis : None repeats all elements in C order.
+    Cost: none for one number; for a dealt array of numbers one superstep for the lengths, and the exchange that brings
+    both into slabs.
     """
     array = asarray(x)
     if axis is None:
@@ -538,8 +600,14 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     return take(array, np.repeat(np.arange(length), counts), axis=place)
 
 
-def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0) -> Array:
-    """With a margin of constants."""
+def pad(
+    x: ArrayLike, width: int | Sequence[int] | Sequence[Sequence[int]], mode: Literal["constant"] = "constant", *,
+    constant_values: Scalar | Array = 0,
+) -> Array:  # fmt: skip
+    """Return the array with a margin of one constant around it.
+
+    width : the width of the margin: one number, (before, after) for every axis, or such a pair for each axis.
+    """
     if mode != "constant":
         raise ValueError(f"pad: mode={mode!r}; only 'constant' is distributed")
     array = asarray(x)
@@ -557,15 +625,15 @@ def pad(x: Any, width: Any, mode: str = "constant", *, constant_values: Any = 0)
     return wrap(build.assembled(shape, array.dtype, [(base, origin, steps), (array._node, inside, steps)]))
 
 
-def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as the last axis: a view, which is not written to."""
+def diagonal(x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """Return the diagonal of two axes as the last axis: a read-only view."""
     array = asarray(x)
     if array.ndim < 2:
         raise ValueError("diag requires an array of at least two dimensions")
     a, b = build.normal_axis(axis1, array.ndim), build.normal_axis(axis2, array.ndim)
     if a == b:
         raise ValueError("axis1 and axis2 cannot be the same")
-    offset = index(offset)  # of unsigned ones -offset is none
+    offset = index(offset)  # an unsigned offset has no negative
     down, right = max(-offset, 0), max(offset, 0)
     length = max(0, min(array.shape[a] - down, array.shape[b] - right))
     rest = [k for k in range(array.ndim) if k not in (a, b)]
@@ -582,8 +650,8 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     return view(array, build.viewed(array._node, shape, access), writeable=False)
 
 
-def diag(x: Any, k: int = 0) -> Array:
-    """The k-th diagonal of a matrix, or a matrix with a vector on it."""
+def diag(x: ArrayLike, k: int = 0) -> Array:
+    """Return the k-th diagonal of a matrix, or a matrix with a vector on its k-th diagonal."""
     array = asarray(x)
     if array.ndim == 2:
         return diagonal(array, k)
@@ -596,21 +664,10 @@ def diag(x: Any, k: int = 0) -> Array:
     return where(columns[None, :] - rows[:, None] == k, wide[None, :], np.zeros((), array.dtype))
 
 
-def rechunk(x: Any, /, *, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """The same array in other blocks: one total exchange.
+def rechunk(x: ArrayLike, /, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+    """Return the same array in other blocks.
 
-    Cost: h = what does not lie where it will, at most size/p words out of and into each process; one superstep.
+    Cost: one superstep; h = the words that change their process, at most size/p out of and into each.
     """
     node = _node(x)
     return wrap(build.relaid(node, layout_for(node.kind.shape, grid, process_grid)))
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        permute_dims, transpose, matrix_transpose, swapaxes, moveaxis, reshape, ravel, expand_dims, squeeze,
-        broadcast_to, broadcast_arrays, flip, roll, concat, concatenate, stack, unstack, vstack, hstack, dstack, block,
-        column_stack, append, atleast_1d, atleast_2d, atleast_3d, flipud, fliplr, rot90, vsplit, hsplit, dsplit, split,
-        array_split, tile, repeat, pad, diagonal, diag, diagflat, rollaxis, packbits, unpackbits, rechunk,
-    )
-}  # fmt: skip

@@ -1,83 +1,80 @@
-"""Sums, extremes, moments and their like over axes; running sums and products."""
+"""Reductions over axes: sums, extremes, moments and the like; running sums and products."""
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from bsp.arrays import build
 from bsp.arrays.api.manipulation import concat, diagonal
-from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.api.ufuncs import isclose, stored, where
-from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
+from bsp.arrays.api.ufuncs import absolute, isclose, sqrt, stored, where
+from bsp.arrays.array import NO_VALUE, Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import LEAF, Node, Scan, interned, kind_of, leaf
 from bsp.arrays.expressions.layout import Axis, layout_of
+from bsp.arrays.gathering import decided
 from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.typing import ArrayLike, Axes, DTypeLike
 
-_NONE = object()
-absolute = UFUNCS["absolute"]
+__all__ = [
+    "all", "allclose", "amax", "amin", "any", "argmax", "argmin", "array_equal", "array_equiv", "average",
+    "count_nonzero", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min",
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
+    "nanvar", "prod", "ptp", "real_if_close", "std", "sum", "trace", "var",
+]  # fmt: skip
 
 
-def _reduction(name: str, how: ag.Aggregate, typed: bool, what: str) -> Callable[..., Array]:
-    def function(
-        x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
-        where: Any = True,
-    ) -> Array:  # fmt: skip
-        if how is ag.MEAN and (where is not True or _is_exact(dtype)):
-            return stored(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
-        node = build.strong(build.operand(x))
-        if typed and dtype is not None:
-            node = build.cast(node, element_type(dtype))
-        elif dtype is not None:
-            raise TypeError(f"{name}() got an unexpected keyword argument 'dtype'")
-        kind = node.kind.dtype if dtype is not None or initial is _NONE else how.result(node.kind.dtype)
-        if initial is None:
-            if where is not True or builtins.any(not node.kind.shape[k] for k in _axes_of(axis, node)):
-                what = f"reduction operation {how.ufunc.__name__} which has no identity"
-                raise ValueError(f"{name}: zero-size array, or a mask, to {what}: initial=None takes it away")
-            initial = _NONE
-        if initial is not _NONE:
-            initial = _assigned(initial, how, kind)
-        if where is not True:
-            node = _masked(name, how, node, where, initial)
-        if name in ("all", "any") and node.kind.dtype.kind != "b":
-            node = build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
-        axes = build.reduced_axes(axis, len(node.kind.shape))
-        if how in (ag.SUM, ag.MEAN) and axes == (0,) and node.kind.size and dtype is None and initial is _NONE:
-            totals = _totals(node)
-            if totals is not None:
-                found = build.reduced(totals, ag.SUM, axes, bool(keepdims))
-                if how is ag.MEAN:
-                    found = build.apply(ew.of_ufunc(np.divide), found, build.operand(float(node.kind.size)))
-                return stored(wrap(found), out)
-        empty = builtins.any(not node.kind.shape[k] for k in axes)
-        if initial is not _NONE and (how.identity is None or empty):
-            return stored(_with_initial(how, node, axes, keepdims, initial), out)
-        found = build.reduced(node, how, axes, bool(keepdims))
-        if typed and dtype is not None:
-            found = build.cast(found, element_type(dtype))
-        array = wrap(found)
-        if initial is not _NONE:
-            array = wrap(build.apply(ew.of_ufunc(how.ufunc), array._node, build.operand(initial)))
-        return stored(array, out)
+def _reduced(
+    name: str, how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
+) -> Array:  # fmt: skip
+    """Return an aggregate of elements over axes, with NumPy's arguments.  Lazy.
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"{what} over `axis` (an integer, several, or all).\n\n"
-        "    Cost: one pass; where the axis is dealt to q processes, a partial reduce: h = (q-1)·n words for n\n"
-        "    results (one superstep), or about 2n (two), the cheaper by (g, L).  Source: Elibol, section 3.4."
-    )
-    return function
+    initial : a value to start from; NO_VALUE: none; None: none, and empty axes are refused.
+    where : the elements that count; the others count as the identity of the aggregate.
+    """
+    if how is ag.MEAN and (where is not True or _is_exact(dtype)):
+        return stored(_masked_mean(_array(x), where, axis, dtype, keepdims), out)
+    node = build.strong(build.operand(x))
+    if dtype is not None:
+        node = build.cast(node, element_type(dtype))
+    kind = node.kind.dtype if dtype is not None or initial is NO_VALUE else how.result(node.kind.dtype)
+    if initial is None:
+        if where is not True or builtins.any(not node.kind.shape[k] for k in _axes_of(axis, node)):
+            what = f"reduction operation {how.ufunc.__name__} which has no identity"
+            raise ValueError(f"{name}: zero-size array, or a mask, to {what}: initial=None takes it away")
+        initial = NO_VALUE
+    if initial is not NO_VALUE:
+        initial = _assigned(initial, how, kind)
+    if where is not True:
+        node = _masked(name, how, node, where, initial)
+    if name in ("all", "any") and node.kind.dtype.kind != "b":
+        node = build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
+    axes = build.reduced_axes(axis, len(node.kind.shape))
+    if how in (ag.SUM, ag.MEAN) and axes == (0,) and node.kind.size and dtype is None and initial is NO_VALUE:
+        totals = _totals(node)
+        if totals is not None:
+            found = build.reduced(totals, ag.SUM, axes, bool(keepdims))
+            if how is ag.MEAN:
+                found = build.apply(ew.of_ufunc(np.divide), found, build.operand(float(node.kind.size)))
+            return stored(wrap(found), out)
+    empty = builtins.any(not node.kind.shape[k] for k in axes)
+    if initial is not NO_VALUE and (how.identity is None or empty):
+        return stored(_with_initial(how, node, axes, keepdims, initial), out)
+    found = build.reduced(node, how, axes, bool(keepdims))
+    if dtype is not None:
+        found = build.cast(found, element_type(dtype))
+    array = wrap(found)
+    if initial is not NO_VALUE:
+        array = wrap(build.apply(ew.of_ufunc(how.ufunc), array._node, build.operand(initial)))
+    return stored(array, out)
 
 
 def _totals(node: Node) -> Node | None:
-    """The sums of the blocks of a vector that knows them without its elements (`selection.selected`)."""
+    """Return the sums of the blocks of a vector that has them without its elements (`selection.selected`), or None."""
     blocks: Any = getattr(node, "value", None) if node.op is LEAF else None
     if blocks is None or not hasattr(blocks, "total"):
         return None
@@ -92,13 +89,13 @@ def _axes_of(axis: Any, node: Node) -> tuple[int, ...]:
 
 
 def _assigned(value: Any, how: ag.Aggregate, dtype: np.dtype[Any]) -> np.ndarray:
-    """A value to start from as an element of the result's dtype, as NumPy takes it; its errors for what does not go."""
+    """Return a value to start from as an element of the result's dtype; raises NumPy's errors for what does not fit."""
     found = value.compute() if isinstance(value, Array) else value
     return np.asarray(how.ufunc.reduce(np.empty(0, dtype), dtype=ag.typed(dtype), initial=found))
 
 
 def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims: bool, initial: Any) -> Array:
-    """An extreme that also has a value to start from, so an empty axis is no mistake."""
+    """Return an extreme with a value to start from, so that an empty axis is allowed."""
     first = build.operand(initial)
     if builtins.any(node.kind.shape[axis] == 0 for axis in axes):
         kept = tuple(
@@ -111,10 +108,10 @@ def _with_initial(how: ag.Aggregate, node: Node, axes: tuple[int, ...], keepdims
 
 
 def _masked(name: str, how: ag.Aggregate, node: Node, mask: Any, initial: Any) -> Node:
-    """Elements that a mask leaves out count as the identity."""
+    """Return the elements with the identity of the aggregate where a mask does not hold."""
     fill = how.identity
     if fill is None:
-        if initial is _NONE:
+        if initial is NO_VALUE:
             raise ValueError(
                 f"{name}: reduction operation '{name}' does not have an identity, so where= needs initial="
             )
@@ -122,95 +119,195 @@ def _masked(name: str, how: ag.Aggregate, node: Node, mask: Any, initial: Any) -
     return where(wrap(build.operand(mask)), wrap(node), fill)._node
 
 
-sum = _reduction("sum", ag.SUM, True, "The sum of elements")
-prod = _reduction("prod", ag.PROD, True, "The product of elements")
-min = _reduction("min", ag.MIN, False, "The least element")
-max = _reduction("max", ag.MAX, False, "The greatest element")
+def sum(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None,
+    keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the sum of elements over axes.  Lazy.
+
+    axis : one, several, or None for all.   keepdims : the reduced axes stay, with length 1.
+    initial : a value to start from.   where : a mask of the elements that count.
+    Cost: one pass; where the axis is dealt to q processes, a partial reduce: h = (q-1)·n words for n results (one
+    superstep), or about 2n (two), whichever is cheaper by (g, L).  Source: Elibol, section 3.4.
+    """
+    return _reduced("sum", ag.SUM, x, axis, dtype, out, keepdims, initial, where)
+
+
+def prod(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None,
+    keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the product of elements over axes.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("prod", ag.PROD, x, axis, dtype, out, keepdims, initial, where)
+
+
+def min(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False,
+    initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the least element over axes; NaN if any element is NaN.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("min", ag.MIN, x, axis, None, out, keepdims, initial, where)
+
+
+def max(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False,
+    initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the greatest element over axes; NaN if any element is NaN.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("max", ag.MAX, x, axis, None, out, keepdims, initial, where)
+
+
+amin, amax = min, max
+
+
+def all(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return whether all elements are true, over axes.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("all", ag.ALL, x, axis, None, out, keepdims, NO_VALUE, where)
+
+
+def any(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *,
+    where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return whether some element is true, over axes.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("any", ag.ANY, x, axis, None, out, keepdims, NO_VALUE, where)
+
+
+def mean(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None,
+    keepdims: bool = False, *, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the mean of elements over axes.  Lazy.  Arguments and cost: as `sum`."""
+    return _reduced("mean", ag.MEAN, x, axis, dtype, out, keepdims, NO_VALUE, where)
 
 
 def of_ufunc(ufunc: np.ufunc) -> Callable[..., Array]:
-    """The `reduce` of an associative ufunc, as a function like `sum`."""
+    """Return the `reduce` of an associative ufunc, as a function with the arguments of `sum`."""
     found = _of_ufunc.get(ufunc)
     if found is None:
-        found = _of_ufunc[ufunc] = _reduction(
-            f"{ufunc.__name__}.reduce", ag.of_ufunc(ufunc), True, f"numpy.{ufunc.__name__} of all elements"
-        )
+        how, name = ag.of_ufunc(ufunc), f"{ufunc.__name__}.reduce"
+
+        def function(
+            x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+            initial: Any = NO_VALUE, where: Any = True,
+        ) -> Array:  # fmt: skip
+            return _reduced(name, how, x, axis, dtype, out, keepdims, initial, where)
+
+        found = _of_ufunc[ufunc] = function
     return found
 
 
-all = _reduction("all", ag.ALL, False, "Whether all elements are true")
-any = _reduction("any", ag.ANY, False, "Whether some element is true")
-mean = _reduction("mean", ag.MEAN, True, "The mean of elements")
 _of_ufunc: dict[np.ufunc, Callable[..., Array]] = {np.add: sum, np.multiply: prod}
 
 
-def _moment(name: str, root: bool) -> Callable[..., Array]:
-    def function(
-        x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-        *, where: Any = True, mean: Any = None, correction: float | None = None,
-    ) -> Array:  # fmt: skip
-        if where is not True or mean is not None or _is_exact(dtype):
-            left_out = ddof if correction is None else correction
-            found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
-            return stored(_root(found) if root else found, out)
-        node = build.strong(build.operand(x))
-        if dtype is not None:
-            node = build.cast(node, element_type(dtype))
-        how = ag.moments(ddof if correction is None else correction, root)
-        axes = build.reduced_axes(axis, len(node.kind.shape))
-        squares = build.reduced(node, how, axes, bool(keepdims))
-        return stored(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"The {'standard deviation' if root else 'variance'} of elements, in one pass (Chan, Golub, LeVeque 1979).\n\n"
-        "    correction, ddof : the divisor is n - correction.  Cost: as `sum` of twice the words."
-    )
-    return function
+def _moment(
+    root: bool, x: Any, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: Any, where: Any, mean: Any,
+    correction: float | None,
+) -> Array:  # fmt: skip
+    """Return the variance of elements, or its root.  Source of the one pass: Chan, Golub, LeVeque 1979."""
+    if where is not True or mean is not None or _is_exact(dtype):
+        left_out = ddof if correction is None else correction
+        found = _masked_variance(_array(x), where, axis, dtype, left_out, keepdims, mean)
+        return stored(_root(found) if root else found, out)
+    node = build.strong(build.operand(x))
+    if dtype is not None:
+        node = build.cast(node, element_type(dtype))
+    how = ag.moments(ddof if correction is None else correction, root)
+    axes = build.reduced_axes(axis, len(node.kind.shape))
+    squares = build.reduced(node, how, axes, bool(keepdims))
+    return stored(wrap(squares if dtype is None else build.cast(squares, element_type(dtype))), out)
 
 
-var = _moment("var", False)
-std = _moment("std", True)
+def var(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None, ddof: float = 0,
+    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float | None = None,
+) -> Array:  # fmt: skip
+    """Return the variance of elements over axes, computed in one pass.  Lazy.
+
+    correction, ddof : the divisor is n - correction.   mean : the mean of the elements, if known, with the reduced axes
+    kept.
+    Cost: as `sum` of twice the words.  With `where` or `mean`: two passes.
+    """
+    return _moment(False, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
-def _extreme(name: str, how: ag.Aggregate) -> Callable[..., Array]:
-    def function(x: Any, /, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Array:
-        node = build.strong(build.operand(x))
-        ndim = len(node.kind.shape)
-        axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim),)
-        if node.kind.size == 0 and (axis is None or node.kind.shape[axes[0]] == 0):
-            raise ValueError(f"attempt to get {name} of an empty sequence")
-        return stored(wrap(build.reduced(node, how, axes, keepdims)), out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"The position of the first {'least' if name == 'argmin' else 'greatest'} element, NaN before all."
-    )
-    return function
+def std(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None, ddof: float = 0,
+    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float | None = None,
+) -> Array:  # fmt: skip
+    """Return the standard deviation of elements over axes.  Lazy.  Arguments and cost: as `var`."""
+    return _moment(True, x, axis, dtype, out, ddof, keepdims, where, mean, correction)
 
 
-argmin = _extreme("argmin", ag.ARGMIN)
-argmax = _extreme("argmax", ag.ARGMAX)
+def _extreme(name: str, how: ag.Aggregate, x: Any, axis: Any, out: Any, keepdims: Any) -> Array:
+    node = build.strong(build.operand(x))
+    ndim = len(node.kind.shape)
+    axes = tuple(range(ndim)) if axis is None else (build.whole_axis(axis, ndim),)
+    if node.kind.size == 0 and (axis is None or node.kind.shape[axes[0]] == 0):
+        raise ValueError(f"attempt to get {name} of an empty sequence")
+    return stored(wrap(build.reduced(node, how, axes, keepdims)), out)
 
 
-def count_nonzero(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
-    """How many elements are not zero."""
+def argmin(x: ArrayLike, /, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
+    """Return the position of the first least element along an axis, NaN before all.  Lazy.
+
+    axis : None counts positions in C order.
+    """
+    return _extreme("argmin", ag.ARGMIN, x, axis, out, keepdims)
+
+
+def argmax(x: ArrayLike, /, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
+    """Return the position of the first greatest element along an axis, NaN before all.  Lazy.
+
+    axis : None counts positions in C order.
+    """
+    return _extreme("argmax", ag.ARGMAX, x, axis, out, keepdims)
+
+
+def count_nonzero(x: ArrayLike, /, axis: Axes = None, *, keepdims: bool = False) -> Array:
+    """Return the number of elements that are not zero, over axes.  Lazy.  Cost: as `sum`."""
     node = build.strong(build.operand(x))
     return sum(wrap(build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))), axis=axis, keepdims=keepdims)
 
 
-def trace(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Array:
-    """The sum of a diagonal."""
+def trace(
+    x: ArrayLike, /, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None,
+    out: Array | None = None,
+) -> Array:  # fmt: skip
+    """Return the sum of a diagonal of two axes.  Lazy."""
     return stored(sum(diagonal(x, offset, axis1, axis2), axis=-1, dtype=dtype), out)
 
 
-def ptp(x: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Array:
-    """Greatest less least."""
+def ptp(x: ArrayLike, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Array:
+    """Return the greatest element less the least, over axes.  Lazy."""
     return stored(max(x, axis=axis, keepdims=keepdims) - min(x, axis=axis, keepdims=keepdims), out)
 
 
-def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
-    """The mean, weighted if there are weights."""
+@overload
+def average(
+    x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: Literal[False] = False, *,
+    keepdims: bool = False,
+) -> Array: ...  # fmt: skip
+@overload
+def average(
+    x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, *, returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def average(
+    x: ArrayLike, axis: Axes, weights: ArrayLike | None, returned: Literal[True], *, keepdims: bool = False
+) -> tuple[Array, Array]: ...
+def average(
+    x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None, returned: bool = False, *,
+    keepdims: bool = False,
+) -> Any:  # fmt: skip
+    """Return the mean over axes, weighted by `weights` if given; with `returned` also the sum of the weights.  Lazy.
+
+    weights : of the shape of x, or of the length of one axis, which is then given.
+    """
     a = wrap(build.strong(build.operand(x)))
     if weights is None:
         found = mean(a, axis=None if axis is None else build.normal_axes(axis, a.ndim), keepdims=keepdims)
@@ -218,7 +315,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return (found, _constant(count, found)) if returned else found
     w = wrap(build.strong(build.operand(weights)))
     if w.shape != a.shape:
-        if axis is None or w.ndim != 1 or w.shape[0] != a.shape[axis]:
+        if not isinstance(axis, (int, np.integer)) or w.ndim != 1 or w.shape[0] != a.shape[axis]:
             raise TypeError("average: weights have the shape of the array, or of one axis that is named")
         place = build.normal_axis(axis, a.ndim)
         w = w[tuple(slice(None) if k == place else None for k in range(a.ndim))]
@@ -230,7 +327,7 @@ def average(x: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 
 def _constant(value: float, like: Array) -> Array:
-    """One number in the shape and dtype of another array."""
+    """Return one number in the shape and dtype of another array."""
     return wrap(build.broadcast(build.cast(build.operand(value), like.dtype), like.shape))
 
 
@@ -242,14 +339,14 @@ def _array(x: Any) -> Array:
 
 
 def _counted(x: Array, mask: Any, axis: Any, keepdims: bool) -> Array:
-    """How many elements a mask leaves in each result, as numbers that the results divide by."""
+    """Return how many elements a mask leaves for each result, as numbers that the results can be divided by."""
     held = wrap(build.broadcast(build.strong(build.cast(build.operand(mask), np.dtype(bool))), x.shape))
     kind = _real_dtype(x) if x.dtype.kind in "fc" else np.dtype(np.float64)
     return sum(held, axis=axis, keepdims=keepdims).astype(kind)
 
 
 def _masked_mean(x: Array, mask: Any, axis: Any, dtype: Any, keepdims: bool) -> Array:
-    """The mean of the elements where a mask holds; of none NaN."""
+    """Return the mean of the elements where a mask holds; NaN where it holds nowhere."""
     kind = ag.MEAN.result(x.dtype) if dtype is None else element_type(dtype)
     sums = kind if _is_exact(kind) else ag.MEAN.partial(kind)
     total = sum(_where_held(mask, x), axis=axis, dtype=sums, keepdims=keepdims)
@@ -259,10 +356,10 @@ def _masked_mean(x: Array, mask: Any, axis: Any, dtype: Any, keepdims: bool) -> 
 def _masked_variance(
     x: Array, mask: Any, axis: Any, dtype: Any, ddof: float, keepdims: bool, centre: Any = None, refused: bool = False
 ) -> Array:
-    """The variance of the elements where a mask holds: the mean first, then the squares; two passes.
+    """Return the variance of the elements where a mask holds, in two passes: the mean first, then the squares.
 
-    centre : the mean, if it is known.  refused : NaN where there are not more elements than `ddof` (nanvar has it so;
-    of var the divisor is 0 then).
+    centre : the mean, if it is known.  refused : return NaN where there are not more elements than `ddof`, as NumPy's
+    nanvar does; its var divides by 0 there.
     """
     kind = ag.MEAN.result(x.dtype) if dtype is None else element_type(dtype)
     exact = _is_exact(kind)
@@ -278,73 +375,97 @@ def _masked_variance(
 
 
 def _where_held(mask: Any, x: Array) -> Array:
-    """The elements where a mask holds, 0 elsewhere."""
+    """Return the elements where a mask holds, and 0 elsewhere."""
     return x if mask is True else where(mask, x, x.dtype.type(0))
 
 
 def _is_exact(dtype: Any) -> bool:
-    """Whether a dtype that was asked for has no fractions: means are then cut to it, step by step, as NumPy's are."""
+    """Return True if the requested dtype has no fractions.
+
+    NumPy then cuts means to integers at each step; so do the functions here.
+    """
     return dtype is not None and element_type(dtype).kind in "iub"
 
 
 def _root(x: Array) -> Array:
-    """The square roots of variances, in their dtype; NumPy has none of several integers."""
+    """Return the square roots of variances, in their dtype; raises as NumPy does for several integers."""
     if not _is_exact(x.dtype):
         found: Array = x**0.5
         return found
     if x.ndim:
         np.sqrt(np.ones(1, x.dtype), out=np.ones(1, x.dtype))
-    return wrap(build.cast(UFUNCS["sqrt"](x)._node, x.dtype))
+    return wrap(build.cast(sqrt(x)._node, x.dtype))
 
 
 def _inexact(array: Array, dtype: Any) -> None:
-    """NumPy's refusal of a dtype without NaN for what leaves NaN out."""
+    """Raise NumPy's TypeError if the dtype of a result that ignores NaN has no NaN."""
     if _is_exact(dtype):
         raise TypeError(f"If a is inexact, then dtype must be inexact, not {np.dtype(dtype)} for {array.dtype}")
 
 
-def _nan(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
-    typed = plain in (sum, prod)
-    of_dates = of_ufunc(np.fmin if plain is min else np.fmax)
-
-    def function(
-        x: Any, /, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = _NONE,
-        where: Any = True,
-    ) -> Array:  # fmt: skip
-        array = _array(x)
-        kwargs: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "initial": initial, "where": where}
-        if dtype is not None or typed:
-            kwargs["dtype"] = dtype
-        if array.dtype.kind not in "fc":
-            dates = array.dtype.kind in "mM" and plain in (min, max)
-            return stored((of_dates if dates else plain)(array, **kwargs), out)
-        found = plain(_instead(array != array, fill, array), **kwargs)
-        if not typed:  # of NaN alone the least and the greatest are NaN
-            some = any(array == array, axis=axis, keepdims=keepdims, where=where)
-            found = _instead(some if initial is _NONE or initial is None else True, found, np.nan)
-        return stored(found, out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{plain.__name__}, NaN left out."
-    return function
+def _without_nan(
+    plain: Callable[..., Array], fill: float, x: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any,
+    **typed: Any,
+) -> Array:  # fmt: skip
+    """Return a reduction in which NaN counts as `fill`; `typed` is a dtype, for sums and products."""
+    array = _array(x)
+    kwargs: dict[str, Any] = {"axis": axis, "keepdims": keepdims, "initial": initial, "where": where, **typed}
+    if array.dtype.kind not in "fc":
+        if array.dtype.kind in "mM" and plain in (min, max):
+            plain = of_ufunc(np.fmin if plain is min else np.fmax)
+        return stored(plain(array, **kwargs), out)
+    found = plain(_instead(array != array, fill, array), **kwargs)
+    if not typed:  # if all elements are NaN the least and the greatest are NaN
+        some = any(array == array, axis=axis, keepdims=keepdims, where=where)
+        found = _instead(some if initial is NO_VALUE or initial is None else True, found, np.nan)
+    return stored(found, out)
 
 
-_instead = where
-nansum = _nan("nansum", sum, 0.0)
-nanprod = _nan("nanprod", prod, 1.0)
-nanmin = _nan("nanmin", min, np.inf)
-nanmax = _nan("nanmax", max, -np.inf)
+_instead = where  # under another name, for the parameters named `where`
+
+
+def nansum(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None,
+    keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the sum of the elements that are not NaN.  Lazy.  Arguments and cost: as `sum`."""
+    return _without_nan(sum, 0.0, x, axis, out, keepdims, initial, where, dtype=dtype)
+
+
+def nanprod(
+    x: ArrayLike, /, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None,
+    keepdims: bool = False, initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the product of the elements that are not NaN.  Lazy.  Arguments and cost: as `sum`."""
+    return _without_nan(prod, 1.0, x, axis, out, keepdims, initial, where, dtype=dtype)
+
+
+def nanmin(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False,
+    initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the least of the elements that are not NaN; NaN if all are.  Lazy.  Arguments and cost: as `sum`."""
+    return _without_nan(min, np.inf, x, axis, out, keepdims, initial, where)
+
+
+def nanmax(
+    x: ArrayLike, /, axis: Axes = None, out: Array | None = None, keepdims: bool = False,
+    initial: ArrayLike | None = NO_VALUE, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the greatest of the elements that are not NaN; NaN if all are.  Lazy.  Arguments and cost: as `sum`."""
+    return _without_nan(max, -np.inf, x, axis, out, keepdims, initial, where)
 
 
 def _real_dtype(array: Array) -> np.dtype[Any]:
-    """The dtype of an array's absolute values."""
+    """Return the dtype of an array's absolute values."""
     return np.dtype(f"f{array.dtype.itemsize // 2}") if array.dtype.kind == "c" else array.dtype
 
 
 def nanmean(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
-) -> Array:
-    """The mean, NaN left out."""
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None, keepdims: bool = False,
+    *, where: ArrayLike = True,
+) -> Array:  # fmt: skip
+    """Return the mean of the elements that are not NaN.  Lazy.  Arguments and cost: as `mean`, in two passes."""
     array = _array(x)
     if array.dtype.kind not in "fc":
         return mean(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
@@ -353,16 +474,16 @@ def nanmean(
 
 
 def _numbers(array: Array, mask: Any) -> Any:
-    """Where elements are not NaN, and a mask holds."""
+    """Return where elements are not NaN and a mask holds."""
     held = array == array
     return held if mask is True else held & mask
 
 
 def nanvar(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float | None = None,
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None, ddof: float = 0,
+    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float | None = None,
 ) -> Array:  # fmt: skip
-    """The variance, NaN left out."""
+    """Return the variance of the elements that are not NaN, in two passes.  Lazy.  Arguments: as `var`."""
     array, left_out = _array(x), ddof if correction is None else correction
     if array.dtype.kind not in "fc":
         return var(array, axis=axis, dtype=dtype, out=out, ddof=left_out, keepdims=keepdims, where=where, mean=mean)
@@ -372,17 +493,17 @@ def nanvar(
 
 
 def nanstd(
-    x: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False,
-    *, where: Any = True, mean: Any = None, correction: float | None = None,
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, out: Array | None = None, ddof: float = 0,
+    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float | None = None,
 ) -> Array:  # fmt: skip
-    """The standard deviation, NaN left out."""
+    """Return the standard deviation of the elements that are not NaN, in two passes.  Lazy.  Arguments: as `var`."""
     left_out = ddof if correction is None else correction
     found = nanvar(x, axis, dtype, None, left_out, keepdims, where=where, mean=mean)
     return stored(_root(found), out)
 
 
 def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Array:
-    """The results of an aggregate of the elements up to each one along an axis.
+    """Return for each element the aggregate of the elements up to it along an axis.
 
     Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words, one superstep.
     """
@@ -393,95 +514,130 @@ def accumulated(how: ag.Aggregate, x: Any, axis: int, dtype: Any = None) -> Arra
     return wrap(Node(op, (build.cast(node, found),), kind_of(node.kind.shape, found)))
 
 
-def _cumulative(name: str, how: ag.Aggregate) -> Callable[..., Array]:
-    def function(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
-        node = build.strong(build.operand(x))
-        if axis is None:
-            node, axis = build.reshaped(node, (node.kind.size,)), 0
-        return stored(accumulated(how, wrap(node), axis, dtype), out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"Running {'sums' if how is ag.SUM else 'products'} along an axis; None: of all elements in C order.\n\n"
-        "    Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words,\n"
-        "    one superstep."
-    )
-    return function
+def _cumulative(how: ag.Aggregate, x: Any, axis: Any, dtype: Any, out: Any) -> Array:
+    node = build.strong(build.operand(x))
+    if axis is None:
+        node, axis = build.reshaped(node, (node.kind.size,)), 0
+    return stored(accumulated(how, wrap(node), axis, dtype), out)
 
 
-cumsum = _cumulative("cumsum", ag.SUM)
-cumprod = _cumulative("cumprod", ag.PROD)
+def cumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
+) -> Array:  # fmt: skip
+    """Return running sums along an axis; None: of all elements in C order.  Lazy.
+
+    Cost: where the axis is dealt to q processes, totals of parts go round: h = (q-1)·(n / length) words, one superstep.
+    """
+    return _cumulative(ag.SUM, x, axis, dtype, out)
 
 
-def _nan_cumulative(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
-    def function(x: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Array:
-        array = _array(x)
-        held = where(array != array, fill, array) if array.dtype.kind in "fc" else array
-        return plain(held, axis=axis, dtype=dtype, out=out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{plain.__name__}, NaN counted as {fill:g}."
-    return function
+def cumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
+) -> Array:  # fmt: skip
+    """Return running products along an axis; None: of all elements in C order.  Lazy.  Cost: as `cumsum`."""
+    return _cumulative(ag.PROD, x, axis, dtype, out)
 
 
-nancumsum = _nan_cumulative("nancumsum", cumsum, 0.0)
-nancumprod = _nan_cumulative("nancumprod", cumprod, 1.0)
+def nancumsum(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
+) -> Array:  # fmt: skip
+    """Return running sums in which NaN counts as 0.  Lazy.  Arguments and cost: as `cumsum`."""
+    return cumsum(_nan_as(0.0, x), axis, dtype, out)
 
 
-def _nan_extreme(name: str, plain: Callable[..., Array], fill: float) -> Callable[..., Array]:
-    def function(x: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Array:
-        array = _array(x)
-        if array.dtype.kind not in "fc":
-            return plain(array, axis=axis, out=out, keepdims=keepdims)
-        missing = array != array
-        if array.size and not world().abstract and bool(any(all(missing, axis=axis))):
-            raise ValueError("All-NaN slice encountered")
-        return plain(where(missing, fill, array), axis=axis, out=out, keepdims=keepdims)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{plain.__name__}, NaN left out.  Collective: it looks whether there is a slice of NaN alone."
-    return function
+def nancumprod(
+    x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Array | None = None
+) -> Array:  # fmt: skip
+    """Return running products in which NaN counts as 1.  Lazy.  Arguments and cost: as `cumsum`."""
+    return cumprod(_nan_as(1.0, x), axis, dtype, out)
 
 
-nanargmin = _nan_extreme("nanargmin", argmin, np.inf)
-nanargmax = _nan_extreme("nanargmax", argmax, -np.inf)
+def _nan_as(fill: float, x: Any) -> Array:
+    """Return an array in which NaN is replaced by a number."""
+    array = _array(x)
+    return where(array != array, fill, array) if array.dtype.kind in "fc" else array
 
 
-def _cumulative_standard(name: str, plain: Callable[..., Array], identity: int) -> Callable[..., Array]:
-    def function(x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> Array:
-        node = build.strong(build.operand(x))
-        ndim = len(node.kind.shape)
-        if axis is None:
-            if ndim != 1:
-                raise ValueError(f"{name}: axis must be given for an array of {ndim} dimensions")
-            axis = 0
-        found = plain(x, axis=axis, dtype=dtype)
-        if not include_initial:
-            return found
-        axis = build.normal_axis(axis, ndim)
-        shape = list(found.shape)
-        shape[axis] += 1
-        starts = [0] * ndim
-        shifted = list(starts)
-        shifted[axis] = 1
-        first = list(found.shape)
-        first[axis] = 1
-        head = build.broadcast(build.cast(build.operand(identity), found.dtype), tuple(first))
-        return wrap(build.assembled(tuple(shape), found.dtype, [
-            (head, starts, [1] * ndim), (found._node, shifted, [1] * ndim)
-        ]))  # fmt: skip
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"The standard's {name}: {plain.__name__} along one axis."
-    return function
+def _nan_extreme(plain: Callable[..., Array], fill: float, x: Any, axis: Any, out: Any, keepdims: Any) -> Array:
+    array = _array(x)
+    if array.dtype.kind not in "fc":
+        return plain(array, axis=axis, out=out, keepdims=keepdims)
+    missing = array != array
+    if array.size and decided(any(all(missing, axis=axis)), usual=False):
+        raise ValueError("All-NaN slice encountered")
+    return plain(where(missing, fill, array), axis=axis, out=out, keepdims=keepdims)
 
 
-cumulative_sum = _cumulative_standard("cumulative_sum", cumsum, 0)
-cumulative_prod = _cumulative_standard("cumulative_prod", cumprod, 1)
+def nanargmin(x: ArrayLike, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
+    """Return the position of the first least element that is not NaN.
+
+    Collective: it looks whether there is a slice of NaN alone, for which it raises ValueError.
+    """
+    return _nan_extreme(argmin, np.inf, x, axis, out, keepdims)
 
 
-def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Array:
-    """Differences of neighbours along an axis, n times over."""
+def nanargmax(x: ArrayLike, axis: int | None = None, out: Array | None = None, *, keepdims: bool = False) -> Array:
+    """Return the position of the first greatest element that is not NaN.
+
+    Collective: it looks whether there is a slice of NaN alone, for which it raises ValueError.
+    """
+    return _nan_extreme(argmax, -np.inf, x, axis, out, keepdims)
+
+
+def _from_initial(
+    name: str, plain: Callable[..., Array], identity: int, x: Any, axis: Any, dtype: Any, include_initial: bool
+) -> Array:
+    """Return running results along one axis, with the identity in front of them if `include_initial`."""
+    node = build.strong(build.operand(x))
+    ndim = len(node.kind.shape)
+    if axis is None:
+        if ndim != 1:
+            raise ValueError(f"{name}: axis must be given for an array of {ndim} dimensions")
+        axis = 0
+    found = plain(x, axis=axis, dtype=dtype)
+    if not include_initial:
+        return found
+    axis = build.normal_axis(axis, ndim)
+    shape = list(found.shape)
+    shape[axis] += 1
+    starts = [0] * ndim
+    shifted = list(starts)
+    shifted[axis] = 1
+    first = list(found.shape)
+    first[axis] = 1
+    head = build.broadcast(build.cast(build.operand(identity), found.dtype), tuple(first))
+    return wrap(build.assembled(tuple(shape), found.dtype, [
+        (head, starts, [1] * ndim), (found._node, shifted, [1] * ndim)
+    ]))  # fmt: skip
+
+
+def cumulative_sum(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
+    """Return running sums along one axis, which a vector may leave out.  Lazy.  Cost: as `cumsum`.
+
+    include_initial : 0 comes before the first sum, so that the axis is longer by one.
+    """
+    return _from_initial("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Array:
+    """Return running products along one axis, which a vector may leave out.  Lazy.  Cost: as `cumsum`.
+
+    include_initial : 1 comes before the first product, so that the axis is longer by one.
+    """
+    return _from_initial("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
+
+
+def diff(
+    x: ArrayLike, n: int = 1, axis: int = -1, prepend: ArrayLike | None = None, append: ArrayLike | None = None
+) -> Array:
+    """Return the differences of neighbours along an axis, taken n times.  Lazy.
+
+    prepend, append : values joined to the array before.
+    """
     array = wrap(build.strong(build.operand(x)))
     if n == 0:
         return array
@@ -505,13 +661,13 @@ def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any
     return array
 
 
-def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, as `isclose` says.  A collective."""
+def allclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Return whether all elements are close by the rule of `isclose`.  Collective."""
     return bool(all(isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
-def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
-    """Whether two arrays have the same shape and elements.  A collective if they have the same shape."""
+def array_equal(a: ArrayLike, b: ArrayLike, equal_nan: bool = False) -> bool:
+    """Return whether two arrays have the same shape and elements.  Collective if they have the same shape."""
     x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
     if x.shape != y.shape:
         return False
@@ -521,30 +677,26 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> bool:
     return bool(all(same))
 
 
-def real_if_close(x: Any, tol: float = 100) -> Array:
-    """The real parts, if all imaginary ones are less than `tol` units of the last place.  A collective then."""
+def real_if_close(x: ArrayLike, tol: float = 100) -> Array:
+    """Return the real parts if all imaginary ones are small, else x itself.  Collective for complex numbers.
+
+    tol : the bound for imaginary parts, in units of the last place if it is greater than 1.
+    """
     array = x if isinstance(x, Array) else _array(x)
-    if array.dtype.kind != "c" or world().abstract:
+    if array.dtype.kind != "c":
         return array
     limit = tol * np.finfo(array.dtype).eps if tol > 1 else tol
-    return array.real if bool(all(absolute(array.imag) < limit)) else array
+    return array.real if decided(all(absolute(array.imag) < limit), usual=False) else array
 
 
-def array_equiv(a: Any, b: Any) -> bool:
-    """Whether two arrays are equal where one is repeated to the shape of the other.  A collective if it can be."""
+def array_equiv(a: ArrayLike, b: ArrayLike) -> bool:
+    """Return whether two arrays are equal after one is repeated to the shape of the other.
+
+    Collective if their shapes broadcast.
+    """
     x, y = (wrap(build.strong(build.operand(each))) for each in (a, b))
     try:
         np.broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return False
     return bool(all(x == y))
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        sum, prod, min, max, all, any, mean, var, std, argmin, argmax, count_nonzero, trace, ptp, average, nansum,
-        nanprod, nanmin, nanmax, nanmean, nanvar, nanstd, nancumsum, nancumprod, nanargmin, nanargmax, cumsum, cumprod,
-        cumulative_sum, cumulative_prod, diff, allclose, array_equal, array_equiv, real_if_close,
-    )
-} | {"amax": max, "amin": min}  # fmt: skip

@@ -1,9 +1,9 @@
-"""Calls as NumPy's signatures read them, carried out by functions that have the array API standard's.
+"""Adapters by which functions with the array API standard's signatures accept calls written for NumPy's.
 
 The standard names parameters otherwise than NumPy (`x` for `a`, `x1, x2` for `a, v`) and makes many of them
-positional-only or keyword-only, so `np.roll(A, 1, 0)`, `A.repeat(2, 0)` and `np.reshape(A, shape, "C")` are no calls of
-ours as they are written.  `numpys` takes NumPy's signature once, matches its parameters with ours by name, else by
-position, and then hands each argument over the way ours wants it.  The standard's own calls work as before.
+positional-only or keyword-only, so `np.roll(a=A, shift=1)` and `np.searchsorted(a=A, v=B)` are no calls of these
+functions as they are written.  `numpys` reads NumPy's signature once, matches its parameters with those of the function
+by name, else by position, and then passes each argument on.  Calls by the standard's signature work as before.
 """
 
 from __future__ import annotations
@@ -17,22 +17,29 @@ import numpy as np
 
 _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (Parameter.KEYWORD_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-# what only says where in one process's memory a result lies, or what may be written over; there is nothing to choose
+# arguments about one process's memory: the order of a result, or what may be overwritten; they have no effect here
 _MEMORY = frozenset({"subok", "overwrite_input", "order", "like", "copy"})
 _ORDERS = tuple("CFAKcfak")
-_NO_VALUE: Any = getattr(np, "_NoValue", object())  # NumPy's own mark of an argument that was not given
+_NO_VALUE: Any = getattr(np, "_NoValue", object())  # NumPy's default of arguments that were not given
 
 
 def signature_of(function: Any) -> Signature | None:
-    """The signature, or None: NumPy before 2.4 has none for what is written in C."""
+    """Return the signature, or None: before 2.4, NumPy's functions that are written in C have none."""
     try:
         return signature(function)
     except (TypeError, ValueError):
         return None
 
 
+def checked_order(order: Any) -> bool:
+    """Return True; raises NumPy's ValueError for anything but the orders of elements in memory."""
+    if order is not None and str(order) not in _ORDERS:
+        raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+    return True
+
+
 class Binding:
-    """How arguments of one signature become those of a function with another."""
+    """A mapping of arguments of one signature (`theirs`) to those of a function with another (`ours`)."""
 
     def __init__(self, ours: Callable[..., Any], theirs: Signature, name: str) -> None:
         self.ours = ours
@@ -49,7 +56,7 @@ class Binding:
         self.extra = frozenset(each.name for each in own if each.kind in _NAMED) - set(theirs.parameters)
 
     def _matched(self, theirs: list[Parameter]) -> dict[str, str]:
-        """For each parameter of theirs the name of ours: the same, else the one at its place; left out: none."""
+        """Return for each parameter of `theirs` the one of `ours`: of the same name, else at its place, else none."""
         given = {each.name for each in theirs}
         found = {}
         for k, each in enumerate(theirs):
@@ -60,7 +67,7 @@ class Binding:
         return found
 
     def _plain(self, theirs: list[str]) -> int:
-        """How many leading positional arguments ours takes as they are."""
+        """Return how many leading positional arguments `ours` takes as they are."""
         count = 0
         for mine, other in zip(self._places, theirs, strict=False):
             if self._target.get(other) != mine:
@@ -70,7 +77,7 @@ class Binding:
 
     @property
     def trivial(self) -> bool:
-        """Whether every call of theirs is one of ours already."""
+        """True if every call of `theirs` is a call of `ours` already."""
         for k, each in enumerate(self.theirs.parameters.values()):
             if each.kind not in _POSITIONAL and each.kind is not Parameter.KEYWORD_ONLY:
                 continue
@@ -81,7 +88,7 @@ class Binding:
         return True
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Ours, called with arguments written for theirs or for ours."""
+        """Call `ours` with arguments written for either signature."""
         if (
             len(args) <= self.plain
             and all(each is not _NO_VALUE for each in args)
@@ -94,7 +101,7 @@ class Binding:
         extra = {name: kwargs.pop(name) for name in self.extra.intersection(kwargs)}
         try:
             bound = self.theirs.bind(*args, **kwargs)
-        except TypeError:  # not NumPy's: the standard's way of writing it, or a mistake that ours tells
+        except TypeError:  # not by NumPy's signature: the standard's, or a mistake, for which `ours` raises an error
             return self.ours(*args, **kwargs, **extra)
         return self._called(bound.arguments, extra)
 
@@ -113,8 +120,8 @@ class Binding:
             elif name not in self._target:
                 if name == "out":
                     out = value
-                elif name == "order" and value is not None and str(value) not in _ORDERS:
-                    raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {value!r})")
+                elif name == "order" and checked_order(value):
+                    continue
                 elif not self._may_go(parameter, value):
                     raise TypeError(f"{self.name}: distributed arrays take no {name}={value!r:.40}")
             elif self._own[self._target[name]].kind is Parameter.KEYWORD_ONLY:
@@ -130,14 +137,14 @@ class Binding:
         return found if out is None else _stored(found, out, self.name)
 
     def _may_go(self, parameter: Parameter, value: Any) -> bool:
-        """Whether an argument that ours does not know changes nothing."""
+        """Return True if an argument that `ours` does not take may be dropped, because it changes nothing."""
         if parameter.name in _MEMORY or value is parameter.default:
             return True
         return isinstance(value, (bool, int, float, str, tuple)) and bool(value == parameter.default)
 
 
 def _stored(found: Any, out: Any, name: str) -> Any:
-    from bsp.arrays.api.ufuncs import stored  # it needs what is here
+    from bsp.arrays.api.ufuncs import stored  # here, because that module imports this one
 
     if isinstance(found, tuple):
         return tuple(stored(each, target, name=name) for each, target in zip(found, out, strict=True))
@@ -145,7 +152,7 @@ def _stored(found: Any, out: Any, name: str) -> Any:
 
 
 def numpys(ours: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
-    """`ours`, which then takes the arguments of NumPy's function `theirs` as well; itself if it does already."""
+    """Wrap `ours` so that it also takes the arguments of NumPy's function `theirs`; return it unchanged if it does."""
     given = theirs if isinstance(theirs, Signature) else signature_of(theirs)
     if given is None:
         return ours

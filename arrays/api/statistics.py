@@ -1,8 +1,7 @@
-"""Covariances and correlations of variables: products of what is left of each variable without its mean.  Lazy."""
+"""Covariances and correlations of variables: products of the deviations from their means.  Lazy, see `cov`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,28 +11,24 @@ from bsp.arrays.api import reductions
 from bsp.arrays.api.contraction import matmul
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import concat, diag, squeeze
-from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
-from bsp.arrays.api.ufuncs import astype, clip, imag, real, where
+from bsp.arrays.api.ufuncs import astype, clip, conjugate, divide, imag, real, rint, sqrt, where
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.gathering import warned
+from bsp.arrays.gathering import decided, warned
+from bsp.arrays.typing import ArrayLike, DTypeLike
 
-
-def _holds(condition: Array) -> bool:
-    """Whether all elements are true; without values it is taken for so."""
-    return world().abstract or bool(reductions.all(condition))
+__all__ = ["corrcoef", "cov"]
 
 
 def _weights(given: Any, name: str, count: int) -> Array:
     weights = astype(wrap(build.strong(asarray(given)._node)), np.float64)
-    if name == "fweights" and not _holds(weights == UFUNCS["rint"](weights)):
+    if name == "fweights" and not decided(reductions.all(weights == rint(weights)), usual=True):
         raise TypeError("fweights must be integer")
     if weights.ndim > 1:
         raise RuntimeError(f"cannot handle multidimensional {name}")
     if not weights.ndim or weights.shape[0] != count:
         raise RuntimeError(f"incompatible numbers of samples and {name}")
-    if not _holds(weights >= 0):
+    if not decided(reductions.all(weights >= 0), usual=True):
         raise ValueError(f"{name} cannot be negative")
     return weights
 
@@ -48,13 +43,16 @@ def _variables(x: Any, dtype: Any, rowvar: bool, name: str) -> Array:
 
 
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-    aweights: Any = None, *, dtype: Any = None,
+    m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
+    fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
-    """The covariance matrix of variables, one a row (`rowvar`) or a column, of observations perhaps weighted.
+    """Return the covariance matrix of variables.
 
-    Cost: means, and one product: 2·v²·n/p flops of v variables and n observations, partial sums of v² words where the
-    observations are dealt.  Weights are looked at: a superstep for each kind.
+    m, y : variables in rows (`rowvar`) or columns, observations along the other axis.
+    ddof : the divisor is n - ddof; None: 1, or 0 with `bias`.   fweights, aweights : the number of times that each
+        observation was made, and its relative weight.
+    Cost: means, and one product: 2·v²·n/p flops for v variables and n observations, partial sums of v² words where the
+    observations are dealt.  Weights are checked, which takes a superstep for each kind.
     """
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
@@ -82,25 +80,24 @@ def cov(
         total = sums[0, 0]
         of_weights = 1 if aweights is None else reductions.sum(weights * asarray(aweights)) / total
         factor = total - freedom * of_weights
-    if not world().abstract and bool(factor <= 0):
+    if decided(factor <= 0, usual=False):
         warned("Degrees of freedom <= 0 for slice", RuntimeWarning)
         factor = 0.0
     left = astype(array - mean, kind)
     right = left if weights is None else left * weights
-    product = matmul(left, UFUNCS["conjugate"](right.T))
-    return squeeze(astype(product * UFUNCS["divide"](1.0, asarray(factor)), product.dtype))
+    product = matmul(left, conjugate(right.T))
+    return squeeze(astype(product * divide(1.0, asarray(factor)), product.dtype))
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Array:
-    """The correlation matrix of variables.  Cost: as `cov`."""
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
+) -> Array:  # fmt: skip
+    """Return the correlation matrix of variables.  Arguments and cost: as `cov`."""
     found = cov(x, y, rowvar, dtype=dtype)
     if not found.ndim:
         return found / found
-    deviations = UFUNCS["sqrt"](real(diag(found)))
+    deviations = sqrt(real(diag(found)))
     found = astype(found / deviations[:, None] / deviations[None, :], found.dtype)
     if found.dtype.kind != "c":
         return clip(found, -1, 1)
     return where(True, clip(real(found), -1, 1) + 1j * clip(imag(found), -1, 1), found)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (cov, corrcoef)}

@@ -1,11 +1,14 @@
-"""Functions of every element: NumPy's ufuncs under their own names and the array API standard's."""
+"""Functions of every element: NumPy's ufuncs under their own names and the array API standard's.
+
+To add a ufunc, write one line below, `name = _unary("name")` or the like, and its name in `__all__`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import Parameter, Signature
+from inspect import Signature, signature
 from operator import index
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -14,27 +17,27 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Node
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.typing import ArrayLike, Casting, Device, DTypeLike
 from bsp.arrays.views import own, store, view
 
-# names of the standard that are not NumPy's
-STANDARD = {
-    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
-    "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert", "bitwise_left_shift": "left_shift",
-    "bitwise_right_shift": "right_shift", "pow": "power", "abs": "absolute",
-}  # fmt: skip
-
-
-def ufunc_names() -> dict[str, np.ufunc]:
-    """Every elementwise ufunc of NumPy by name; not those with a signature (matmul, vecdot), nor frompyfunc's."""
-    return {
-        name: found
-        for name, found in sorted(vars(np).items())
-        if isinstance(found, np.ufunc) and found.signature is None
-    }
+__all__ = [
+    "abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "around", "asin", "asinh", "astype", "atan", "atan2", "atanh", "bitwise_and",
+    "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "cbrt", "ceil", "clip", "conj", "conjugate", "copysign", "cos", "cosh", "deg2rad", "degrees",
+    "divide", "divmod", "equal", "exp", "exp2", "expm1", "fabs", "fix", "float_power", "floor", "floor_divide",
+    "fmax", "fmin", "fmod", "frexp", "gcd", "greater", "greater_equal", "heaviside", "hypot", "i0", "imag",
+    "invert", "isclose", "iscomplex", "isfinite", "isinf", "isnan", "isnat", "isneginf", "isposinf", "isreal",
+    "lcm", "ldexp", "left_shift", "less", "less_equal", "log", "log1p", "log2", "log10", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "mod", "modf", "multiply",
+    "nan_to_num", "negative", "nextafter", "not_equal", "positive", "pow", "power", "rad2deg", "radians", "real",
+    "reciprocal", "remainder", "right_shift", "rint", "round", "sign", "signbit", "sin", "sinc", "sinh", "spacing",
+    "sqrt", "square", "subtract", "tan", "tanh", "true_divide", "trunc", "where",
+]  # fmt: skip
 
 
 def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtype: Any = None, **others: Any) -> Any:
-    """A ufunc applied; one result, or a tuple of several."""
+    """Apply a ufunc; return one result, or a tuple of several."""
     casting = others.pop("casting", "same_kind")
     if others.pop("order", "K") not in "KCA" or not others.pop("subok", True) or others:
         raise TypeError(f"{ufunc.__name__}: arrays take out, where, dtype and casting, not {sorted(others)}")
@@ -51,7 +54,11 @@ def called(ufunc: np.ufunc, *args: Any, out: Any = None, where: Any = True, dtyp
 
 
 def stored(found: Array, out: Any, where: Any = True, name: str = "result", casting: Any = "same_kind") -> Array:
-    """What `out=` and `where=` ask for: the result becomes the value of another array, where a mask holds."""
+    """Carry out `out=` and `where=`: write a result into the array `out` where the mask `where` holds.
+
+    Returns `out`, or the result itself if `out` is None.  Raises TypeError for a mask without `out`, for an `out` that
+    is no distributed array, and where `casting` does not allow the cast to the dtype of `out`.
+    """
     if out is None:
         if where is not True:
             raise TypeError(f"{name}: where= needs out=, for what it leaves alone has no value")
@@ -69,16 +76,62 @@ def stored(found: Array, out: Any, where: Any = True, name: str = "result", cast
     return out
 
 
-_MISSING: Any = object()
-_KEYWORDS: dict[str, Any] = {"out": None, "where": True, "dtype": None, "casting": "same_kind"}
+# ------------------------------------------------------------------------------------- ufuncs
 
 
-def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
+class Unary(Protocol):
+    """A ufunc of one operand, with NumPy's keyword arguments.  Lazy."""
+
+    def __call__(
+        self, x: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True, dtype: DTypeLike | None = None,
+        casting: Casting = "same_kind",
+    ) -> Array: ...  # fmt: skip
+
+
+class Binary(Protocol):
+    """A ufunc of two operands, with NumPy's keyword arguments.  Lazy."""
+
+    def __call__(
+        self, x1: ArrayLike, x2: ArrayLike, /, *, out: Array | None = None, where: ArrayLike = True,
+        dtype: DTypeLike | None = None, casting: Casting = "same_kind",
+    ) -> Array: ...  # fmt: skip
+
+
+class UnaryPair(Protocol):
+    """A ufunc of one operand with two results.  Lazy."""
+
+    def __call__(
+        self, x: ArrayLike, /, *, out: tuple[Array | None, Array | None] | None = None, where: ArrayLike = True,
+        dtype: DTypeLike | None = None, casting: Casting = "same_kind",
+    ) -> tuple[Array, Array]: ...  # fmt: skip
+
+
+class BinaryPair(Protocol):
+    """A ufunc of two operands with two results.  Lazy."""
+
+    def __call__(
+        self, x1: ArrayLike, x2: ArrayLike, /, *, out: tuple[Array | None, Array | None] | None = None,
+        where: ArrayLike = True, dtype: DTypeLike | None = None, casting: Casting = "same_kind",
+    ) -> tuple[Array, Array]: ...  # fmt: skip
+
+
+def _named(function: Any, name: str, kind: type, of: str) -> Any:
+    """Set the name, docstring and signature that help shows for a function made here."""
+    first, *rest = signature(kind.__call__).parameters.values()
+    assert first.name == "self"
+    function.__signature__ = Signature(rest, return_annotation=signature(kind.__call__).return_annotation)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = of
+    return function
+
+
+def _ufunc(name: str, kind: type) -> Any:
+    ufunc: np.ufunc = getattr(np, name)
     op = ew.of_ufunc(ufunc)
     one, two = ufunc.nin == 1 and ufunc.nout == 1, ufunc.nin == 2 and ufunc.nout == 1
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
+        if not kwargs:  # a shortcut for the most frequent calls
             if one and len(args) == 1 and type(args[0]) is Array:
                 node = args[0]._node
                 return wrap(Node(op, (node,), ew.infer(op, node.kind)))
@@ -87,47 +140,197 @@ def _function(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
                 return wrap(Node(op, (a, b), ew.infer(op, a.kind, b.kind)))
         return called(ufunc, *args, **kwargs)
 
-    names = ["x"] if ufunc.nin == 1 else [f"x{k}" for k in range(1, ufunc.nin + 1)]
-    function.__signature__ = Signature(  # type: ignore[attr-defined]  # known to inspect alone
-        [Parameter(each, Parameter.POSITIONAL_ONLY) for each in names]
-        + [Parameter(each, Parameter.KEYWORD_ONLY, default=value) for each, value in _KEYWORDS.items()]
-    )
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"numpy.{ufunc.__name__}, element by element.  Cost: its operations; no words where layouts agree."
-    )
+    text = f"numpy.{ufunc.__name__}, element by element.  Cost: its operations; no words where layouts agree."
+    return _named(function, name, kind, text)
+
+
+def _unary(name: str) -> Unary:
+    function: Unary = _ufunc(name, Unary)
     return function
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {name: _function(name, ufunc) for name, ufunc in ufunc_names().items()}
-FUNCTIONS |= {name: _function(name, getattr(np, of)) for name, of in STANDARD.items()}
+def _binary(name: str) -> Binary:
+    function: Binary = _ufunc(name, Binary)
+    return function
 
 
-def _rounding(name: str, ufunc: np.ufunc) -> Callable[..., Any]:
-    plain = FUNCTIONS[name]
+def _unary_pair(name: str) -> UnaryPair:
+    function: UnaryPair = _ufunc(name, UnaryPair)
+    return function
+
+
+def _binary_pair(name: str) -> BinaryPair:
+    function: BinaryPair = _ufunc(name, BinaryPair)
+    return function
+
+
+def _rounding(name: str) -> Unary:
+    """Return a rounding ufunc, which returns integers unchanged, as NumPy's does."""
+    plain = _unary(name)
 
     def function(x: Any, /, **kwargs: Any) -> Any:
-        if isinstance(x, Array) and x.dtype.kind in "iub" and not kwargs and x.dtype.kind != "b":
+        if isinstance(x, Array) and x.dtype.kind in "iu" and not kwargs:
             return wrap(x._node)
         return plain(x, **kwargs)
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = plain.__doc__
-    return function
+    found: Unary = _named(function, name, Unary, str(plain.__doc__))
+    return found
 
 
-for _name in ("ceil", "floor", "trunc"):
-    FUNCTIONS[_name] = _rounding(_name, getattr(np, _name))
+abs = _unary("abs")
+absolute = _unary("absolute")
+acos = _unary("acos")
+acosh = _unary("acosh")
+arccos = _unary("arccos")
+arccosh = _unary("arccosh")
+arcsin = _unary("arcsin")
+arcsinh = _unary("arcsinh")
+arctan = _unary("arctan")
+arctanh = _unary("arctanh")
+asin = _unary("asin")
+asinh = _unary("asinh")
+atan = _unary("atan")
+atanh = _unary("atanh")
+bitwise_count = _unary("bitwise_count")
+bitwise_invert = _unary("bitwise_invert")
+bitwise_not = _unary("bitwise_not")
+cbrt = _unary("cbrt")
+conj = _unary("conj")
+conjugate = _unary("conjugate")
+cos = _unary("cos")
+cosh = _unary("cosh")
+deg2rad = _unary("deg2rad")
+degrees = _unary("degrees")
+exp = _unary("exp")
+exp2 = _unary("exp2")
+expm1 = _unary("expm1")
+fabs = _unary("fabs")
+invert = _unary("invert")
+isfinite = _unary("isfinite")
+isinf = _unary("isinf")
+isnan = _unary("isnan")
+isnat = _unary("isnat")
+log = _unary("log")
+log10 = _unary("log10")
+log1p = _unary("log1p")
+log2 = _unary("log2")
+logical_not = _unary("logical_not")
+negative = _unary("negative")
+positive = _unary("positive")
+rad2deg = _unary("rad2deg")
+radians = _unary("radians")
+reciprocal = _unary("reciprocal")
+rint = _unary("rint")
+sign = _unary("sign")
+signbit = _unary("signbit")
+sin = _unary("sin")
+sinh = _unary("sinh")
+spacing = _unary("spacing")
+sqrt = _unary("sqrt")
+square = _unary("square")
+tan = _unary("tan")
+tanh = _unary("tanh")
+ceil = _rounding("ceil")
+floor = _rounding("floor")
+trunc = _rounding("trunc")
+
+add = _binary("add")
+arctan2 = _binary("arctan2")
+atan2 = _binary("atan2")
+bitwise_and = _binary("bitwise_and")
+bitwise_left_shift = _binary("bitwise_left_shift")
+bitwise_or = _binary("bitwise_or")
+bitwise_right_shift = _binary("bitwise_right_shift")
+bitwise_xor = _binary("bitwise_xor")
+copysign = _binary("copysign")
+divide = _binary("divide")
+equal = _binary("equal")
+float_power = _binary("float_power")
+floor_divide = _binary("floor_divide")
+fmax = _binary("fmax")
+fmin = _binary("fmin")
+fmod = _binary("fmod")
+gcd = _binary("gcd")
+greater = _binary("greater")
+greater_equal = _binary("greater_equal")
+heaviside = _binary("heaviside")
+hypot = _binary("hypot")
+lcm = _binary("lcm")
+ldexp = _binary("ldexp")
+left_shift = _binary("left_shift")
+less = _binary("less")
+less_equal = _binary("less_equal")
+logaddexp = _binary("logaddexp")
+logaddexp2 = _binary("logaddexp2")
+logical_and = _binary("logical_and")
+logical_or = _binary("logical_or")
+logical_xor = _binary("logical_xor")
+maximum = _binary("maximum")
+minimum = _binary("minimum")
+mod = _binary("mod")
+multiply = _binary("multiply")
+nextafter = _binary("nextafter")
+not_equal = _binary("not_equal")
+pow = _binary("pow")
+power = _binary("power")
+remainder = _binary("remainder")
+right_shift = _binary("right_shift")
+subtract = _binary("subtract")
+true_divide = _binary("true_divide")
+
+frexp = _unary_pair("frexp")
+modf = _unary_pair("modf")
+divmod = _binary_pair("divmod")
+
+
+# ------------------------------------------------- functions of every element that are no ufuncs
+
+
+class Elementwise(Protocol):
+    """An elementwise function that is not a ufunc: of a ufunc's arguments it takes `out` alone.  Lazy."""
+
+    def __call__(self, x: ArrayLike, out: Array | None = None) -> Array: ...
+
+
+def _elementwise(name: str) -> Elementwise:
+    theirs = getattr(np, name)
+
+    def call(x: Any, out: Any) -> None:
+        np.copyto(out, theirs(x))
+
+    op = ew.Elementwise(name, call, lambda x: theirs(np.ones(1, x.dtype)).dtype)
+
+    def function(x: Any, out: Any = None) -> Array:
+        return stored(wrap(build.apply(op, build.strong(build.operand(x)))), out)
+
+    found: Elementwise = _named(function, name, Elementwise, f"numpy.{name}, element by element.  Lazy.")
+    return found
+
+
+sinc = _elementwise("sinc")
+i0 = _elementwise("i0")
+fix = _elementwise("fix")
+isneginf = _elementwise("isneginf")
+isposinf = _elementwise("isposinf")
+iscomplex = _elementwise("iscomplex")
+isreal = _elementwise("isreal")
+
+_MISSING: Any = object()
 
 
 @overload
-def where(condition: Any, /) -> tuple[Array, ...]: ...
+def where(condition: ArrayLike, /) -> tuple[Array, ...]: ...
 @overload
-def where(condition: Any, x1: Any, x2: Any, /) -> Array: ...
-def where(condition: Any, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Any:
-    """x1 where the condition holds, else x2; of a condition alone, the positions where it holds (see `nonzero`)."""
+def where(condition: ArrayLike, x1: ArrayLike, x2: ArrayLike, /) -> Array: ...
+def where(
+    condition: ArrayLike, x1: ArrayLike = _MISSING, x2: ArrayLike = _MISSING, /
+) -> Array | tuple[Array, ...]:  # fmt: skip
+    """Return x1 where the condition holds, else x2; of a condition alone, the positions where it holds.
+
+    The form with three arguments is lazy; that with one is `nonzero`, a collective.
+    """
     if x1 is _MISSING:
-        from bsp.arrays.selection.masks import nonzero  # it needs what is here
+        from bsp.arrays.selection.masks import nonzero  # here, because that module imports this one
 
         return nonzero(condition)
     if x2 is _MISSING:
@@ -138,8 +341,14 @@ def where(condition: Any, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Any:
     return wrap(build.apply(ew.WHERE, *nodes))
 
 
-def clip(x: Any, min: Any = None, max: Any = None, out: Any = None, *, a_min: Any = None, a_max: Any = None) -> Array:
-    """x, but at least `min` and at most `max`; `a_min` and `a_max` are NumPy's other names for the two."""
+def clip(
+    x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None, out: Array | None = None, *,
+    a_min: ArrayLike | None = None, a_max: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return x limited to [min, max].  Lazy.
+
+    min, max : bounds that broadcast to x; None: no bound.  `a_min` and `a_max` are NumPy's other names for the two.
+    """
     if (a_min is not None or a_max is not None) and (min is not None or max is not None):
         raise ValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
     min, max = (a_min, a_max) if min is None and max is None else (min, max)
@@ -148,7 +357,7 @@ def clip(x: Any, min: Any = None, max: Any = None, out: Any = None, *, a_min: An
     for bound, ufunc in ((min, np.maximum), (max, np.minimum)):
         if bound is not None:
             other = build.operand(bound)
-            if other.kind.weak is int and dtype.kind in "iu":  # a bound beyond the dtype bounds nothing
+            if other.kind.weak is int and dtype.kind in "iu":  # a bound outside the dtype's range has no effect
                 limits = np.iinfo(dtype)
                 other = build.operand(np.clip(other.value, limits.min, limits.max).item())
             node = build.apply(ew.of_ufunc(ufunc), node, other)
@@ -157,19 +366,22 @@ def clip(x: Any, min: Any = None, max: Any = None, out: Any = None, *, a_min: An
     return stored(wrap(node), out)
 
 
-def round(x: Any, decimals: int = 0, out: Any = None) -> Array:
-    """Rounded to so many decimals, halves to even."""
+def round(x: ArrayLike, decimals: int = 0, out: Array | None = None) -> Array:
+    """Round to a number of decimals, halves to even.  Lazy."""
     node = build.strong(build.operand(x))
     return stored(wrap(build.apply(ew.round_to(index(decimals)), node)), out)
 
 
-def real(x: Any) -> Array:
-    """The real parts: a view; of real numbers all of it."""
+around = round
+
+
+def real(x: ArrayLike) -> Array:
+    """Return the real parts as a view; of real numbers, a view of all of them."""
     return _part(x, ew.REAL)
 
 
-def imag(x: Any) -> Array:
-    """The imaginary parts: a view; of real numbers zeros, which are not written to."""
+def imag(x: ArrayLike) -> Array:
+    """Return the imaginary parts as a view; for real numbers, read-only zeros."""
     return _part(x, ew.IMAG)
 
 
@@ -184,14 +396,18 @@ def _part(x: Any, part: ew.Elementwise) -> Array:
     return found
 
 
-def angle(x: Any, deg: bool = False) -> Array:
-    """The arguments of complex numbers, in radians."""
+def angle(x: ArrayLike, deg: bool = False) -> Array:
+    """Return the arguments of complex numbers, in radians, or in degrees if `deg` is true.  Lazy."""
     found = wrap(build.apply(ew.ANGLE, build.strong(build.operand(x))))
     return found * (180 / np.pi) if deg else found
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
-    """As another dtype; a copy, unless copy=False and it has this one."""
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = True, device: Device = None) -> Array:
+    """Return the elements as another dtype.  Lazy.
+
+    copy : False returns x itself if it has this dtype already.
+    Raises TypeError for complex numbers that would lose their imaginary parts.
+    """
     node = build.operand(x)
     found = element_type(dtype, "astype")
     if not copy and isinstance(x, Array) and x.dtype == found:
@@ -201,22 +417,28 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return wrap(build.cast(node, found))
 
 
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
-    """|a - b| <= atol + rtol |b|, and equal infinities."""
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Array:  # fmt: skip
+    """Return where |a - b| <= atol + rtol |b|; equal infinities are close.  Lazy."""
     x, y = wrap(build.strong(build.operand(a))), wrap(build.strong(build.operand(b)))
     if y.dtype.kind in "iub":
         y = wrap(build.cast(y._node, np.dtype(np.float64)))
-    f = FUNCTIONS
-    near = f["less_equal"](f["absolute"](x - y), atol + rtol * f["absolute"](y))
-    found: Array = (near & f["isfinite"](y)) | (x == y)
+    near = less_equal(absolute(x - y), atol + rtol * absolute(y))
+    found = (near & isfinite(y)) | (x == y)
     if not equal_nan:
         return found
-    both: Array = f["isnan"](x) & f["isnan"](y)
-    return found | both
+    return found | (isnan(x) & isnan(y))
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Array:
-    """NaN and infinities as numbers; copy=False: in x itself."""
+def nan_to_num(
+    x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0, posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Replace NaN by `nan`, and infinities by `posinf` and `neginf`; None: by the largest and least finite numbers.
+
+    copy : False writes into x itself.
+    """
     if not copy and isinstance(x, Array):
         return stored(nan_to_num(x, True, nan, posinf, neginf), x)
     node = build.strong(build.operand(x))
@@ -229,31 +451,9 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     limits = np.finfo(node.kind.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    found = where(FUNCTIONS["isnan"](array), nan, array)
+    found = where(isnan(array), nan, array)
     found = where(found == np.inf, high, found)
     return where(found == -np.inf, low, found)
 
 
-def _of_elements(name: str) -> Callable[..., Array]:
-    """A function of NumPy's that treats each element by itself, though it is no ufunc."""
-    theirs = getattr(np, name)
-
-    def call(x: Any, out: Any) -> None:
-        np.copyto(out, theirs(x))
-
-    op = ew.Elementwise(name, call, lambda x: theirs(np.ones(1, x.dtype)).dtype)
-
-    def function(x: Any, out: Any = None) -> Array:
-        return stored(wrap(build.apply(op, build.strong(build.operand(x)))), out)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"numpy.{name}, element by element.  Lazy."
-    return function
-
-
-FUNCTIONS |= {
-    name: _of_elements(name)
-    for name in ("sinc", "i0", "fix", "isneginf", "isposinf", "iscomplex", "isreal")
-}  # fmt: skip
-FUNCTIONS |= {each.__name__: each for each in (where, clip, round, real, imag, angle, astype, isclose, nan_to_num)}
-FUNCTIONS["around"] = round
+FUNCTIONS: dict[str, Callable[..., Any]] = {name: globals()[name] for name in __all__}

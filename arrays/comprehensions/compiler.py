@@ -1,12 +1,12 @@
-"""Array comprehensions: `comprehension("C[i,j] = sum(A[i,k] * B[k,j])", A=a, B=b)`.
+"""The function `comprehension`, and the compiler from a comprehension's text to a graph of nodes.
 
 An index names positions: operands are joined where their indices are equal, and an aggregate groups by the indices
 on the left (Khan and Fegaras, section 2; einsum is the case of one sum of one product).  A comprehension becomes the
-same graph as NumPy's functions would: subscripts are views, a sum of products is a contraction, planned as `@` is,
-anything else is one fused elementwise program, folded as it is computed.
+same graph that NumPy's functions would give.  Subscripts become views.  A sum of products becomes a contraction,
+planned as `@` is.  Anything else becomes one fused elementwise program, whose values are reduced as they are computed.
 
-A text is read once, and compiled once for each combination of shapes, dtypes and integers: into a template, the
-nodes still without data, that each call fills with its operands.
+Each text is parsed once.  For each combination of shapes, dtypes and integers it is compiled once, into a template: a
+graph whose leaves have no data yet.  Each call fills the template with its operands.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from bsp.arrays.expressions.graph import LEAF, PARAM, WEAK, Access, Kind, Node, 
 from bsp.arrays.expressions.layout import automatic, replicated
 from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.typing import ArrayLike
 
 _BINARY: dict[type, np.ufunc] = {
     ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
@@ -54,46 +55,46 @@ _EXACT: dict[np.ufunc, Callable[..., Any]] = {
     np.left_shift: operator.lshift, np.right_shift: operator.rshift, np.negative: operator.neg,
 }  # fmt: skip
 _COMPILED = 1024
-_TABLE = 1 << 20  # positions of an index that every process makes for itself; of more, each makes its part
+_TABLE = 1 << 20  # up to this length the positions of an index are replicated; longer ones are dealt in blocks
 _compiled: dict[Any, Any] = {}
 
-Maker = Callable[[Mapping[str, Node], Values], Node]  # an input of a template, from the operands
+Maker = Callable[[Mapping[str, Node], Values], Node]  # makes an input of a template from the operands of a call
 
 
-def comprehension(text: str, /, **operands: Any) -> Array:
-    """The array a comprehension describes, as an expression: nothing is computed yet, but for groups.
+def comprehension(text: str, /, **operands: ArrayLike) -> Array:
+    """Return the array that a comprehension describes, as a lazy expression; only groups are computed at once.
 
         comprehension("C[i,j] = sum(A[i,k] * B[k,j])", A=a, B=b)                a product of matrices
         comprehension("D[i,j] = min(A[i,k] + A[k,j])", A=a)                     a step of all shortest paths
         comprehension("x[i] = sum[j](A[i,j] * max[k](B[j,k]))", A=a, B=b)       an aggregate inside another
-        comprehension("d[i] = A[i+1] - A[i] for i in 0:n-1", A=a, n=len(a))     affine indices need ranges
+        comprehension("d[i] = A[i+1] - A[i] for i in 0:n-1", A=a, n=len(a))     an affine index needs a range
         comprehension("S[b[i]] = sum(x[i]) for b[i] in 0:9", b=b, x=x)          sums by group
 
-    operands : by the names in the text: arrays, what np.asarray takes, or numbers.
+    operands : the operands by their names in the text: arrays, NumPy array-likes, or numbers.
     Left : the result's name, and the plain names of its indices, in the order of its axes.
     Right : + - * / // % ** << >> & | ^ ~, comparisons, `x if c else y`, elementwise functions and dtypes by NumPy's
     names, pi, e, inf, nan.
-    1. The same index on several axes joins them by equality, on two axes of one operand it takes the diagonal.  An
-       index is a value too: its position, int64.
-    2. An axis may be indexed by coefficient·i + constant, with integers and integer operands.  A constant or
-       a constant less an index that is below 0 counts from the end: A[-1], A[-1-i].
+    1. The same index on several axes joins them by equality; on two axes of one operand it takes the diagonal.  An
+       index is also a value: its position, int64.
+    2. An axis may be indexed by coefficient·i + constant, with integers and integer operands.  A negative constant,
+       alone or less an index, counts from the end: A[-1], A[-1-i].
     3. Aggregates: sum, prod, min, max, any, all, mean, var, std.  `sum[k](...)` is over k; `sum(...)` is over the
-       indices inside that are neither on the left nor aggregated further in or out.  Each aggregate's indices are
-       its own.
+       indices inside that are neither on the left nor bound by an enclosing or an inner aggregate.  Each aggregate
+       has indices of its own.
     4. The extent of an index is that of the axes it indexes plainly, unless it has a range, `for i in start:stop:step`
        (Python's range); position 0 of the result's axis then is i = start.
     5. A computed index on the left names a group: in S[b[i]] = sum(x[i]) each b[i] is an integer from 0, or in its
-       range.  The aggregates are over what is in the group, of what varies beside it: S[b[i], c[i]] = sum(1) counts
-       pairs, S[b[i], j] = mean(X[i,j]) averages rows.  A group of nothing is 0 of sum, 1 of prod, inf of min (of
-       integers the greatest), nan of mean.  Collective: the values are needed at once.
-    A sum of products is in the dtype of the sum; products of small integers do not overflow on the way to it.
+       range.  An aggregate combines the members of a group, separately for each of the other indices on the left:
+       S[b[i], c[i]] = sum(1) counts pairs, S[b[i], j] = mean(X[i,j]) averages rows.  For an empty group sum gives 0,
+       prod 1, min inf (for integers the greatest one), mean nan.  Collective: the values are computed at once.
+    A sum of products has the dtype of the sum, and so have its factors: products of small integers do not overflow.
 
-    Cost: a sum of a product costs what matmul does, factors that the summed indices do not touch are multiplied
-    afterwards, and more factors are taken in einsum's order.  Else W = the elementwise operations, none of their
-    results in memory, and h as for reductions.  Groups take two supersteps: of the least and greatest key, and of the
-    groups that each process has, h at most 2g words for g groups.  NumPy operands are equal on all processes; each
-    keeps its blocks.
-    Raises ComprehensionError, with a caret under what is wrong.
+    Cost: a sum of a product costs as much as matmul.  Factors without summed indices are multiplied in afterwards, and
+    three or more factors are taken in einsum's order.  Any other comprehension has W = its elementwise operations,
+    stores none of their results, and has h as for reductions.  Groups take two supersteps: one finds the least and
+    the greatest key, one brings together the groups of all processes, with h at most 2g words for g groups.  NumPy
+    operands must be equal on all processes; each process keeps its blocks.
+    Raises ComprehensionError, with a caret under the mistake.
     """
     if not isinstance(text, str):
         raise TypeError(f"comprehension() takes a text, not {type(text).__name__}")
@@ -108,12 +109,12 @@ def comprehension(text: str, /, **operands: Any) -> Array:
             key.append((name, value if isinstance(value, int) else None, type(value)))
             continue
         if isinstance(value, (np.ndarray, np.integer)) and not np.ndim(value) and np.asarray(value).dtype.kind in "iu":
-            values[name] = int(value)  # as an index; as a value it keeps its dtype
+            values[name] = int(value)  # its use in an index; its use as a value keeps the dtype, by `nodes`
             key.append((name, values[name], value.dtype))
         nodes[name] = build.operand(value)
         key.append((name, nodes[name].kind))
     if read.keys:
-        from bsp.arrays.comprehensions.groups import grouped  # it needs what is here
+        from bsp.arrays.comprehensions.groups import grouped  # imported here: that module imports this one
 
         return wrap(grouped(read, nodes, values, tuple(key)))
     template = compiled(tuple(key), lambda: _compiler(read, nodes, values).template())
@@ -121,7 +122,7 @@ def comprehension(text: str, /, **operands: Any) -> Array:
 
 
 def compiled(key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """Return what was made for a text and operands of the same kinds, or make it now."""
+    """Return the cached template for a text and the kinds of its operands; call `make` if there is none."""
     found = _compiled.get(key)
     if found is None:
         found = make()
@@ -144,7 +145,7 @@ class Step(NamedTuple):
 
 
 class Template:
-    """A graph without its data."""
+    """A graph whose leaves have no data: a list of steps in topological order, filled by each call."""
 
     def __init__(self, roots: Sequence[Node], inputs: Mapping[Node, Maker]) -> None:
         self.steps: list[Step | Maker] = []
@@ -168,7 +169,7 @@ class Template:
         self.roots = [index[root] for root in roots]
 
     def filled(self, nodes: Mapping[str, Node], values: Values) -> list[Node]:
-        """Return the roots of the graph on some operands."""
+        """Build the graph on the operands of a call; return its roots."""
         built: list[Node] = []
         for step in self.steps:
             if isinstance(step, Step):
@@ -190,15 +191,15 @@ class Term(NamedTuple):
 
 
 class Number(NamedTuple):
-    """An expression of numbers only.  `value` is one whose type is right; what it is in a call, `make` says."""
+    """An expression of numbers only.  `value` is an example of its type; `make` computes the number of a call."""
 
     value: Any
     make: Callable[[Values], Any]
-    known: bool  # whether it is the same in every call of this template
+    known: bool  # whether every call of this template has the same number
 
 
 class Compiler:
-    """A comprehension on operands of certain kinds, as a graph of nodes without data."""
+    """Compiles a comprehension, for operands of given kinds, to a graph of nodes without data."""
 
     def __init__(self, read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> None:
         self.read = read
@@ -210,7 +211,7 @@ class Compiler:
         self._depth = 0
 
     def template(self) -> Template:
-        """The whole."""
+        """Compile the whole comprehension; the axes of the result are in the order of the left side."""
         left = self.indices.left
         found = self.term(self.build(self.read.right))
         node = build.strong(found.node)
@@ -224,7 +225,7 @@ class Compiler:
     # ---------------------------------------------------------------------- expressions
 
     def build(self, node: ast.expr) -> Term | Number:
-        """An expression; what NumPy says is wrong with it is said with its place."""
+        """Compile an expression; re-raise an error of NumPy as one that points at the expression in the text."""
         try:
             return self._build(node)
         except ComprehensionError:
@@ -268,7 +269,7 @@ class Compiler:
         return _known(CONSTANTS[name])
 
     def _operand(self, name: str) -> Node:
-        """An operand: a leaf without data."""
+        """Return the leaf of an operand, without data; one leaf for each name."""
         if name not in self._operands:
             node = Node(LEAF, (), self.kinds[name])
             self._operands[name] = node
@@ -276,14 +277,14 @@ class Compiler:
         return self._operands[name]
 
     def _positions(self, index: Index) -> Term:
-        """The values of an index, int64."""
+        """Return the positions of an index as an int64 vector."""
         run = index.run
         node = Node(LEAF, (), kind_of((len(run),), np.dtype(np.int64)))
         self.inputs[node] = lambda nodes, values: _table(run)
         return Term((index,), node)
 
     def _subscript(self, node: ast.Subscript) -> Term:
-        """An operand that is indexed: a view, unless it is indexed plainly."""
+        """Compile a subscript to a view of the operand, or to the operand itself if it is shown unchanged."""
         assert isinstance(node.value, ast.Name)
         operand = self._operand(node.value.id)
         forms = self.indices.subscripts[node]
@@ -302,7 +303,7 @@ class Compiler:
         return Term(own, build.viewed(operand, shape, access))
 
     def _power(self, base: Term, exponent: Number) -> Term:
-        """With NumPy's short ways where the exponent is the same in every call."""
+        """Compile a power; an exponent that every call shares may use square, sqrt or reciprocal, as in NumPy."""
         if exponent.known and exponent.value in _POWERS:
             return Term(base.indices, _pow(wrap(base.node), exponent.value)._node)
         found = self._ufunc(np.power, base, exponent)
@@ -330,7 +331,7 @@ class Compiler:
                 raise read.mistake(node, f"{name} casts one expression")
             term = self.term(args[0])
             return Term(term.indices, build.cast(build.strong(term.node), CASTS[name]))
-        ufunc = getattr(np, ufuncs.STANDARD.get(name, name), None)
+        ufunc = getattr(np, name, None)
         if isinstance(ufunc, np.ufunc) and name not in ("ceil", "floor", "trunc"):
             if len(args) != ufunc.nin or named:
                 raise read.mistake(node, f"{name} takes {ufunc.nin} argument{'s' if ufunc.nin > 1 else ''}")
@@ -352,7 +353,7 @@ class Compiler:
         return Term(indices, build.apply(ew.of_ufunc(ufunc), *nodes))
 
     def _called(self, function: Callable[..., Any], args: Sequence[Term | Number], named: Mapping[str, Any]) -> Term:
-        """A function of arrays; numbers that every call shares go in as they are."""
+        """Call a function of arrays; pass integers that every call shares as Python integers."""
         indices, nodes = self._aligned([*args, *named.values()])
         given = [
             part.value if isinstance(part, Number) and part.known and isinstance(part.value, int) else wrap(node)
@@ -362,7 +363,7 @@ class Compiler:
         return Term(indices, found._node)
 
     def term(self, part: Term | Number) -> Term:
-        """A number as an array of no dimensions."""
+        """Return an expression as a term: a number becomes a parameter, an array of no dimensions."""
         if isinstance(part, Term):
             return part
         node = Node(PARAM, (), WEAK[type(part.value)])
@@ -372,10 +373,10 @@ class Compiler:
         return Term((), node)
 
     def _aligned(self, parts: Sequence[Term | Number]) -> tuple[tuple[Index, ...], list[Node]]:
-        """Nodes that broadcast against each other, and the indices of the axes of what they broadcast to.
+        """Return the indices of all terms together, and a node for each term with its axes in their order.
 
-        Inside aggregates in the order in which indices appear, so that operands are read along their rows; outside
-        as on the left.
+        The nodes broadcast against each other.  Inside aggregates the indices are in order of appearance, so that
+        operands are read along their rows; outside they are in the order of the left side.
         """
         terms = [self.term(part) for part in parts]
         indices = tuple(dict.fromkeys(index for term in terms for index in term.indices))
@@ -404,9 +405,9 @@ class Compiler:
         return Term(kept, AGGREGATES[how](wrap(value), axis=axes)._node)
 
     def _contracted(self, how: str, body: ast.expr, over: tuple[Index, ...], whole: Term) -> Term | None:
-        """A sum of a product, a mean of one, or whether any of a conjunction holds: pair by pair, as einsum.
+        """Compile a sum of a product, a mean of one, or any() of a conjunction, to an einsum over pairs of factors.
 
-        Factors without summed indices are multiplied in afterwards.  None if the body is no such product.
+        Factors without summed indices are multiplied in afterwards.  Returns None if the body is no such product.
         """
         if how not in ("sum", "mean", "any"):
             return None
@@ -445,7 +446,7 @@ class Compiler:
         return Term(found.indices, build.cast(found.node, target))
 
     def _einsum(self, factors: Sequence[Term], over: tuple[Index, ...]) -> Term:
-        """The sum over `over` of a product."""
+        """Return the sum over `over` of the product of some factors."""
         every = list(dict.fromkeys(index for term in factors for index in term.indices))
         letters = {index: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] for k, index in enumerate(every)}
         left = self.indices.left
@@ -463,7 +464,7 @@ def _known(value: Any) -> Number:
 
 
 def _calculated(ufunc: np.ufunc, numbers: list[Any]) -> Any:
-    """A Python number from others: integers as Python has them, exact; else as NumPy has them."""
+    """Apply a ufunc to Python numbers: exactly, by Python, if all are integers; else by NumPy."""
     if ufunc in _EXACT and all(type(number) is int for number in numbers):
         if ufunc in (np.power, np.left_shift) and abs(numbers[1]) > 1024:
             raise OverflowError(f"{ufunc.__name__}: {numbers[1]} is too much for an exact integer")
@@ -473,7 +474,7 @@ def _calculated(ufunc: np.ufunc, numbers: list[Any]) -> Any:
 
 
 def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc, ast.expr | None]]:
-    """The factors of a product, each with how it is multiplied in; None: a change of sign."""
+    """Split a product into factors, each with the ufunc that combines it; the factor None is a change of sign."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, product):
         return _factors(node.left, product) + _factors(node.right, product)
     if product is ast.Mult and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
@@ -484,7 +485,7 @@ def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc
 
 
 def _spread(term: Term, indices: tuple[Index, ...]) -> Node:
-    """A term's node with its axes in this order, and axes of length 1 where it has not an index."""
+    """Return a term's node with its axes in the order of `indices`, and an axis of length 1 for each one it lacks."""
     present = [index for index in indices if index in term.indices]
     node = build.permuted(term.node, [term.indices.index(index) for index in present])
     if not present:
@@ -495,7 +496,7 @@ def _spread(term: Term, indices: tuple[Index, ...]) -> Node:
 
 
 def _table(run: range) -> Node:
-    """The positions of an index."""
+    """Return the leaf with the positions of an index: replicated if short, else in blocks.  No words."""
     shape = (len(run),)
     layout = replicated(shape) if len(run) <= _TABLE else automatic(shape, world().nprocs)
 

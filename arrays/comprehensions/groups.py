@@ -1,8 +1,8 @@
-"""Computed indices on the left: `S[b[i]] = sum(x[i])` aggregates by group.
+"""Comprehensions with computed indices on the left: `S[b[i]] = sum(x[i])` aggregates by group.
 
-Each aggregate of the right side that is inside no other is one procedure (`selection.grouping`), of its body and the
-keys as arrays over their common indices; indices that no key has are summed before.  What is left of the right side
-is an ordinary comprehension, of the results.
+Each outermost aggregate of the right side becomes one procedure (`sorting.grouping`).  Its arguments are the body and
+the keys, as arrays over their common indices; indices that occur in no key are aggregated before.  The rest of the
+right side is an ordinary comprehension on the results.
 
     S[b[i]] = sum(A[i,k] * x[k]) / sum(w[i])      t[i] = sum[k](A[i,k] * x[k]),  w[i]      by b[i]
                                                   S[g] = #0[g] / #1[g]
@@ -35,19 +35,19 @@ from bsp.arrays.expressions.graph import Kind, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.sorting.grouping import BadGroup, by_group
 
-_BEFORE = ("sum", "prod", "min", "max", "any", "all", "mean")  # of groups of equally many, in two steps or in one
+_BEFORE = ("sum", "prod", "min", "max", "any", "all", "mean")  # from parts of equal size: two steps give what one does
 
 
 class Part(NamedTuple):
-    """One aggregate by group: what is compiled once."""
+    """The compiled form of one aggregate by group."""
 
     how: str
     template: Template  # its roots: the body, and the keys
-    axes: tuple[tuple[int, ...], ...]  # of each root: the axes of the whole, ascending
-    whole: Shape
-    plain: tuple[int, ...]  # axes of the whole that the result keeps
-    kept: tuple[str, ...]  # their indices
-    spans: tuple[range | None, ...]  # the groups of each key
+    axes: tuple[tuple[int, ...], ...]  # for each root, the axes of `whole` that it has, ascending
+    whole: Shape  # the extents of all indices of the roots
+    plain: tuple[int, ...]  # the axes of `whole` that the result keeps
+    kept: tuple[str, ...]  # the names of their indices
+    spans: tuple[range | None, ...]  # the range of each key; None: from 0 to its greatest value
 
 
 def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key: tuple[Any, ...]) -> Node:
@@ -86,7 +86,7 @@ def _outside(read: Comprehension, bad: BadGroup, span: range | None) -> Exceptio
 
 
 def _outermost(node: ast.AST) -> list[ast.Call]:
-    """The aggregates that are inside no other, from left to right."""
+    """Return the outermost aggregates of an expression, from left to right."""
     if isinstance(node, ast.Call) and aggregate_of(node) is not None:
         return [node]
     return [call for child in ast.iter_child_nodes(node) for call in _outermost(child)]
@@ -113,7 +113,7 @@ def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values
                 raise read.mistake(each, f"{how} cannot be over {each.id!r}, which is on the left")
             over.setdefault(each.id, each)
     before = [where for name, where in over.items() if name not in of_keys]
-    if before and how in _BEFORE:  # what a group has of these does not vary with the group
+    if before and how in _BEFORE:  # a group has all their positions or none: aggregate over them first
         function = ast.Subscript(ast.Name(how), ast.Tuple([ast.Name(each.id) for each in before], ast.Load()))
         for node in (function, function.value, function.slice, *ast.walk(function.slice)):
             ast.copy_location(node, call)
@@ -149,33 +149,33 @@ def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values
 
 
 def _sub(read: Comprehension, left: Sequence[ast.Name], right: ast.expr) -> Comprehension:
-    """Return a comprehension of another left and right side, with the ranges of the indices that it has."""
+    """Return a comprehension with another left and right side; it keeps the ranges of the indices that occur in it."""
     named = {each.id for each in ast.walk(right) if isinstance(each, ast.Name)} | {each.id for each in left}
     spans = {name: span for name, span in read.spans.items() if name in named and name not in read.keys}
     return read._replace(left=tuple(left), right=right, spans=spans, keys={})
 
 
 def _named(read: Comprehension, operands: Mapping[str, Any]) -> dict[str, Any]:
-    """The operands that a part of a comprehension names."""
+    """Return those of the operands that a part of a comprehension names."""
     named = names_in(read)
     return {name: value for name, value in operands.items() if name in named}
 
 
 class _Results(ast.NodeTransformer):
-    """Puts the results of the outermost aggregates in their places, in the order of `_outermost`."""
+    """Replaces the outermost aggregates of an expression by given subscripts, in the order of `_outermost`."""
 
     def __init__(self, subscripts: Sequence[ast.expr]) -> None:
         self._next = iter(subscripts)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """An aggregate's result, indexed; another function as it is."""
+        """Replace an aggregate by the subscript of its result; visit the arguments of any other function."""
         return self.generic_visit(node) if aggregate_of(node) is None else next(self._next)
 
 
 def _rest(
     read: Comprehension, parts: Sequence[Part], nodes: Mapping[str, Node], values: Values, key: tuple[Any, ...]
 ) -> Node:
-    """Return what the right side makes of the results of its aggregates, which are among the nodes."""
+    """Return the right side computed on the results of its aggregates, which are among the nodes as `#0`, `#1`, ..."""
 
     def make() -> Template:
         kinds = {name: node.kind for name, node in nodes.items()}
@@ -197,7 +197,7 @@ def _rest(
 
 
 def _place(read: Comprehension, index: ast.Name, kinds: Mapping[str, Kind], values: Values) -> ast.expr:
-    """Where a result has an index that is on the left: its first position is the start of its range."""
+    """Return the subscript for an index on the left in a result, whose position 0 is the start of the range."""
     if index.id not in read.spans:
         return index
     run = range_of(read, read.spans[index.id], kinds, values)

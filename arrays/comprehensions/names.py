@@ -1,7 +1,7 @@
-"""What the names in a comprehension mean: functions, operands, and indices with their scopes and extents.
+"""The meaning of the names in a comprehension: functions, operands, and indices with their scopes and extents.
 
-Pure functions of the text, the operands' shapes, and the integers among them; all that can be said against
-a comprehension before its dtypes are known is said here.
+All results depend only on the text, the operands' shapes, and the integers among the operands.  Every mistake that can
+be found without dtypes is raised here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Scope = dict[str, "Index"]
 
 
 class Use(NamedTuple):
-    """A subscript that has an index: coefficient · index + constant on an axis of an operand."""
+    """One use of an index in a subscript: coefficient · index + constant on an axis of an operand."""
 
     where: ast.expr
     operand: ast.Subscript
@@ -57,7 +57,7 @@ class Use(NamedTuple):
 
 
 class Index:
-    """An index in its scope: the whole comprehension, or one aggregate."""
+    """An index in its scope, which is the whole comprehension or one aggregate: its uses and its positions."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,12 +66,12 @@ class Index:
 
     @property
     def extent(self) -> int:
-        """How many positions it takes."""
+        """The number of positions."""
         return len(self.run)
 
 
 class Indices:
-    """The indices of a comprehension: which there are, over what each aggregate is, the form of every subscript."""
+    """The resolved indices of a comprehension: extents, the indices of each aggregate, the form of each subscript."""
 
     def __init__(self, read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> None:
         self.read = read
@@ -81,9 +81,9 @@ class Indices:
         self._check_names()
         self.left = tuple(Index(each.id) for each in read.left)
         self.every: list[Index] = list(self.left)
-        self.over: dict[ast.AST, tuple[Index, ...]] = {}  # of each aggregate
+        self.over: dict[ast.AST, tuple[Index, ...]] = {}  # the indices that each aggregate is over
         self.subscripts: dict[ast.AST, list[tuple[Index | None, Affine]]] = {}
-        self.of: dict[ast.AST, Index] = {}  # of each name that is the value of an index
+        self.of: dict[ast.AST, Index] = {}  # the index of each name that is used as a value
         self._resolve(read.right, {index.name: index for index in self.left}, None)
         for name, span in read.spans.items():
             if all(index.name != name for index in self.every):
@@ -95,9 +95,9 @@ class Indices:
                 self._within(index, use)
 
     def _check_names(self) -> None:
-        """Every function and operand is there, and no operand is left over."""
+        """Raise ComprehensionError for a function or operand that is missing, and for an operand that is not used."""
         read, given = self.read, {*self.kinds, *self.values}
-        known: set[ast.AST] = set()  # names that need no check as values
+        known: set[ast.AST] = set()  # names in functions and subscripts: they are not checked as values
         for node in ast.walk(read.right):
             if isinstance(node, ast.Call):
                 known.update(ast.walk(node.func))
@@ -239,7 +239,7 @@ class Indices:
 
     @staticmethod
     def _from_end(form: Affine, length: int) -> Affine:
-        """A constant below 0, less an index, counts from the end."""
+        """Return a form with a negative constant less an index, such as -1-i, as one that counts from the start."""
         if form.coefficient < 0 and form.constant < 0:
             return form._replace(constant=form.constant + length)
         return form
@@ -250,7 +250,7 @@ class Indices:
     # -------------------------------------------------------------------------- extents
 
     def _extend(self, index: Index) -> None:
-        """Its range, or else the length of the axes it indexes plainly."""
+        """Set the positions of an index: its range, or else the length of the axes that it indexes plainly."""
         read, name = self.read, index.name
         span = read.spans.get(name)
         if span is not None:
@@ -284,7 +284,7 @@ class Indices:
 
     @staticmethod
     def _fitting(index: Index) -> tuple[int, int]:
-        """The longest start:stop with which every use stays inside its axis."""
+        """Return start and stop of the longest range, from 0 or later, that keeps every use inside its axis."""
         lows, highs = [0], []
         for use in index.uses:
             _, by, constant = use.form
@@ -308,13 +308,17 @@ class Indices:
 
 
 def aggregate_of(node: ast.Call) -> str | None:
-    """The name of an aggregate, with or without its indices; None: another function."""
+    """Return the name of the aggregate that a call is of, as in `sum` or `sum[k]`; None for any other function."""
     func = node.func.value if isinstance(node.func, ast.Subscript) else node.func
     return func.id if isinstance(func, ast.Name) and func.id in AGGREGATES else None
 
 
 def index_names(read: Comprehension, kinds: Mapping[str, Kind], values: Values) -> set[str]:
-    """Return every name that is an index: what is no operand, on the left, with a range, or in a subscript."""
+    """Return the names of all indices: on the left, with a range, of an aggregate, or in a subscript of an operand.
+
+    An operand's name in a subscript is an integer, no index.  Raises ComprehensionError for an operand's name in one of
+    the other places.
+    """
     found = {each.id: each for each in read.left} | {name: span.name for name, span in read.spans.items()}
     every = [node for part in (read.right, *read.keys.values()) for node in ast.walk(part)]
     for node in every:
@@ -330,7 +334,7 @@ def index_names(read: Comprehension, kinds: Mapping[str, Kind], values: Values) 
 
 
 def free(node: ast.AST, names: Container[str]) -> dict[str, ast.Name]:
-    """Return the indices that an expression leaves to be bound, by first appearance."""
+    """Return the indices of an expression that none of its aggregates binds, by first appearance."""
     if isinstance(node, ast.Name):
         return {node.id: node} if node.id in names else {}
     if isinstance(node, ast.Subscript):
@@ -356,7 +360,7 @@ def _free(nodes: Iterable[ast.AST], names: Container[str]) -> dict[str, ast.Name
 
 
 def names_in(read: Comprehension) -> set[str]:
-    """Return every name in a comprehension but those of its result and of the indices on the left."""
+    """Return every name in a comprehension, except those of its result and of the plain indices on the left."""
     ends = [each for span in read.spans.values() for each in span[1:] if each is not None]
     parts = (read.right, *read.keys.values(), *ends)
     return {each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)}
@@ -370,7 +374,7 @@ def check_all_named(read: Comprehension, given: Set[str]) -> None:
 
 
 def range_of(read: Comprehension, span: Span, kinds: Mapping[str, Kind], values: Values) -> range:
-    """Return the positions that an index takes by its range."""
+    """Return the positions of an index that has a range, as Python's range."""
 
     def end(node: ast.expr | None) -> int | None:
         if node is None:
@@ -390,7 +394,7 @@ def range_of(read: Comprehension, span: Span, kinds: Mapping[str, Kind], values:
 
 
 def _integer(read: Comprehension, name: ast.Name, kinds: Mapping[str, Kind], values: Values) -> int | None:
-    """Return the integer that a name stands for; None for the name of an index."""
+    """Return the integer operand of a name; None for the name of an index.  Raises for any other operand."""
     if name.id in values and isinstance(values[name.id], int):
         return int(values[name.id])
     if name.id in values or name.id in kinds:

@@ -1,7 +1,7 @@
-"""How a comprehension is written: `name[indices] = expression for index in start:stop, ...`.
+"""The parser of comprehensions: `name[indices] = expression for index in start:stop, ...`.
 
-The expression is a part of Python's, so Python's parser reads it; only the left side and the ranges are cut off
-here first.  Every node of the tree knows its place in the text, and every error shows it:
+The expression is in a subset of Python, so Python's parser reads it, after the left side and the ranges were cut off
+here.  Every node of the tree has its place in the text as an attribute, and every error shows the place:
 
     index 'k' is 5 in A[i,k] (A has shape (3, 5)) and 7 in B[k,j] (B has shape (7, 2))
         C[i,j] = sum(A[i,k] * B[k,j])
@@ -25,7 +25,7 @@ _FORM = "a comprehension is written: name[indices] = expression, as in C[i,j] = 
 
 
 class Span(NamedTuple):
-    """`start:stop:step` of an index; None where nothing is written."""
+    """The range `start:stop:step` of an index; None for a start or a step that is left out."""
 
     name: ast.Name
     start: ast.expr | None
@@ -34,9 +34,9 @@ class Span(NamedTuple):
 
 
 class Comprehension(NamedTuple):
-    """A comprehension that has been read; `col_offset` of its nodes are positions in `text`.
+    """A comprehension that has been parsed; `col_offset` of its nodes are positions in `text`.
 
-    A computed index on the left, as in S[b[i]], is an index under the name of its text: "b[i]".
+    A computed index on the left, as in S[b[i]], is an index whose name is its text: "b[i]".
     """
 
     text: str
@@ -47,17 +47,17 @@ class Comprehension(NamedTuple):
     keys: Mapping[str, ast.expr] = MappingProxyType({})  # the computed indices on the left
 
     def words(self, node: ast.AST) -> str:
-        """What a node is in the text."""
+        """Return the text of a node, on one line."""
         start, stop = place(node)
         return " ".join(self.text[start:stop].split())
 
     def mistake(self, node: ast.AST, message: str) -> ComprehensionError:
-        """An error that points at a node."""
+        """Return an error that points at a node."""
         return mistake(self.text, *place(node), message)
 
 
 class Affine(NamedTuple):
-    """coefficient · index + constant; index None: a constant."""
+    """An index expression, coefficient · index + constant; for a constant the index is None."""
 
     name: ast.Name | None
     coefficient: int
@@ -65,12 +65,12 @@ class Affine(NamedTuple):
 
 
 def place(node: Any) -> tuple[int, int]:
-    """Where a node begins and ends in the text."""
+    """Return the positions in the text where a node begins and ends."""
     return node.col_offset, node.end_col_offset
 
 
 def mistake(text: str, start: int, stop: int, message: str) -> ComprehensionError:
-    """An error with the line of the text and a caret under the part that is wrong."""
+    """Return an error whose message has the line of the text and carets under the wrong part."""
     start = min(max(start, 0), len(text))
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", start)
@@ -81,7 +81,7 @@ def mistake(text: str, start: int, stop: int, message: str) -> ComprehensionErro
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` if something similar is known."""
+    """Return `; did you mean 'x'?` for the known name that is most similar to a word, or an empty text."""
     names = sorted(known)
     found = [name for name in names if name.lower() == word.lower()] or get_close_matches(word, names, 1, 0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
@@ -89,7 +89,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 @lru_cache(maxsize=512)
 def parsed(text: str) -> Comprehension:
-    """A text read.  Raises ComprehensionError."""
+    """Parse the text of a comprehension.  Raises ComprehensionError."""
     line = re.sub(r"#[^\n]*", lambda found: " " * len(found[0]), text)
     line = re.sub(r"\s", " ", line)
     equals, cuts = _cut(text, line)
@@ -106,7 +106,7 @@ def parsed(text: str) -> Comprehension:
 
 
 def _cut(text: str, line: str) -> tuple[int, list[int]]:
-    """Where the `=` is, and where each range begins (at its `for` or comma)."""
+    """Return the position of the `=`, and the position of the `for` or comma at which each range begins."""
     opened: list[int] = []
     equals, cuts, k = -1, [], 0
     while k < len(line):
@@ -144,7 +144,7 @@ def _cut(text: str, line: str) -> tuple[int, list[int]]:
 
 
 def _tree(text: str, source: str, offset: int) -> ast.expr:
-    """Python's tree of `source`, whose position 0 is `offset` in the text."""
+    """Parse `source`, whose position 0 is `offset` in the text; return Python's tree with positions in the text."""
     try:
         tree = ast.parse(source, mode="eval").body
     except SyntaxError as error:
@@ -163,7 +163,7 @@ def _expression(text: str, line: str, start: int, stop: int) -> ast.expr:
     if not line[start:stop].strip():
         raise mistake(text, start, start + 1, "an expression is missing here")
     tree = _tree(text, f"({line[start:stop]})", start - 1)
-    if isinstance(tree, ast.Tuple):  # the parentheses are ours
+    if isinstance(tree, ast.Tuple):  # the parentheses are not in the text: `_tree` was given them
         raise mistake(
             text, start + len(line[start:stop]) - len(line[start:stop].lstrip()), stop, "a comma outside brackets"
         )
@@ -195,12 +195,12 @@ def _left(text: str, line: str, stop: int) -> tuple[str, tuple[ast.Name, ...], d
 
 
 def _called(key: ast.expr) -> ast.Name:
-    """Return a computed index as a name: its text, however it is spaced."""
+    """Return a computed index as a name: its text in normal spacing, so that `b[i]` and `b[ i ]` are one index."""
     return ast.copy_location(ast.Name(ast.unparse(key)), key)
 
 
 def _span(text: str, line: str, start: int, stop: int, keys: Mapping[str, ast.expr]) -> Span:
-    """`for i in 0:9`, or `, i in 0:9`; of a computed index `for b[i] in 0:9`."""
+    """Parse a range: `for i in 0:9`, or `, i in 0:9`, or for a computed index `for b[i] in 0:9`."""
     form = "a range is written: for i in start:stop, or start:stop:step"
     found = re.fullmatch(r"((?:for\b|,)?\s*(?:for\b)?\s*)(\S.*?)\s+in\b(.*)", line[start:stop])
     if not found or not found[3].strip():
@@ -223,14 +223,14 @@ def _span(text: str, line: str, start: int, stop: int, keys: Mapping[str, ast.ex
 
 
 def axes_of(node: ast.Subscript) -> list[ast.expr]:
-    """What is between the brackets, one for each axis."""
+    """Return the index expressions of a subscript, one for each axis."""
     return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
 
 
 def affine(read: Comprehension, node: ast.expr, integer: Callable[[ast.Name], int | None]) -> Affine:
-    """An index expression as coefficient · index + constant.
+    """Return an index expression as coefficient · index + constant; ComprehensionError if it is not of this form.
 
-    integer : the value of a name that is an operand, which must be an integer; None for the name of an index.
+    integer : returns the integer operand of a name, or None for the name of an index.
     """
 
     def bad(where: ast.AST, why: str) -> ComprehensionError:

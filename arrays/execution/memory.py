@@ -1,7 +1,8 @@
-"""Memory for large blocks, used again: a fresh page costs more than the number written to it.
+"""A pool that reuses the memory of large blocks: the first use of a fresh page costs more than writing its numbers.
 
-A block goes back when nothing refers to it any more, views included.  When that is changes no result; only whether
-the next block's pages are there already.  At most KEPT_BYTES are kept, for all processes of an interpreter.
+The memory of a block returns to the pool when neither the block nor a view of it is referenced any more.  The moment
+changes no result, only whether the next block finds its pages mapped.  The pool keeps at most KEPT_BYTES, for all
+processes of an interpreter.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-SMALLEST = 1 << 20  # bytes: below, the allocator keeps memory itself
+SMALLEST = 1 << 20  # bytes; smaller blocks are left to the allocator, which keeps their memory itself
 KEPT_BYTES = 256 << 20
 
 _free: dict[int, list[ctypes.Array[Any]]] = {}
@@ -20,7 +21,7 @@ _kept = 0
 
 
 class _Lent(np.ndarray):
-    """A block's memory while it is lent: the base of every view of it, so the last to go."""
+    """A block that returns its memory to the pool.  It is the base of every view of the block, so it goes last."""
 
     memory: ctypes.Array[Any]
 
@@ -32,11 +33,11 @@ class _Lent(np.ndarray):
             _free.setdefault(len(memory), []).append(memory)
 
     def __array_finalize__(self, other: Any) -> None:
-        """Views of views lend nothing."""
+        """Leave `memory` unset on a view of this array, so that the view returns nothing to the pool."""
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """A new C-ordered array; its values are anything."""
+    """Return a new C-ordered array with arbitrary values; a large one may reuse memory of the pool."""
     global _kept
     size = prod(shape) * dtype.itemsize
     if size < SMALLEST:
@@ -46,7 +47,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         memory = blocks.pop()
         _kept -= size
     else:
-        # no array: NumPy would make an array that owns memory, not what is lent of it, the base of all views
+        # A ctypes array, no NumPy array: NumPy shortens a chain of bases to the array that owns the memory.  Here the
+        # base of all views must be the _Lent array, whose end returns the memory.
         memory = (ctypes.c_ubyte * size).from_buffer(np.empty(size, np.uint8).data)
     lent = np.ndarray.__new__(_Lent, shape, dtype, buffer=memory)  # type: ignore[arg-type]  # it is a buffer
     lent.memory = memory
@@ -54,7 +56,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def release() -> None:
-    """Give back all that is kept."""
+    """Free all memory that the pool keeps."""
     global _kept
     _free.clear()
     _kept = 0

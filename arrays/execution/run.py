@@ -1,8 +1,8 @@
-"""A plan carried out by one process: compute, send, meet, receive, superstep after superstep."""
+"""The run of a plan on one process: in each superstep it computes, sends, ends the superstep, and receives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,12 +26,11 @@ _SHOWN = 4  # numbers that a mismatch shows
 
 
 class Run:
-    """One evaluation on one process.  `values` has the blocks of each value that is still needed."""
+    """One run of a plan on one process.  `values` holds the blocks of each value that is still needed."""
 
     def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
         self.plan = plan
         self.world = world
-        self.abstract = world.abstract
         self.pid = world.pid
         self.params = params
         self.orders: Orders = plan.orders(world.pid)
@@ -40,9 +39,9 @@ class Run:
             if value.leaf >= 0:
                 self.values[value.number] = leaves[value.leaf]
         self._alone = world.alone
-        self._awaited: dict[int, np.ndarray] = {}  # regions that parts have been received into
+        self._awaited: dict[int, np.ndarray] = {}  # regions that pieces are received into, by id of the region
         self._text, self._digests = plan.text, plan.digests
-        if params:  # numbers are no part of the plan, but those of processes that differ make no array
+        if params:  # no part of the plan, but of the digest: processes with different numbers get SyncMismatch
             shown = ", ".join(map(repr, params[:_SHOWN]))
             self._text = f"{plan.text} with c = {shown}"
             self._digests = [digest("parameters", first, params) for first in plan.digests]
@@ -51,15 +50,15 @@ class Run:
         self._notes = Notes(world.pid)
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
-        """A new array, abstract where the run is."""
+        """Return a new array."""
         return self.world.empty(shape, dtype)
 
     def results(self) -> list[Blocks]:
-        """The blocks of the roots."""
+        """Carry out the plan; return this process's blocks of the roots."""
         plan = self.plan
         boundaries = plan.boundaries
         if plan.unheard and boundaries <= plan.last and self._notes.strict:
-            boundaries = plan.last + 1
+            boundaries = plan.last + 1  # all processes must raise what one process finds after the last exchange
         for level in range(max(plan.last + 1, boundaries)):
             if level <= plan.last:
                 self._compute(level)
@@ -71,24 +70,24 @@ class Run:
         return [self.blocks(root) for root in plan.roots]
 
     def _compute(self, level: int) -> None:
-        """The stages of a superstep; none after one that has failed, for they have nothing to work on."""
-        if self.abstract:
-            for stage, tasks in self.orders.tasks[level]:
-                self.values[stage.out.number] = stage.kernel.declared(self, self._tasks(tasks))
-            return
+        """Compute the stages of a superstep, up to one that fails: the stages after it lack its result."""
         notes = self._notes
         with notes:
             for stage, tasks in self.orders.tasks[level]:
                 current.enter(stage.number)
                 try:
                     self.values[stage.out.number] = stage.kernel.compute(self, self._tasks(tasks))
-                except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
+                except Exception as error:  # noqa: BLE001 - any exception must be raised on all processes
                     notes.fail(error)
                 if notes.failed is not None:
                     return
 
     def _settle_alone(self) -> None:
-        """Mistakes after the last boundary: of stages that all processes compute alike, or else only warnings."""
+        """Raise or show what was found after the last boundary, without communication.
+
+        Either all processes found the same, in stages that each of them computes whole, or there are only warnings:
+        then the first process of each element that has any shows its own.
+        """
         wrong = self._notes.stages
         alike = all(stage.tasks.replicated for stage in self.plan.stages if stage.number in wrong)
         if alike or self._notes.failed is not None:
@@ -100,7 +99,7 @@ class Run:
         shown.append(self.pid)
 
     def blocks(self, value: Value) -> Blocks:
-        """Of a value that is there."""
+        """Return this process's blocks of a computed value, keyed by block coordinate."""
         found = self.values[value.number]
         assert found is not None
         return found
@@ -122,12 +121,15 @@ class Run:
         return self._joined(read)
 
     def _in_common(self, number: int, make: Callable[[], Any]) -> Any:
-        """What all processes of the element make alike now: the first makes it, the last takes it away."""
+        """Return an object that all processes of the element need alike in this superstep.
+
+        The first process makes it and stores it in the element; the last one removes it.
+        """
         element = self.world.task.element
         shared, key = element.shared, (element.superstep, self.plan.digests[0], number)
         entry = shared.get(key)
         if entry is None:
-            left = [each for each in shared if each[0] < element.superstep]  # by one that failed or was made anew
+            left = [each for each in shared if each[0] < element.superstep]  # a process failed or was made anew
             for each in left:
                 del shared[each]
             entry = shared[key] = [make(), len(element.tasks)]
@@ -137,7 +139,7 @@ class Run:
         return entry[0]
 
     def _joined(self, read: Pieced) -> Any:
-        """A region put together."""
+        """Return a region, put together from its pieces; a piece that is the whole region is not copied."""
         fetch, number, region = read
         pieces = [self._piece(fetch, number, row) for row in region.rows]
         if len(pieces) == 1 and pieces[0].shape == region.shape:
@@ -146,9 +148,13 @@ class Run:
         if whole is None:
             whole = self.empty(region.shape, fetch.ref.value.dtype)
         for row, piece in zip(region.rows, pieces, strict=True):
-            if self.abstract or not np.may_share_memory(piece, whole):
-                whole[row.into] = piece
+            self._place(whole, row.into, piece)
         return whole
+
+    def _place(self, whole: Any, into: Any, piece: Any) -> None:
+        """Write a piece into a region, unless it was received there."""
+        if not np.may_share_memory(piece, whole):
+            whole[into] = piece
 
     def _piece(self, fetch: Fetch, number: int, row: Row) -> Any:
         if row.source in (self.world.pid, -1):
@@ -156,7 +162,7 @@ class Run:
         return self._arrived[number][row.number]
 
     def _meet(self, level: int) -> None:
-        """The end of a superstep: pieces go out, pieces come in, in the order both sides know."""
+        """End a superstep: send and receive its pieces, in the order that the orders of both sides fix."""
         world, plan = self.world, self.plan
         context = world.context
         last = level >= plan.last
@@ -166,10 +172,8 @@ class Run:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
                 effects.append(Send(world.pid, dests, context.id, None, piece, None, borrowed=True, shared=True))
-            if self._alone and not self.abstract and self.orders.landings[level]:
-                context.landings = self._landings(level)
+            self._prepare(level)
         world.task.label = plan.text
-        staged = self._staged(level) if self.abstract and not last else ()
         world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
@@ -178,28 +182,19 @@ class Run:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
             for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                own = self.abstract and (number, row_number) not in staged
-                self._arrived[number][row_number] = self.empty(piece.shape, piece.dtype) if own else piece
+                self._arrived[number][row_number] = self._received(number, row_number, piece)
 
-    def _staged(self, level: int) -> Container[Any]:
-        """The memory of an exchange without values: regions that pieces are received into, and copies that go out.
+    def _prepare(self, level: int) -> None:
+        """Set the memory that the exchange receives pieces into, if this process is alone in its element."""
+        if self._alone and self.orders.landings[level]:
+            self.world.context.landings = self._landings(level)
 
-        Returns which pieces have a place in a region, as `_landings` finds it; the others take memory of their own.
-        """
-        landed: set[tuple[int, int]] = set()
-        for number, region, rows in self.orders.landings[level]:
-            self._awaited[id(region)] = self.empty(region.shape, self.plan.fetches[number].ref.value.dtype)
-            landed.update((number, row) for row in rows)
-        copies = []
-        for fetch, row, _ in self.orders.sends[level]:
-            block = self.blocks(fetch.ref.value)[row.block]
-            piece = fetch.piece(block, row.where)
-            if not piece.flags.c_contiguous:
-                copies.append(self.empty(piece.shape, piece.dtype))
-        return landed
+    def _received(self, number: int, row_number: int, piece: Any) -> Any:
+        """Return a piece that has arrived."""
+        return piece
 
     def _landings(self, level: int) -> dict[int, list[Any]]:
-        """By source, in the order in which its pieces come: where each is received, if not in memory of its own."""
+        """Return for each source the memory to receive each of its pieces into, in order; None: memory of its own."""
         places: dict[tuple[int, int], np.ndarray] = {}
         for number, region, rows in self.orders.landings[level]:
             dtype = self.plan.fetches[number].ref.value.dtype
@@ -212,10 +207,48 @@ class Run:
         return found
 
     def _release(self, level: int) -> None:
-        """What nothing needs any more goes at once."""
+        """Release the blocks and the received pieces that no later superstep needs."""
         for value in self.plan.values:
             if value.last <= level and level < self.plan.last:
                 self.values[value.number] = None
         for number, until in enumerate(self.orders.until):
             if until <= level and self._arrived[number]:
                 self._arrived[number] = {}
+
+
+class Declared(Run):
+    """One run of a plan without values: kernels declare their blocks and work, exchanges declare their memory."""
+
+    def __init__(self, plan: Plan, world: World, leaves: Sequence[Blocks], params: Sequence[Any]) -> None:
+        super().__init__(plan, world, leaves, params)
+        self._landed: set[tuple[int, int]] = set()  # pieces received into a region, as (fetch, row)
+
+    def _compute(self, level: int) -> None:
+        """Declare the stages of a superstep."""
+        for stage, tasks in self.orders.tasks[level]:
+            self.values[stage.out.number] = stage.kernel.declared(self, self._tasks(tasks))
+
+    def _place(self, whole: Any, into: Any, piece: Any) -> None:
+        """Declare a copy: a piece that is received into a region counts as a copy of it."""
+        whole[into] = piece
+
+    def _meet(self, level: int) -> None:
+        """End a superstep; the copies of pieces that are not contiguous are held until it has ended."""
+        copies = []
+        for fetch, row, _ in self.orders.sends[level] if level < self.plan.last else ():
+            piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
+            if not piece.flags.c_contiguous:
+                copies.append(self.empty(piece.shape, piece.dtype))
+        super()._meet(level)
+        del copies
+
+    def _prepare(self, level: int) -> None:
+        """Declare the regions that pieces are received into, as `_landings` finds them."""
+        self._landed = set()
+        for number, region, rows in self.orders.landings[level]:
+            self._awaited[id(region)] = self.empty(region.shape, self.plan.fetches[number].ref.value.dtype)
+            self._landed.update((number, row) for row in rows)
+
+    def _received(self, number: int, row_number: int, piece: Any) -> Any:
+        """Return a piece that has arrived: in its place in a region, or in memory of its own."""
+        return piece if (number, row_number) in self._landed else self.empty(piece.shape, piece.dtype)

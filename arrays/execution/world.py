@@ -1,4 +1,4 @@
-"""What the array library keeps for a process: its private channel, and plans, shared by an interpreter's processes."""
+"""The array state of a process: its private channel, options, and the plans of all processes of an interpreter."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import bsp
-from bsp.abstract.work import counter
 from bsp.arrays.errors import PlanTooLarge, RecomputedWarning
 from bsp.arrays.execution import memory
-from bsp.arrays.execution.run import Run
+from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Graph, Node, capture
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.kernels import Product
@@ -20,21 +19,22 @@ from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.planner import Planner
 from bsp.cost.units import in_bytes
+from bsp.declared import Costs, declares
 from bsp.engine.task import Call
 from bsp.source import here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
 
-_PLANS = 1024
-_PANELS = 256
-_LARGE, _ROUNDS = 1 << 20, 3  # bytes of an array, and rounds, from which computing it twice is worth a warning
+_PLANS = 1024  # plans in the cache, which is emptied when it is full
+_PANELS = 256  # panels of a contraction at most
+_LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
 _plans: dict[Any, Plan] = {}
 Result = TypeVar("Result")
 
 
 class World:
-    """A process as arrays see it."""
+    """The array state of a process: how its arrays are planned, evaluated and exchanged."""
 
     def __init__(self, proc: bsp.Process) -> None:
         self.proc = proc
@@ -47,32 +47,23 @@ class World:
         self._abstraction = self.task.element.abstract
         self.abstract = self._abstraction is not None
         self.schedule = "patterns"
-        self.in_procedure = False  # whether a procedure runs: those it is made of were forecast with it
-        self._again: Counter[Any] = Counter()  # evaluations by structure in which a large array is computed again
-        self.notes: Notes | None = None  # what goes wrong in the arithmetic of the procedure that runs
+        self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
+        self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again
+        self.notes: Notes | None = None  # floating-point errors of the procedure that runs
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
     def alone(self) -> bool:
-        """Whether no other process shares this one's element."""
+        """True if this is the only process of its element."""
         return len(self.task.element.tasks) == 1
 
     def passes(self, count: int, dtype: DType) -> None:
-        """Memory that a kernel takes and gives back: counted in a run without values, nothing otherwise."""
+        """Declare memory that a kernel takes and gives back.  A run without values counts it, any other ignores it."""
         if self.abstract:
             self.empty((count,), dtype)
 
-    @property
-    def busiest(self) -> int:
-        """Who gets all that travels, where values could make it so; of another if that is this process."""
-        return 0 if self.pid or self.nprocs == 1 else 1
-
-    def at_most(self) -> None:
-        """What follows in this run without values is the largest that values could make it."""
-        counter.upper_bound = True
-
     def empty(self, shape: Shape, dtype: DType) -> Any:
-        """Memory for a block."""
+        """Return a new array with arbitrary values, for a block; in a run without values, an abstract one."""
         if self._abstraction is not None:
             return self._abstraction.memory(tuple(shape), dtype)
         return memory.empty(tuple(shape), dtype)
@@ -80,12 +71,14 @@ class World:
     def exchange(
         self, text: str, out: Sequence[tuple[int, Any]], into: dict[int, list[Any]] | None = None
     ) -> list[tuple[int, Any]]:
-        """One superstep of an algorithm: arrays to processes, and what arrives as (source, array), in D2's order.
+        """Send arrays in one superstep; return the arrays that arrive, as (source, array) in D2's order.  Collective.
 
         text : names the step in traces and errors; it must be the same on every process.
-        into : by source, memory for the arrays that come from it, in their order: vectors of just their size, or None.
-            An array may be received there; if it was, it is that memory.
-        An array given is never written again, so processes of an element may share it; to oneself is allowed.
+        out : pairs (destination, array); a process may send to itself.  An array in it must never be written again,
+            since processes of an element share it.
+        into : by source, memory for the arrays that come from it, in their order: vectors of exactly their size, or
+            None.  An array may be received there; the array returned then is that memory.
+        Cost: h = the words sent or received, one superstep.
         """
         if into is not None and self.alone and not self.abstract:
             self.context.landings = into
@@ -100,7 +93,7 @@ class World:
         self.context.landings = {}
         if self.notes is not None:
             arrived = self.notes.hear(arrived)
-        if self.abstract:  # what comes from others takes memory here, unless it has a place
+        if self.abstract:  # arrays from other processes take memory here, unless `into` has it
             return [
                 (source, array if source == self.pid or into else self.empty(array.shape, array.dtype))
                 for source, _, array, _ in arrived
@@ -108,7 +101,7 @@ class World:
         return [(source, array) for source, _, array, _ in arrived]
 
     def together(self, text: str, work: Callable[[], Result]) -> Result:
-        """work() on every process, and one superstep in which all hear of what has gone wrong in it, as in a plan.
+        """Call work() on every process, then end one superstep that raises its errors on all processes, as a plan does.
 
         text : names the step in traces and errors; it must be the same on every process.
         """
@@ -117,7 +110,7 @@ class World:
         with notes:
             try:
                 found = work()
-            except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
+            except Exception as error:  # noqa: BLE001 - any exception must be raised on all processes
                 notes.fail(error)
         notes.tell(self.context, self.nprocs)
         self.task.label = text
@@ -128,10 +121,10 @@ class World:
 
     @contextlib.contextmanager
     def calculating(self, text: str) -> Iterator[None]:
-        """Inside, floating-point errors of this process are kept; all processes hear of them at the next exchange.
+        """Collect floating-point errors inside the block; the next exchange reports them to all processes.
 
-        What no exchange has told at the end is told by one superstep more where the program wants exceptions; else
-        each element warns of what its processes have found.
+        At the end, errors may be left that no exchange has reported.  If the program has asked for exceptions
+        (np.errstate), one more superstep reports them; else each element warns of those of its processes.
         text : names the procedure in traces and errors; it must be the same on every process.
         """
         notes = self.notes = Notes(self.pid)
@@ -153,7 +146,7 @@ class World:
             shown.append(self.pid)
 
     def planned(self, nodes: Sequence[Node], gather: bool) -> tuple[Plan, Graph]:
-        """The plan for some nodes, from the cache if one of the same structure is there; and their graph."""
+        """Return the plan for some nodes and their graph; the cache keeps a plan for each structure.  Local."""
         graph = capture(nodes)
         key = (self.nprocs, self.machine, self.schedule, self.memory, gather, graph.key)
         plan = _plans.get(key)
@@ -165,7 +158,7 @@ class World:
         return plan, graph
 
     def _made(self, graph: Graph, gather: int) -> Plan:
-        """A new plan, in as many panels as the memory asks for."""
+        """Make a plan, with twice as many panels until it fits the memory limit; PlanTooLarge if none fits."""
         panels = 1
         while True:
             planner = Planner(graph, self.nprocs, self.machine, self.schedule, panels, self.memory)
@@ -182,13 +175,14 @@ class World:
             panels *= 2
 
     def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Blocks]:
-        """The nodes computed; every process calls this alike.  Gathered: whole arrays; else blocks stay.
+        """Compute some nodes; return this process's blocks of each.  Collective.
 
-        Ends at least one superstep, in which all processes agree that they evaluate the same.
+        gather : bring the whole arrays to every process; else each process keeps the blocks that it owns.
+        Ends at least one superstep, which checks that all processes evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
         self._notice(graph)
-        run = Run(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
+        run = (Declared if self.abstract else Run)(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
         blocks = run.results()
         for i, value in plan.small:
             graph.nodes[i].become(value.layout, run.blocks(value))
@@ -200,11 +194,11 @@ class World:
         return blocks[: graph.asked]
 
     def _notice(self, graph: Graph) -> None:
-        """Warn once where a loop computes a large array a second time in each round.
+        """Warn, once, of a loop that computes a large array a second time in each round.
 
-        Such arrays were computed on the way to a result, were not kept, and are what a later result starts from (see
-        `capture`).  Keeping them unasked, because earlier rounds needed them, is no choice: plans would depend on the
-        past, which a clone that joins at the head of a round does not have.
+        Such an array was computed on the way to a result and not kept, and a later result starts from it (see
+        `capture`).  The library cannot keep it because earlier rounds needed it: plans would then depend on the past,
+        which a clone that joins at the head of a round does not have.
         """
         again = [node for node in graph.given[graph.asked :] if node.kind.size * node.kind.dtype.itemsize >= _LARGE]
         if not again:
@@ -222,7 +216,7 @@ class World:
 
 
 def world() -> World:
-    """Of the process that calls."""
+    """Return the array state of the calling process."""
     proc = bsp.process()
     libraries = proc._task.libraries
     found: World | None = libraries.get("arrays")
@@ -231,13 +225,25 @@ def world() -> World:
     return found
 
 
+def _unfilled(costs: Costs, shape: Shape, dtype: DType, make: Callable[[], Any]) -> Any:
+    """Declare the memory of a block."""
+    return world().empty(shape, dtype)
+
+
+@declares(_unfilled)
+def filled(shape: Shape, dtype: DType, make: Callable[[], Any]) -> Any:
+    """Return the block that `make()` makes, of this shape and dtype.  A run without values makes an abstract one."""
+    return make()
+
+
 @contextlib.contextmanager
 def options(*, schedule: str | None = None, memory: float | None = None) -> Iterator[None]:
-    """Plans inside the block are made otherwise; every process says the same.
+    """Set options for the plans made inside the block; every process must set the same.
 
-    schedule : "patterns"; "lshs" or "round-robin" place every block operation by itself (for comparisons).
-    memory : bytes a process may use: contractions go in panels to stay below; PlanTooLarge where that is not enough.
-        Else what the machine profile has for an element, shared by its processes.
+    schedule : "patterns" is the default; "lshs" and "round-robin" place every block operation separately, for
+        comparisons.
+    memory : bytes that a process may use.  Contractions are split into panels to stay below it; PlanTooLarge if that
+        is not enough.  By default, the memory of an element in the machine profile, divided among its processes.
     """
     here = world()
     kept = here.schedule, here.memory

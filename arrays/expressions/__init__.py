@@ -1,1 +1,1 @@
-"""Expressions before they are planned: typed nodes, the layouts of their blocks, element types."""
+"""Expressions before planning: typed nodes, the layouts of their blocks, and element types."""

@@ -1,8 +1,8 @@
-"""The dtypes that arrays hold, in one list.  Every dtype that an array gets comes through `element_type`.
+"""Element types: the dtypes that arrays can hold.  Every dtype of an array passes through `element_type`.
 
-An element is a number of bytes that mean the same on every process: blocks travel as they lie in memory, and pieces
-of them are filled, sorted and merged in place.  Text has a length for each array, and Python objects and records have
-none of the arithmetic, so they are refused, whatever the number of processes and elements.
+The bytes of an element have the same meaning on every process, because blocks are sent as they are in memory, and
+pieces of them are filled, sorted and merged in place.  Text, whose length differs from array to array, and Python
+objects and records, which lack the arithmetic, are refused, whatever the number of processes and elements.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ROW = "element of a row "
 def element_type(given: Any, call: str = "") -> np.dtype[Any]:
     """Return `given` as the dtype of an array's elements.
 
-    call : the function that was asked for it, for the error.
-    Raises TypeError, which names the dtypes that are supported, for any other one.
+    call : the name of the calling function, for the error message.
+    Raises TypeError, with a list of the supported dtypes, for any other dtype.
     """
     dtype: np.dtype[Any] = np.dtype(given)
     if dtype.kind not in KINDS and not (dtype.names and dtype.names[0].startswith(_ROW)):
@@ -33,5 +33,5 @@ def element_type(given: Any, call: str = "") -> np.dtype[Any]:
 
 
 def whole_rows(dtype: np.dtype[Any], width: int) -> np.dtype[Any]:
-    """Return the dtype of rows of `width` elements as elements, so that rows are compared whole; never a result's."""
+    """Return a structured dtype for rows of `width` elements, so that rows compare as a whole; no result has it."""
     return np.dtype([(f"{_ROW}{k}", dtype) for k in range(width)])

@@ -1,9 +1,9 @@
-"""Expressions before they are planned: typed nodes, hash-consed by what they do.
+"""Expression graphs: typed nodes with interned operations and kinds.
 
-A node is an operation on other nodes, with the shape and dtype its result will have.  Building one costs
-about a microsecond: kinds (shape, dtype) and operations are interned, so that inference is a look-up.
-A leaf has data: its layout and this process's blocks.  A parameter is a Python number; it is no part of the
-structure, so a loop that changes a step size plans nothing again.
+A node is an operation on other nodes, with the shape and dtype of its result.  To build one takes about a
+microsecond: kinds (shape, dtype) and operations are interned, so that inference is a look-up.
+A leaf has data: its layout and this process's blocks.  A parameter is a Python number.  Its value is not part of the
+graph's key, so a loop that changes a step size reuses its plan.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from bsp.arrays.kernels.aggregates import Aggregate
 
 DType = np.dtype[Any]
-Blocks = dict[Shape, np.ndarray]  # this process's, by block coordinates
+Blocks = dict[Shape, np.ndarray]  # this process's blocks, by block coordinates
 
 
 class Kind:
-    """Shape and dtype of a node; equal kinds are one object.  `weak`: the Python type of a parameter."""
+    """Shape and dtype of a node; equal kinds are one object.
+
+    weak : the Python type of a parameter, whose dtype yields to those of arrays (NEP 50); None for arrays.
+    """
 
     __slots__ = ("dtype", "shape", "size", "weak")
 
@@ -38,7 +41,7 @@ class Kind:
 
     @property
     def words(self) -> int:
-        """Words of 8 bytes, rounded up."""
+        """Size of the data in words of 8 bytes, rounded up."""
         return -(-self.size * self.dtype.itemsize // 8)
 
     def __repr__(self) -> str:
@@ -47,7 +50,7 @@ class Kind:
 
 @lru_cache(maxsize=1 << 14)
 def kind_of(shape: Shape, dtype: DType) -> Kind:
-    """The one kind of this shape and dtype; TypeError for a dtype that arrays do not hold."""
+    """Return the interned kind of this shape and dtype; raise TypeError for a dtype that arrays cannot hold."""
     return Kind(shape, element_type(dtype))
 
 
@@ -60,7 +63,7 @@ WEAK = {
 
 
 class Operation:
-    """What a node does to its arguments; subclasses are interned by their parameters (see `interned`)."""
+    """Operation of a node on its arguments.  Subclasses are interned by their parameters (see `interned`)."""
 
     name = ""
 
@@ -69,7 +72,7 @@ class Operation:
 
 
 class Source(Operation):
-    """A leaf or a parameter."""
+    """Operation without arguments, of leaves and of parameters."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -79,7 +82,7 @@ LEAF, PARAM = Source("leaf"), Source("parameter")
 
 
 class Access(NamedTuple):
-    """Where a view finds position x of one of its axes on an axis of its source: start + step·x.
+    """Index map of one axis of a view's source: position x on axis `label` of the view is start + step·x of the source.
 
     label : the axis of the view; -1: the source's axis is fixed at `start`.
     """
@@ -90,15 +93,15 @@ class Access(NamedTuple):
 
 
 class View(Operation):
-    """Another way to index the same elements: transposed, sliced, broadcast, flipped, diagonal.  Moves nothing."""
+    """Another index map over the same elements: transposed, sliced, broadcast, flipped, or diagonal.  Moves no data."""
 
     def __init__(self, access: tuple[Access, ...]) -> None:
-        self.access = access  # one for each axis of the source
+        self.access = access  # one map for each axis of the source
         self.name = f"view{[tuple(each) for each in access]}"
 
 
 class Reduce(Operation):
-    """An aggregate over some axes, which disappear."""
+    """Reduction by an aggregate over some axes, which the result lacks."""
 
     def __init__(self, how: Aggregate, axes: tuple[int, ...]) -> None:
         self.how = how
@@ -107,23 +110,23 @@ class Reduce(Operation):
 
 
 class Contract(Operation):
-    """A product of arrays over named indices, summed over those not in the result: an einsum."""
+    """Product of arrays over named indices, summed over the indices that are not in the result: an einsum."""
 
     def __init__(self, labels: tuple[tuple[int, ...], ...], out: tuple[int, ...]) -> None:
-        self.labels = labels  # of each argument's axes
+        self.labels = labels  # by argument, the label of each axis
         self.out = out
         self.name = f"contract{[list(each) for each in labels]}->{list(out)}"
 
 
 class Placement(NamedTuple):
-    """Where an argument of `Assemble` goes: for each axis of the result, start + step·x."""
+    """Place of an argument of `Assemble`: its position x on each axis goes to start + step·x of the result."""
 
     starts: tuple[int, ...]
     steps: tuple[int, ...]
 
 
 class Assemble(Operation):
-    """Arguments laid over each other into one array, later ones on top: concatenate, roll, assignment."""
+    """One array from arguments written over each other, later ones on top: concatenate, roll, assignment."""
 
     def __init__(self, placements: tuple[Placement, ...]) -> None:
         self.placements = placements
@@ -131,7 +134,7 @@ class Assemble(Operation):
 
 
 class Reshape(Operation):
-    """The same elements in C order under another shape."""
+    """Array of the same elements, in C order, with another shape."""
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -139,29 +142,29 @@ class Reshape(Operation):
 
 
 class OfLines(Protocol):
-    """A function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core)."""
+    """Function of stacks of lines, planes, ...: `call(*arrays)` maps arrays (..., core) to one (..., out_core)."""
 
     @property
     def name(self) -> str:
-        """Says which; functions of one name are the same."""
+        """Name that identifies the function: functions with one name are the same."""
 
     @property
     def work(self) -> float:
-        """Operations for each element."""
+        """Operations for each point of the stage; with one operand, for each of its elements."""
 
     @property
     def call(self) -> Callable[..., Any]:
-        """The function."""
+        """Function itself, which takes and returns stacks."""
 
     @property
     def fallible(self) -> bool:
-        """Whether it can raise for some values."""
+        """True if the function can raise for some values."""
 
 
 class Along(Operation):
-    """A function of lines, planes, ...: each argument's last `cores[k]` axes are brought together in one piece.
+    """Function of lines, planes, ...: each task gets the last `cores[k]` axes of argument k whole.
 
-    The other axes are the same for all arguments, and the result has them first.
+    The other axes are the same for all arguments and come first in the result.
     """
 
     def __init__(self, how: OfLines, cores: tuple[int, ...], out_core: Shape) -> None:
@@ -172,7 +175,7 @@ class Along(Operation):
 
 
 class Scan(Operation):
-    """Partial results of an aggregate along one axis: cumsum, cumprod."""
+    """Cumulative results of an aggregate along one axis: cumsum, cumprod."""
 
     def __init__(self, how: Aggregate, ufunc: np.ufunc, axis: int) -> None:
         self.how = how
@@ -182,7 +185,7 @@ class Scan(Operation):
 
 
 class Relayout(Operation):
-    """The same array in a layout that was asked for: one total exchange."""
+    """Copy of an array in a given layout, by one total exchange."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -194,7 +197,7 @@ _interned: dict[Any, Any] = {}
 
 
 def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
-    """The one operation of a class with these parameters (hashable)."""
+    """Return the interned operation of a class with these parameters, which must be hashable."""
     key = (cls, *parameters)
     found: _Operation | None = _interned.get(key)
     if found is None:
@@ -205,18 +208,18 @@ def interned(cls: type[_Operation], *parameters: Any) -> _Operation:
 
 
 class Node:
-    """One operation in an expression.  Never changed, but for becoming a leaf when it has been computed."""
+    """One operation in an expression.  Its operation changes once: computed, it becomes a leaf."""
 
     __slots__ = ("args", "computed", "findings", "kind", "layout", "op", "origin", "value")
 
     op: Operation
     args: tuple[Node, ...]
     kind: Kind
-    value: Any  # of a leaf its Blocks, of a parameter the number
-    layout: Layout | None  # of a leaf
-    origin: Any  # of a leaf that a procedure has made: how
-    findings: tuple[Any, ...]  # of a leaf, what procedures have found out about its values (`selection.remembered`)
-    computed: bool  # whether it has been computed before on the way to something else
+    value: Any  # a leaf's Blocks, or a parameter's number
+    layout: Layout | None  # of a leaf only
+    origin: Any  # of a leaf that a procedure has made: its description, else None
+    findings: tuple[Any, ...]  # of a leaf, facts about its values that procedures found (`selection.remembered`)
+    computed: bool  # whether it was computed before as an intermediate result
 
     def __init__(self, op: Operation, args: tuple[Node, ...], kind: Kind) -> None:
         self.op = op
@@ -225,7 +228,7 @@ class Node:
         self.computed = False
 
     def become(self, layout: Layout, blocks: Blocks) -> None:
-        """Its data are there."""
+        """Turn the node into a leaf with this layout and this process's blocks; drop its arguments."""
         self.op, self.args = LEAF, ()
         self.layout, self.value, self.origin, self.findings = layout, blocks, None, ()
 
@@ -238,25 +241,28 @@ class Node:
 
 
 def leaf(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Node:
-    """A node with data."""
+    """Return a leaf: a node with data.
+
+    blocks : this process's blocks, by block coordinates.
+    """
     node = Node(LEAF, (), kind_of(shape, dtype))
     node.layout, node.value, node.origin, node.findings = layout, blocks, None, ()
     return node
 
 
 def parameter(value: Any) -> Node:
-    """A Python number as a node."""
+    """Return a parameter: a node for a Python number."""
     node = Node(PARAM, (), WEAK[type(value)])
     node.value = value
     return node
 
 
 class Graph(NamedTuple):
-    """What an evaluation is of: nodes, arguments before users, and the key that equal structures share."""
+    """Graph of one evaluation: its nodes, arguments before users, and a key that is equal for equal structures."""
 
     nodes: list[Node]
-    positions: dict[Node, int]  # of every node below the roots; equal ones have one position
-    roots: tuple[int, ...]  # what is asked for, and what is kept besides
+    positions: dict[Node, int]  # of every node at or below the roots; equal nodes have one position
+    roots: tuple[int, ...]  # positions: results that were asked for, then those kept besides
     given: tuple[Node, ...]  # the roots themselves
     asked: int  # how many of the roots were asked for
     leaves: list[Node]
@@ -265,10 +271,10 @@ class Graph(NamedTuple):
 
 
 def capture(roots: Sequence[Node]) -> Graph:
-    """The graph below some nodes; what is computed twice alike is one node.
+    """Return the graph below some nodes, in which equal subexpressions are one node.
 
-    A node that was computed before, on the way to something else, and is needed again for something new becomes
-    a root too: what a loop carries on from round to round is computed at most twice.
+    A node that was computed before as an intermediate result, and is an argument of a node that was not, becomes a
+    root too, so that its value is kept: values that a loop carries from round to round are computed at most twice.
     """
     index: dict[Node, int] = {}
     nodes: list[Node] = []

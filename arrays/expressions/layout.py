@@ -1,12 +1,13 @@
-"""Where the blocks of an array are: cuts along each axis, and the processes the pieces are dealt to.
+"""Layouts: the cuts of an array along each axis, and the processes that own the blocks.
 
-An axis of `length` is cut into `parts`, as even as can be unless `cuts` says where; part k belongs to digit
-k mod `deal` of the process grid, and the owner of a block is the sum of digit · `stride` over the axes
-(block-cyclic in mixed radix; NumS 3.4).  Transposing permutes the axes, so nothing moves for it.  Small arrays
-are *replicated*: every process has all of them.
+An axis of `length` is cut into `parts`, as evenly as possible unless `cuts` lists the positions.  Part k belongs to
+digit k mod `deal` of the process grid, and the owner of a block is the sum of digit · `stride` over the axes
+(block-cyclic in mixed radix; NumS, section 3.4).  A transpose permutes the axes, so it moves no data.  Small arrays
+are *replicated*: every process holds them whole.
 
-Equal layouts are one object.  Everything here is a pure function of shapes, p and options, never of the
-number of elements (D5): consecutive pids share an element, so the last digits of the grid are its processes.
+Equal layouts are one object.  Everything here is a pure function of shapes, p and options, never of the number of
+elements (D5).  Consecutive pids share an element, so the processes of an element differ in the last digits of the
+grid.
 """
 
 from __future__ import annotations
@@ -24,31 +25,31 @@ from bsp.arrays.errors import LayoutError
 
 Shape = tuple[int, ...]
 
-# Arrays of at most so many elements are replicated unless a grid is asked for: to compute them everywhere costs
-# less than one superstep's L on the machines we have measured.
+# Arrays of at most so many elements are replicated unless the program gives a grid: to compute them on every process
+# costs less than one superstep's L on the machines that were measured.
 REPLICATED_SIZE = int(os.environ.get("BSP_ARRAYS_REPLICATED_SIZE", "16384"))
 
 
 class Axis(NamedTuple):
-    """How one axis is cut and dealt."""
+    """Cuts of one axis, and its digit of the process grid."""
 
     length: int
     parts: int = 1
     deal: int = 1
     stride: int = 0
-    cuts: tuple[int, ...] | None = None  # parts + 1 positions; None: as even as can be
+    cuts: tuple[int, ...] | None = None  # parts + 1 positions; None: as even as possible
 
     @property
     def bounds(self) -> np.ndarray:
-        """Where the parts begin and end: parts + 1 positions."""
+        """Positions at which the parts begin and end: parts + 1 of them."""
         return _bounds(self.length, self.parts, self.cuts)
 
     def digits(self) -> np.ndarray:
-        """What each part adds to its owner's pid."""
+        """Return the contribution of each part to its owner's pid."""
         return np.arange(self.parts) % self.deal * self.stride
 
     def part_of(self, position: int) -> int:
-        """The part that holds a position."""
+        """Return the part that contains a position."""
         return int(np.searchsorted(self.bounds, position, side="right")) - 1
 
 
@@ -60,12 +61,12 @@ def _bounds(length: int, parts: int, cuts: tuple[int, ...] | None) -> np.ndarray
 
 
 class Layout:
-    """The cuts and owners of an array; made by `layout_of`, so that equal ones are identical."""
+    """Cuts and owners of an array's blocks.  Create layouts by `layout_of`, so that equal ones are identical."""
 
     def __init__(self, axes: tuple[Axis, ...], replicated: bool, table: tuple[int, ...] | None) -> None:
         self.axes = axes
         self.replicated = replicated
-        self.table = table  # owners in C order of the grid, where no process grid gives them
+        self.table = table  # owners in C order of the grid; None: given by the process grid
         self.shape: Shape = tuple(axis.length for axis in axes)
         self.grid: Shape = tuple(axis.parts for axis in axes)
         self.blocks = prod(self.grid)
@@ -73,16 +74,16 @@ class Layout:
 
     @property
     def process_grid(self) -> Shape:
-        """Processes along each axis."""
+        """Number of processes along each axis."""
         return tuple(axis.deal for axis in self.axes)
 
     def split(self, axis: int) -> int:
-        """Among how many an axis is split: digits of the process grid; blocks, where they are placed one by one."""
+        """Return the number of shares of an axis: its process grid digits, or its parts if placed one by one."""
         return self.axes[axis].deal if self.table is None else self.axes[axis].parts
 
     @cached_property
     def owner(self) -> np.ndarray:
-        """The pid of each block, in the shape of the grid; of a replicated array 0."""
+        """Pid of each block's owner, in the shape of the grid; 0 for a replicated array."""
         if self.table is not None:
             return np.array(self.table).reshape(self.grid)
         found = np.zeros((), np.int64)
@@ -91,7 +92,7 @@ class Layout:
         return found
 
     def mine(self, pid: int) -> list[Shape]:
-        """The coordinates of a process's blocks, in C order."""
+        """Return the coordinates of a process's blocks, in C order."""
         found = self._own.get(pid)
         if found is None:
             if self.replicated:
@@ -104,6 +105,11 @@ class Layout:
         return found
 
     def _dealt(self, pid: int) -> list[Shape]:
+        """Return a process's blocks on a process grid, without looking at all owners.
+
+        The digits of the pid in the grid's mixed radix determine the parts on each axis: every deal-th one from the
+        digit on.  A pid outside the grid has a remainder, and no blocks.
+        """
         rest, digit_of = pid, {}
         for axis in sorted(set(self.axes), key=lambda axis: -axis.stride):
             if axis.deal > 1:
@@ -117,30 +123,30 @@ class Layout:
         ]
 
     def box(self, at: Shape) -> tuple[tuple[int, int], ...]:
-        """The index ranges of a block."""
+        """Return the index range (start, stop) of a block along each axis."""
         return tuple((int(axis.bounds[k]), int(axis.bounds[k + 1])) for axis, k in zip(self.axes, at, strict=True))
 
     def block_shape(self, at: Shape) -> Shape:
-        """The lengths of a block."""
+        """Return the shape of a block."""
         return tuple(stop - start for start, stop in self.box(at))
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """Elements of each block, in the shape of the grid."""
+        """Number of elements of each block, in the shape of the grid."""
         found = np.ones((), np.int64)
         for axis in self.axes:
             found = found[..., None] * np.diff(axis.bounds)
         return found
 
     def held(self, nprocs: int) -> np.ndarray:
-        """Elements each process holds."""
+        """Return the number of elements on each process."""
         if self.replicated:
             return np.full(nprocs, prod(self.shape), np.int64)
         return np.bincount(self.owner.reshape(-1), self.sizes.reshape(-1), nprocs).astype(np.int64)
 
     @property
     def processes(self) -> str:
-        """How many, in words: along each axis of the process grid if there is one."""
+        """Number of processes as text, such as "2x3" for a process grid."""
         if self.replicated:
             return "all"
         if self.table is not None:
@@ -149,7 +155,7 @@ class Layout:
 
     @property
     def where(self) -> str:
-        """Blocks and processes in words."""
+        """Description of blocks and processes as text."""
         if self.replicated:
             return "on every process"
         grid = "x".join(map(str, self.grid)) or "1"
@@ -166,11 +172,14 @@ class Layout:
         return layout_of, (self.axes, self.replicated, self.table)
 
 
-_layouts: WeakValueDictionary[Any, Layout] = WeakValueDictionary()  # all there are
+_layouts: WeakValueDictionary[Any, Layout] = WeakValueDictionary()  # all layouts in use
 
 
 def layout_of(axes: tuple[Axis, ...], replicated: bool = False, table: tuple[int, ...] | None = None) -> Layout:
-    """The one layout of these axes."""
+    """Return the interned layout of these axes.
+
+    table : the owners of the blocks, in C order, if no process grid gives them.
+    """
     key = (axes, replicated, table)
     found = _layouts.get(key)
     if found is None:
@@ -180,12 +189,12 @@ def layout_of(axes: tuple[Axis, ...], replicated: bool = False, table: tuple[int
 
 @lru_cache(maxsize=8192)
 def replicated(shape: Shape) -> Layout:
-    """All of it on every process."""
+    """Return the layout of an array that every process holds whole."""
     return layout_of(tuple(Axis(length) for length in shape), True)
 
 
 def factors(number: int) -> list[int]:
-    """Its prime factors, largest first."""
+    """Return the prime factors of a number, largest first."""
     found, divisor = [], 2
     while divisor * divisor <= number:
         while number % divisor == 0:
@@ -196,7 +205,10 @@ def factors(number: int) -> list[int]:
 
 
 def dealt(shape: Shape, parts: Sequence[int], grid: Sequence[int], cuts: Sequence[Any] | None = None) -> Layout:
-    """`parts` blocks along each axis on a process grid in row-major order."""
+    """Return the layout with `parts` blocks along each axis, dealt to a process grid in row-major order.
+
+    cuts : for each axis the positions of its cuts, or None for even ones.
+    """
     strides = [prod(grid[axis + 1 :]) for axis in range(len(grid))]
     return layout_of(
         tuple(
@@ -210,10 +222,12 @@ def dealt(shape: Shape, parts: Sequence[int], grid: Sequence[int], cuts: Sequenc
 
 @lru_cache(maxsize=8192)
 def automatic(shape: Shape, nprocs: int, small: bool = True) -> Layout:
-    """One block for each process, the longest axes cut most; small arrays replicated if `small`.
+    """Return the layout with one block for each process, the longest axes cut most.
 
-    p's prime factors, largest first, each go to the axis with the longest blocks (the first of equals), so
-    that blocks have little surface; a factor that would cut nothing any more is left out.
+    The prime factors of p, largest first, each go to the axis with the longest blocks (the first of equals), so that
+    blocks have little surface.  A factor is left out if no axis can be cut any more.
+
+    small : replicate arrays of at most REPLICATED_SIZE elements.
     """
     if small and prod(shape) <= REPLICATED_SIZE:
         return replicated(shape)
@@ -228,7 +242,7 @@ def automatic(shape: Shape, nprocs: int, small: bool = True) -> Layout:
 
 @lru_cache(maxsize=8192)
 def asked(shape: Shape, nprocs: int, grid: Shape | None, process_grid: Shape | None) -> Layout:
-    """The layout of `grid=` and `process_grid=`; either alone decides the other.
+    """Return the layout for the options `grid=` and `process_grid=`; either alone determines the other.
 
     Raises LayoutError if they do not fit the shape's dimensions or the number of processes.
     """
@@ -250,7 +264,7 @@ def asked(shape: Shape, nprocs: int, grid: Shape | None, process_grid: Shape | N
 
 
 def _fitting(grid: Shape, nprocs: int) -> Shape:
-    """A process grid for so many blocks: as many processes as can have one, along the axes with most blocks."""
+    """Return a process grid for so many blocks: as many processes as can have one, on the axes with most blocks."""
     found = [1] * len(grid)
     for factor in factors(nprocs):
         most = [axis for axis in range(len(grid)) if found[axis] * factor <= grid[axis]]
@@ -258,7 +272,7 @@ def _fitting(grid: Shape, nprocs: int) -> Shape:
             axis = max(most, key=lambda axis: (grid[axis] / found[axis], -axis))
             found[axis] *= factor
     spare = nprocs // prod(found)
-    for axis in sorted(range(len(grid)), key=lambda axis: -grid[axis] / found[axis]):  # p has no factor that small
+    for axis in sorted(range(len(grid)), key=lambda axis: -grid[axis] / found[axis]):  # p has no factor small enough
         more = min(spare, -(-grid[axis] // found[axis]))
         if more > 1:
             found[axis] = min(found[axis] * more, grid[axis])
@@ -267,7 +281,7 @@ def _fitting(grid: Shape, nprocs: int) -> Shape:
 
 
 def ragged(shape: Shape, axis: int, counts: Sequence[int]) -> Layout:
-    """Slabs along one axis, `counts[pid]` of it on process pid."""
+    """Return the layout of slabs along one axis, with `counts[pid]` positions on process pid."""
     cuts: list[Any] = [None] * len(shape)
     cuts[axis] = tuple(int(c) for c in np.concatenate([[0], np.cumsum(counts)]))
     even = tuple(int(c) for c in _bounds(shape[axis], len(counts), None))
@@ -279,5 +293,5 @@ def ragged(shape: Shape, axis: int, counts: Sequence[int]) -> Layout:
 
 
 def table_layout(axes: tuple[Axis, ...], owner: np.ndarray) -> Layout:
-    """Blocks whose owners follow no process grid (LSHS)."""
+    """Return the layout of blocks whose owners follow no process grid, as LSHS places them."""
     return layout_of(axes, False, tuple(int(pid) for pid in owner.reshape(-1)))

@@ -1,8 +1,8 @@
-"""Files that all processes use together: what goes wrong on one becomes one error on every process.
+"""Files that all processes use together: an error on one process becomes the same error on every process.
 
-Each process does its part and tells the others in one superstep how it went, so no process waits for one that failed.
-Writing is at a place beside the target, which it replaces when all have written: an interrupted write leaves the
-old file.  With clones one clone of each process writes.  The files are on a file system that all elements see.
+Each process does its part and reports success or error to the others in one superstep, so none waits for a
+failed one.  Files are written beside the target and replace it when all processes have written: an interrupted write
+leaves the old file.  With clones, one clone of each process writes.  The file system must be shared by all elements.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.build import relaid, strong
+from bsp.arrays.build import strong
 from bsp.arrays.errors import FileError, FormatError, NoSuchFile
-from bsp.arrays.execution.world import world
+from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import KINDS
-from bsp.arrays.expressions.graph import LEAF, DType, Node
-from bsp.arrays.expressions.layout import Layout, Shape, dealt
+from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
+from bsp.arrays.expressions.layout import Layout, Shape
 
 PathLike = str | os.PathLike[str]
 _KINDS: dict[str, type[Exception]] = {
@@ -33,7 +33,7 @@ _KINDS: dict[str, type[Exception]] = {
 
 
 class Fault(NamedTuple):
-    """What went wrong on a process, as it travels."""
+    """An error that `work` raised on one process, in a form that can be sent to the others."""
 
     kind: str
     text: str
@@ -43,7 +43,7 @@ class Fault(NamedTuple):
 def _attempt(work: Callable[[], Any]) -> tuple[Fault | None, Any]:
     try:
         return None, work()
-    except Exception as wrong:  # noqa: BLE001 - whatever it is, all processes must hear of it
+    except Exception as wrong:  # noqa: BLE001 - any error must reach all processes
         number = wrong.errno if isinstance(wrong, OSError) else None
         text = str(wrong) or type(wrong).__name__
         if isinstance(wrong, OSError):
@@ -59,13 +59,13 @@ def _attempt(work: Callable[[], Any]) -> tuple[Fault | None, Any]:
 
 
 def agreed(call: str, work: Callable[[], Any], once: bool = False) -> list[Any]:
-    """work() on every process, and what each returned, by pid; it has no boundaries of its own.
+    """Run `work` on every process and return what each returned, ordered by pid.  Collective; `work` must not sync.
 
-    call : names the call in errors: "load('x.npy')".
-    once : `work` has effects, which one clone of a process makes for all.
-    Cost: one superstep, h = p - 1 times what is returned.
-    Raises FormatError, NoSuchFile, FileError or ImportError on all processes if work() raised on one; the lowest
-    process's is told.
+    call : the call as error messages name it: "load('x.npy')".
+    once : `work` has effects outside the process, so only one clone of each process runs it.
+    Cost: one superstep, h = p - 1 times the size of what `work` returns.
+    Raises FormatError, NoSuchFile, FileError, ImportError or MemoryError on all processes if `work` raised on any of
+    them; the message is that of the failing process with the lowest pid.
     """
     here = world()
     told = here.proc.once(lambda: _attempt(work)) if once else _attempt(work)
@@ -82,7 +82,7 @@ def agreed(call: str, work: Callable[[], Any], once: bool = False) -> list[Any]:
 
 
 def same_everywhere(call: str, answers: Sequence[Any]) -> Any:
-    """The one answer; raises FormatError if processes see different files under one name."""
+    """Return the answer that all processes gave; raise FormatError if they see different files under one name."""
     for pid, answer in enumerate(answers):
         if answer != answers[0]:
             raise FormatError(
@@ -95,12 +95,13 @@ def replaced(
     call: str, path: PathLike, prepare: Callable[[Path], None], write: Callable[[Path], None],
     writers: Sequence[int], in_turns: bool = False,
 ) -> None:  # fmt: skip
-    """A file or folder written by several processes, then put in the place of the old one.
+    """Write a file or folder from several processes, then rename it to `path`, replacing what was there.  Collective.
 
-    prepare : process 0 makes it beside the target, whole but for its contents.
-    write : each of the `writers` writes its part; one after the other if `in_turns`.
-    Cost: 3 supersteps, or 2 + len(writers) in turns; no words but how it went.
-    A folder is replaced in two renames: for a moment between them there is none, the old one beside it.
+    prepare : run by process 0; creates the new file or folder beside the target, complete except for its contents.
+    write : run by each of the `writers` to write its part; one process after the other if `in_turns`.
+    Cost: 3 supersteps, or 2 + len(writers) in turns; the only words are each step's success or error.
+    A file is replaced in one rename.  A folder takes two, and between them the target does not exist for a moment; the
+    old folder then lies beside it.  If a step fails, the partial file is removed and the old one stays.
     """
     here = world()
     target = Path(os.path.realpath(path))
@@ -131,7 +132,7 @@ def replaced(
 
 
 def path_of(given: Any, call: str) -> str:
-    """The name of a file; TypeError for one that is open, for it is one process's."""
+    """Return a path as text; raise TypeError for an open file, which belongs to one process only."""
     try:
         found = os.fspath(given)
     except TypeError:
@@ -140,7 +141,7 @@ def path_of(given: Any, call: str) -> str:
 
 
 def write_at(file: Any, place: int, data: Any) -> None:
-    """Bytes at a place of an open file; a write may take several calls."""
+    """Write all of `data` at byte `place` of an open file; the system may take several writes for it."""
     left = memoryview(data)
     while left:
         done = os.pwrite(file.fileno(), left, place)
@@ -148,9 +149,9 @@ def write_at(file: Any, place: int, data: Any) -> None:
 
 
 def written_in_parts(call: str, path: PathLike, own: bytes) -> None:
-    """One file of what each process has, in the order of the pids.
+    """Write one file from the bytes of all processes, in the order of the pids.  Collective.
 
-    Cost: 4 supersteps, of which the first tells how long the parts are.
+    Cost: 4 supersteps; in the first, processes exchange the lengths of their parts.
     """
     here = world()
     sizes = agreed(call, lambda: len(own))
@@ -190,7 +191,7 @@ def _remove(path: Path) -> None:
 
 
 def flushed(path: Path) -> None:
-    """What was written there is on the disk."""
+    """Flush a file, or a folder's entries, to the disk."""
     found = os.open(path, os.O_RDONLY)
     try:
         os.fsync(found)
@@ -199,7 +200,7 @@ def flushed(path: Path) -> None:
 
 
 def needed(module: str) -> Any:
-    """A library of the `io` extra."""
+    """Import and return a library of the `io` extra; raise ImportError with the pip command if it is missing."""
     try:
         return import_module(module)
     except ImportError:
@@ -210,11 +211,11 @@ def needed(module: str) -> Any:
 # ------------------------------------------------------------------------- arrays on the way to files
 
 
-_LONG = "gG"  # numbers that are longer than other machines and most formats have them
+_LONG = "gG"  # extended precision, which other machines and most formats do not have
 
 
 class Held(NamedTuple):
-    """Which dtypes of arrays the files of a format hold: what its writer takes is what its reader gives back."""
+    """The dtypes that the files of a format can hold; its writer accepts exactly those that its reader returns."""
 
     name: str
     kinds: str = KINDS
@@ -225,40 +226,35 @@ class Held(NamedTuple):
         return dtype.kind in self.kinds and (self.long or dtype.char not in _LONG)
 
     def writable(self, call: str, dtype: DType) -> None:
-        """Raise TypeError for a dtype that the format has not, before anything is written."""
+        """Raise TypeError for a dtype that the format cannot hold, before anything is written."""
         if dtype not in self:
             raise TypeError(f"{call}: {self.name} files hold no {dtype} here; .npy and .npz hold every dtype of arrays")
 
     def native(self, dtype: DType) -> DType:
-        """Return a file's dtype in this machine's byte order; ValueError if arrays or the format do not hold it."""
+        """Return a file's dtype in this machine's byte order; raise ValueError if arrays or format cannot hold it."""
         if dtype not in self:
             raise ValueError(f"arrays hold numbers; the file has {dtype}")
         return dtype.newbyteorder("=")
 
 
 def evaluated(x: Array) -> Node:
-    """Its leaf, computed if need be."""
+    """Return the computed node of an array; computes it first where needed."""
     node = strong(x._node)
     return node if node.op is LEAF else wrap(node).persist()._node
 
 
-def slabs(shape: Shape, nprocs: int) -> Layout:
-    """Whole rows, dealt evenly."""
-    if not shape:
-        return dealt((), (), ())
-    grid = (nprocs, *[1] * (len(shape) - 1))
-    return dealt(shape, grid, grid)
+def blocks_read(layout: Layout, dtype: DType, part: Callable[[tuple[slice, ...]], Any]) -> Blocks:
+    """Return this process's blocks of a layout, each read by `part(region)`; read nothing in a run of shapes."""
 
+    def block(at: Shape) -> Any:
+        region = tuple(slice(*span) for span in layout.box(at))
+        return filled(layout.block_shape(at), dtype, lambda: part(region))
 
-def in_layout(node: Node, layout: Layout) -> Node:
-    """A leaf in a layout; itself if it is in that already."""
-    if node.layout is layout:
-        return node
-    return wrap(relaid(node, layout)).persist()._node
+    return {at: block(at) for at in layout.mine(world().pid)}
 
 
 def writers_of(layout: Layout) -> list[int]:
-    """The processes that own elements; of a replicated array process 0."""
+    """Return the pids of the processes that own elements; process 0 alone for a replicated array."""
     if layout.replicated:
         return [0]
     return [int(pid) for pid in np.unique(layout.owner[layout.sizes > 0])]

@@ -1,75 +1,55 @@
-"""Numbers in text files: each process reads and parses the lines that begin in its range of bytes.
-
-Compressed text cannot be entered in the middle.  Process 0 reads it and deals it out, so it is decompressed once,
-whatever the number of processes, and parsing, which takes longer, is shared; it then has the whole text in memory.
-"""
+"""Tables in text files: each process reads and parses its own lines, see `lines`."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import lzma
 import os
-import zlib
-from collections.abc import Callable, Sequence
-from io import BytesIO
-from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, Literal, overload
 
 import numpy as np
 
 from bsp.arrays.api.creation import Grid, layout_for
-from bsp.arrays.array import wrap
-from bsp.arrays.execution.world import world
+from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import ragged
-from bsp.arrays.files.agreement import PathLike, agreed, in_layout, same_everywhere
-from bsp.arrays.files.fields import BadLine, Fields, fields_of, is_blank, is_missing, is_number, parsed
-from bsp.arrays.files.format import register
-from bsp.values.payload import cuts_of
-
-Columns = int | str | Sequence[int | str] | None
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-_BOM = b"\xef\xbb\xbf"
-
-
-class Opening(NamedTuple):
-    """How a file begins."""
-
-    fields: Fields
-    start: int  # bytes before its data
-    lines: int  # lines before them
+from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere
+from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
+from bsp.arrays.files.fields import BadLine, Fields, is_number
+from bsp.arrays.files.format import Choose, register
+from bsp.arrays.files.lines import Chosen, Lines, Opening, lines_of, opening_of
+from bsp.arrays.procedures.operands import in_layout
+from bsp.arrays.typing import DTypeLike
 
 
-class Piece(NamedTuple):
-    """What a process parses."""
-
-    opening: Opening
-    text: bytes
-    before: Callable[[], int]  # lines of the file before it
-
-
-Open = Callable[[BinaryIO], Opening]
-
-
+@overload
 def read_csv(
-    path: PathLike, *, delimiter: str | None = ",", header: bool | str = "auto", dtype: Any = float,
-    usecols: Columns = None, skiprows: int = 0, names: bool = False, grid: Grid = None, process_grid: Grid = None,
+    path: PathLike, *, delimiter: str | None = ",", header: bool | str = "auto", dtype: DTypeLike = float,
+    usecols: Chosen = None, skiprows: int = 0, names: Literal[False] = False, grid: Grid = None,
+    process_grid: Grid = None,
+) -> Array: ...  # fmt: skip
+@overload
+def read_csv(
+    path: PathLike, *, delimiter: str | None = ",", header: bool | str = "auto", dtype: DTypeLike = float,
+    usecols: Chosen = None, skiprows: int = 0, names: Literal[True], grid: Grid = None, process_grid: Grid = None,
+) -> tuple[Array, list[str]]: ...  # fmt: skip
+def read_csv(
+    path: PathLike, *, delimiter: str | None = ",", header: bool | str = "auto", dtype: DTypeLike = float,
+    usecols: Chosen = None, skiprows: int = 0, names: bool = False, grid: Grid = None, process_grid: Grid = None,
 ) -> Any:  # fmt: skip
-    """The numbers of a text file, one row a line: shape (lines, columns), or (lines,) if usecols is one column.
+    """Read the numbers of a text file, one row a line: shape (lines, columns), or (lines,) if usecols is one column.
 
-    path : plain, or compressed if it ends in .gz, .bz2 or .xz.
+    path : a plain file, or a compressed one if it ends in .gz, .bz2 or .xz.
     delimiter : one character; None: any run of blanks.
     header : whether the first line has the names of the columns; "auto": it does if none of its fields is a number.
-    dtype : of integers or floats.  A missing float (an empty field, NA, NULL, nan) is NaN.
-    usecols : the columns to read, by number or name; the others may have text.
-    skiprows : lines to pass over first.  Blank lines never count.
-    names : return (array, list of the names of its columns), which are c0, c1, ... where the file has none.
-    A quoted field ends on its line.  The result does not depend on how many processes read, nor on whether pyarrow,
-    which makes it faster, is there.
-    Cost, n numbers: one superstep in which all agree that they could read, then one exchange of about n/p words to
-    the array's layout; compressed text of s bytes goes out from process 0 before, h = s/8 · (p - 1)/p words.
+    dtype : an integer or float dtype.  A missing float (an empty field, NA, NULL, nan) becomes NaN.
+    usecols : the columns to read, by number or name; the others may hold text.
+    skiprows : the number of lines to skip first.  Blank lines never count.
+    names : return (array, list of the names of its columns); they are c0, c1, ... where the file has none.
+    A quoted field ends on its line.  The result depends neither on the number of processes nor on whether pyarrow,
+    which makes reading faster, is installed.
+    Cost, n numbers: one superstep in which all processes agree that they could read, then one exchange of about n/p
+    words to the array's layout.  Compressed text of s bytes is first sent out by process 0, h = s/8 · (p - 1)/p words.
     Raises NoSuchFile, FileError, or FormatError with the line and the column, the same on every process.
     """
     here = world()
@@ -85,23 +65,18 @@ def read_csv(
     def opening(file: BinaryIO) -> Opening:
         return opening_of(file, delimiter, header, kind, usecols, skiprows)
 
-    packed = os.path.splitext(os.fspath(path))[1] in OPENERS
-    wrong, dealt = dealt_out(path, opening) if packed else (None, None)
+    lines = lines_of(path, opening)
     found: list[np.ndarray] = []
 
     def work() -> Any:
-        if packed and dealt is None:
-            if wrong is not None:
-                raise wrong
-            return None
-        piece = dealt if dealt is not None else _own_piece(path, opening, here.pid, here.nprocs)
+        own = lines()
         try:
-            found.append(parsed(piece.text, piece.opening.fields))
+            found.append(numbers_of(own, own.opening.fields))
         except BadLine as bad:
-            line = piece.before() + bad.index
-            hint = "; header=True if this line has names" * (header == "auto" and line == piece.opening.lines)
+            line = own.before() + bad.index
+            hint = "; header=True if this line has names" * (header == "auto" and line == own.opening.lines)
             raise ValueError(f"line {line + 1}: {bad.text}{hint}") from None
-        return len(found[0]), tuple(piece.opening.fields)
+        return len(found[0]), tuple(own.opening.fields)
 
     told = agreed(call, work)
     fields = Fields(*same_everywhere(call, [opened for _, opened in told]))
@@ -112,119 +87,53 @@ def read_csv(
         shape, values = shape[:1], values[:, 0]
     fallen = ragged(shape, 0, counts)
     (at,) = fallen.mine(here.pid)
-    block = here.empty(values.shape, kind) if here.abstract else np.ascontiguousarray(values)
+    block = filled(values.shape, kind, lambda: np.ascontiguousarray(values))
     node = leaf(shape, kind, fallen, {at: block})
     array = wrap(in_layout(node, layout_for(shape, grid, process_grid)))
     return (array, [fields.names[column] for column in fields.columns]) if names else array
 
 
-def opening_of(
-    file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Columns, skiprows: int
-) -> Opening:
-    """The first lines: how many fields there are, their names, where the data begin."""
-    start = lines = 0
-    while True:
-        line = file.readline()
-        if not line:
-            raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
-        text = line.removeprefix(_BOM) if not lines else line
-        if lines >= skiprows and not is_blank(text, delimiter):
-            break
-        start, lines = start + len(line), lines + 1
-    start += len(line) - len(text)
-    try:
-        first = fields_of(text.rstrip(b"\r\n"), delimiter)
-    except ValueError as wrong:
-        raise ValueError(f"line {lines + 1}: {wrong}") from None
-    wanted: Sequence[int | str] | None = [usecols] if isinstance(usecols, (int, np.integer, str)) else usecols
-    by_name = wanted is not None and any(isinstance(each, str) for each in wanted)
-    if header == "auto" and not by_name:
-        used = [first[each] for each in _columns(wanted, len(first), ())]
-        header = not any(map(is_number, used)) and any(not is_missing(each) for each in used)
-    if by_name and header is False:
-        raise ValueError(f"usecols={usecols!r} names columns, but header=False: the file has no names")
-    names = tuple(each.strip().decode("utf-8", "replace") for each in first) if header else ()
-    columns = _columns(wanted, len(first), names)
-    if header:
-        start, lines = start + len(text), lines + 1
-    return Opening(
-        Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype), start, lines
-    )
+class TextRows:
+    """The rows of a text file that one process reads; its first line names the columns.
 
+    choose : returns the names of the columns to read, given the names of all.
+    delimiter : one character; None: a comma.
+    Cost: none for plain text; one superstep for compressed text, see `lines_of`.
+    """
 
-def _columns(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:
-    """Columns by their numbers."""
-    found = []
-    for each in range(width) if wanted is None else wanted:
-        if isinstance(each, str):
-            if each not in names:
-                raise ValueError(f"usecols: there is no column {each!r}; there are {', '.join(names)}")
-            found.append(names.index(each))
-        elif -width <= each < width:
-            found.append(int(each) % width)
-        else:
-            raise ValueError(f"usecols: there is no column {each}; there are {width}")
-    return tuple(found)
+    def __init__(self, path: PathLike, choose: Choose, delimiter: str | None = None) -> None:
+        self._choose, self._delimiter = choose, delimiter or ","
+        self._lines = lines_of(path, self._opening)
+        self.names: tuple[str, ...] = ()
 
+    def _opening(self, file: BinaryIO) -> Opening:
+        opened = opening_of(file, self._delimiter, True, np.dtype(float), None, 0)
+        names = opened.fields.names
+        if len(names) > 1 and all(is_number(name.encode()) for name in names):
+            raise ValueError("the first line has numbers, not the names of the columns")
+        places = tuple(names.index(name) for name in self._choose(names))
+        return opened._replace(fields=opened.fields._replace(columns=places))
 
-def _own_piece(path: PathLike, opening: Open, pid: int, nprocs: int) -> Piece:
-    """The lines that begin in a process's range of bytes."""
-    with open(path, "rb") as file:
-        opened = opening(file)
-        size = os.fstat(file.fileno()).st_size - opened.start
-        cuts = cuts_of(size, nprocs)
-        first, end = (opened.start + cuts[pid], opened.start + cuts[pid + 1])
-        if pid:  # a line that begins before the range belongs to the process before
-            file.seek(first - 1)
-            file.readline()
-            first = file.tell()
-        file.seek(first)
-        text = file.read(max(end - first, 0))
-        if text and not text.endswith(b"\n"):
-            text += file.readline()
-    return Piece(opened, text, lambda: lines_before(path, first))
-
-
-def lines_before(path: PathLike, place: int) -> int:
-    """Lines before a byte of a file; only after a mistake."""
-    found = 0
-    with open(path, "rb") as file:
-        while place > 0 and (part := file.read(min(place, 1 << 24))):
-            found, place = found + part.count(b"\n"), place - len(part)
-    return found
-
-
-def dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Piece | None]:
-    """This process's piece of compressed text, which process 0 reads; or process 0's error, and no piece."""
-    here = world()
-    wrong: Exception | None = None
-    pieces: list[tuple[Opening, bytes, int] | None] = [None] * here.nprocs
-    if here.pid == 0:
+    def columns(self, texts: set[int]) -> Columns:
+        """Read the columns; those at the places `texts` as texts, others as numbers unless they hold text."""
+        own = self._own = self._lines()
+        fields = own.opening.fields
+        self.names = tuple(fields.names[column] for column in fields.columns)
         try:
-            with OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
-                text = file.read()
-            opened = opening(BytesIO(text))
-            places = [opened.start]
-            for cut in cuts_of(len(text) - opened.start, here.nprocs)[1:]:
-                after = text.find(b"\n", max(opened.start + cut - 1, places[-1] - 1, 0)) + 1 or len(text)
-                places.append(max(after if cut else opened.start, places[-1]))
-            places[-1] = len(text)
-            lines = 0
-            for pid, (low, high) in enumerate(pairwise([0, *places])):
-                lines += text.count(b"\n", low, high)
-                if pid < here.nprocs:
-                    pieces[pid] = (opened, text[places[pid] : places[pid + 1]], lines)
-        except (EOFError, zlib.error, lzma.LZMAError) as error:
-            wrong = ValueError(f"its compressed text is damaged or ends early: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever it is, all processes must hear of it
-            wrong = error
-        if wrong is not None:
-            pieces = [None] * here.nprocs
-    mine = here.private.scatter(pieces if here.pid == 0 else None)
-    if mine is None:
-        return wrong, None
-    opened, text, before = mine
-    return None, Piece(Opening(Fields(*opened[0]), *opened[1:]), text, lambda: before)
+            return columns_of(own, fields, texts)
+        except BadLine as bad:
+            raise ValueError(f"line {own.before() + bad.index + 1}: {bad.text}") from None
+
+    def place(self, row: int) -> str:
+        """Return the line number of one of this process's rows, in words."""
+        own: Lines = self._own
+        return f"line {own.before() + line_of(row, own.text(), own.opening.fields.delimiter) + 1}"
 
 
-register(".csv", read=read_csv, functions=(read_csv,))
+def _tab_separated(path: PathLike, choose: Choose, delimiter: str | None) -> TextRows:
+    return TextRows(path, choose, delimiter or "\t")
+
+
+register(".csv", read=read_csv, table=TextRows, functions=(read_csv,))
+register(".txt", table=TextRows)
+register(".tsv", table=_tab_separated)

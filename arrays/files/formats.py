@@ -1,4 +1,4 @@
-"""Reading and writing files by what their names end in: all the formats that the modules of this folder register."""
+"""Reading and writing files by the endings of their names, in all formats that the modules of this folder register."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from bsp.arrays import files
 from bsp.arrays.api.creation import Grid
 from bsp.arrays.files import format as registry
 from bsp.arrays.files.agreement import PathLike
-from bsp.arrays.files.format import FORMATS, METHODS, OF_NUMPY, Function
+from bsp.arrays.files.format import FORMATS, OF_NUMPY, Function, Table
+from bsp.arrays.files.lines import OPENERS
 from bsp.arrays.files.npy import load_npy, save_npy
+from bsp.arrays.typing import ArrayLike
 
-__all__ = ["FUNCTIONS", "METHODS", "OF_NUMPY", "load", "save"]
+__all__ = ["FUNCTIONS", "OF_NUMPY", "load", "save", "table_of"]
 
 for _module in pkgutil.iter_modules(files.__path__):
     if _module.name != "formats":
@@ -25,10 +27,20 @@ def _ending(path: PathLike) -> str:
     return os.path.splitext(os.fspath(path))[1].lower()
 
 
-def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **options: Any) -> Any:
-    """An array from a file: .npy, or by its name HDF5 (.h5, .hdf5), Zarr, Parquet, CSV; of .npz, arrays by name.
+def table_of(path: PathLike) -> Table | None:
+    """Return the reader of a file as a table of named columns, by its ending; None if its format has none.
 
-    options : of `read_hdf5` (dataset=), `read_zarr`, `read_parquet`, `read_csv`; a .npy file has none.
+    Compressed text has the ending of the compression after its own: "people.csv.gz".
+    """
+    name, ending = os.path.splitext(os.fspath(path))
+    known = FORMATS.get(_ending(name if ending in OPENERS else path))
+    return None if known is None else known.table
+
+
+def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **options: Any) -> Any:
+    """Read an array from a file: .npy, or by its name HDF5 (.h5, .hdf5), Zarr, Parquet, CSV; from .npz, arrays by name.
+
+    options : those of `read_hdf5` (dataset=), `read_zarr`, `read_parquet`, `read_csv`; a .npy file has none.
     Each process reads its own blocks.  Cost: one superstep, in which all agree that they could read; see the readers.
     Raises NoSuchFile, FileError, FormatError, the same on every process.
     """
@@ -37,10 +49,10 @@ def load(path: PathLike, *, grid: Grid = None, process_grid: Grid = None, **opti
     return reader(path, grid=grid, process_grid=process_grid, **options)
 
 
-def save(path: PathLike, x: Any, **options: Any) -> None:
-    """An array as a file: .npy, or by its name HDF5, Zarr, Parquet; each process writes its own blocks.
+def save(path: PathLike, x: ArrayLike, **options: Any) -> None:
+    """Write an array to a file: .npy, or by its name HDF5, Zarr, Parquet; each process writes its own blocks.
 
-    As with NumPy, .npy is added to a name that ends in nothing known.  An interrupted write leaves the old file.
+    As with NumPy, .npy is added to a name without a known ending.  An interrupted write leaves the old file.
     Cost: 3 supersteps; see `save_npy` and the other writers.
     Raises FileError on every process if one could not write.
     """

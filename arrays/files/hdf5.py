@@ -13,11 +13,11 @@ from bsp.arrays.api.creation import Grid, asarray, layout_for
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import leaf
-from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.files.agreement import (
     Held,
     PathLike,
     agreed,
+    blocks_read,
     evaluated,
     flushed,
     needed,
@@ -26,18 +26,18 @@ from bsp.arrays.files.agreement import (
     writers_of,
 )
 from bsp.arrays.files.format import register
+from bsp.arrays.typing import ArrayLike
 
 _FILES = Held("HDF5", "biufc")
 
 
 def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """A dataset of an HDF5 file; each process reads its own blocks.
+    """Read a dataset of an HDF5 file; each process reads its own blocks.
 
-    dataset : its name; None if there is but one.
+    dataset : its name; None if the file has only one.
     Cost: one superstep, in which all agree that they could read.
     Raises NoSuchFile, FileError, FormatError if there is no such dataset of numbers, ImportError without h5py.
     """
-    here = world()
     call = f"read_hdf5({os.fspath(path)!r})"
     found: dict[str, Any] = {}
 
@@ -55,13 +55,7 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
                 raise ValueError(f"dataset {name!r} is empty: it has no shape")
             kind = _FILES.native(data.dtype)
             layout = layout_for(data.shape, grid, process_grid)
-            blocks: dict[Shape, Any] = {}
-            for at in layout.mine(here.pid):
-                if here.abstract:
-                    blocks[at] = here.empty(layout.block_shape(at), kind)
-                else:
-                    part = data[tuple(slice(*span) for span in layout.box(at))]
-                    blocks[at] = np.array(part, kind, order="C")
+            blocks = blocks_read(layout, kind, lambda box: np.array(data[box], kind, order="C"))
             found.update(shape=data.shape, dtype=kind, layout=layout, blocks=blocks)
             return name, data.shape, data.dtype.str
 
@@ -69,12 +63,12 @@ def read_hdf5(path: PathLike, dataset: str | None = None, *, grid: Grid = None, 
     return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
 
 
-def write_hdf5(path: PathLike, x: Any, dataset: str = "data", **options: Any) -> None:
-    """An array, or a mapping of names to arrays, as a new HDF5 file.
+def write_hdf5(path: PathLike, x: ArrayLike, dataset: str = "data", **options: Any) -> None:
+    """Write an array, or a mapping of names to arrays, to a new HDF5 file.
 
-    options : of h5py's create_dataset: chunks, compression, ...
-    h5py has as a rule no parallel HDF5, so processes write one after the other: what is written takes as long as on
-    one process.  The file replaces the old one when all is written.
+    options : those of h5py's create_dataset: chunks, compression, ...
+    h5py is usually built without parallel HDF5, so processes write one after the other: writing takes as long as on one
+    process.  The file replaces the old one when all is written.
     Cost: 2 supersteps, and one for each process that owns blocks; no words.
     Raises FileError on every process if one could not write, ImportError without h5py.
     """

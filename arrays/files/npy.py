@@ -19,23 +19,23 @@ from bsp.arrays.files.agreement import (
     Held,
     PathLike,
     agreed,
+    blocks_read,
     evaluated,
-    in_layout,
     path_of,
     replaced,
     same_everywhere,
-    slabs,
     write_at,
     writers_of,
 )
 from bsp.arrays.files.format import register
+from bsp.arrays.procedures.operands import in_layout, slabs
 
 _FILES = Held(".npy")
 _RUN = 1 << 12  # bytes: blocks with shorter runs in the file are brought together into whole rows before writing
 
 
 def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
-    """Shape, whether the last axis is the slowest, and dtype; then the data begin."""
+    """Read a .npy header: return the shape, whether the order is Fortran's, and the dtype; the data follow it."""
     if file.read(6) != b"\x93NUMPY":
         raise ValueError("this is no .npy file: it does not begin with \\x93NUMPY")
     file.seek(-6, os.SEEK_CUR)
@@ -49,14 +49,13 @@ def _header(file: BinaryIO) -> tuple[Shape, bool, DType]:
 
 
 def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, start: int = 0) -> Array:
-    """The array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
+    """Read the array of a .npy file, in C or Fortran order; each process reads its own blocks, memory-mapped.
 
-    start : where it begins, if it stands inside of another file.
+    start : the offset in bytes where it begins, if it lies inside another file.
 
-    Another machine's byte order becomes this one's.  Cost: one superstep, in which all agree that they could read.
+    Data in another machine's byte order are converted.  Cost: one superstep, in which all agree that they could read.
     Raises NoSuchFile, FileError, or FormatError if it is no .npy file, has no numbers, or ends early.
     """
-    here = world()
     call = f"load({os.fspath(path)!r})"
     found: dict[str, Any] = {}
 
@@ -72,16 +71,12 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, st
                 f"it ends early: {dtype}{list(shape)} takes {wanted} bytes after its header, there are {there - first}"
             )
         layout = layout_for(shape, grid, process_grid)
-        blocks: dict[Shape, Any] = {}
-        data = None
-        if wanted and not here.abstract:
-            data = np.memmap(path, dtype, "r", first, shape or (1,), "F" if fortran else "C").reshape(shape)
-        for at in layout.mine(here.pid):
-            if data is None:
-                blocks[at] = here.empty(layout.block_shape(at), kind)
-            else:
-                part = data[tuple(slice(*span) for span in layout.box(at))]
-                blocks[at] = np.array(part, kind, order="C", subok=False)
+        order: Any = "F" if fortran else "C"
+        data: Any = (
+            np.memmap(path, dtype, "r", first, shape or (1,), order).reshape(shape) if wanted
+            else np.empty(shape, dtype)
+        )  # fmt: skip
+        blocks = blocks_read(layout, kind, lambda box: np.array(data[box], kind, order="C", subok=False))
         found.update(shape=shape, dtype=kind, layout=layout, blocks=blocks)
         return shape, dtype.str, fortran
 
@@ -90,11 +85,11 @@ def load_npy(path: PathLike, grid: Grid = None, process_grid: Grid = None, *, st
 
 
 def save_npy(path: PathLike, x: Any) -> None:
-    """An array as a .npy file in C order; every process writes its own blocks, straight to their places.
+    """Write an array to a .npy file in C order; every process writes its own blocks directly at their places.
 
     The file is written beside its target and replaces it when all have written and flushed: an interrupted write leaves
-    the old file.  Cost: 3 supersteps; blocks of columns, whose rows are short runs in the file, are first brought
-    together into whole rows: one total exchange.
+    the old file.  Cost: 3 supersteps.  Blocks of columns have rows that are short runs in the file; they are first
+    brought together into whole rows, which takes one total exchange.
     Raises FileError on every process if one could not write (no room, no permission); nothing is left behind.
     """
     array = asarray(x)
@@ -106,7 +101,7 @@ def save_npy(path: PathLike, x: Any) -> None:
 
 
 def save_raw(call: str, path: PathLike, x: Any, head: bytes) -> None:
-    """A file of a head and all elements in C order; see `save_npy`."""
+    """Write a file of a header and all elements in C order; see `save_npy`."""
     here = world()
     node = evaluated(asarray(x))
     assert node.layout is not None
@@ -131,7 +126,7 @@ def save_raw(call: str, path: PathLike, x: Any, head: bytes) -> None:
 
 
 def _whole_axes(box: tuple[tuple[int, int], ...], shape: Shape) -> int:
-    """How many last axes a box has all of."""
+    """Count the last axes of which a box has the whole length."""
     count = 0
     while count < len(shape) and box[-1 - count] == (0, shape[-1 - count]):
         count += 1
@@ -139,7 +134,7 @@ def _whole_axes(box: tuple[tuple[int, int], ...], shape: Shape) -> int:
 
 
 def _shortest_run(layout: Layout) -> int:
-    """Elements that lie together in the file, of the block with the fewest; all that need no exchange count as many."""
+    """Return the shortest run in the file, in elements, over all blocks; a huge number where no exchange can help."""
     if layout.replicated or all(axis.parts == 1 for axis in layout.axes[1:]):
         return 1 << 62
     last = max(k for k, axis in enumerate(layout.axes) if axis.parts > 1)
@@ -148,11 +143,11 @@ def _shortest_run(layout: Layout) -> int:
 
 
 def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: Any, block: np.ndarray) -> None:
-    """The runs of one block."""
+    """Write one block to the file, run by run."""
     if not block.size:
         return
     whole = _whole_axes(box, shape)
-    outer = max(len(shape) - whole - 1, 0)  # axes before the first of which a run has a part
+    outer = max(len(shape) - whole - 1, 0)  # a run covers part of this axis and all later ones
     rows = np.ascontiguousarray(block).reshape(prod(block.shape[:outer]), -1)
     steps = [prod(shape[axis + 1 :]) for axis in range(len(shape))]
     inner = sum(low * step for (low, _), step in zip(box[outer:], steps[outer:], strict=True))
@@ -162,7 +157,7 @@ def _write_block(file: io.RawIOBase | BinaryIO, start: int, shape: Shape, box: A
 
 
 def _save(file: PathLike, arr: Any, allow_pickle: bool = True) -> None:
-    """numpy.save: a .npy file, whatever the name says."""
+    """Implement numpy.save: write a .npy file, adding .npy to a name that does not end in it."""
     path = path_of(file, "save")
     save_npy(path if path.endswith(".npy") else path + ".npy", arr)
 

@@ -1,8 +1,8 @@
 """NumPy's .npz archives: each array a .npy file in a zip, written by all processes at once.
 
-A zip wants the checksum of each member before its data.  Each process takes that of its own rows, and checksums of
-parts give that of the whole (see `joined`).  Deflated data may be put together too: each process compresses its rows
-by themselves and ends at a whole byte, the last one with the end of the stream.
+A zip has the checksum of each member before its data.  Each process computes that of its own rows, and `joined`
+combines them into that of the whole.  Deflated data can be concatenated too: each process compresses its rows
+separately and ends at a whole byte; the last process ends the stream.
 """
 
 from __future__ import annotations
@@ -22,34 +22,27 @@ import numpy as np
 from bsp.arrays.api.creation import Grid, asarray
 from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
-from bsp.arrays.files.agreement import (
-    PathLike,
-    agreed,
-    evaluated,
-    in_layout,
-    path_of,
-    replaced,
-    same_everywhere,
-    slabs,
-    write_at,
-)
+from bsp.arrays.files.agreement import PathLike, agreed, evaluated, path_of, replaced, same_everywhere, write_at
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import load_npy
+from bsp.arrays.procedures.operands import in_layout, slabs
+from bsp.arrays.typing import ArrayLike
+from bsp.declared import declares
 
 _POLYNOMIAL = 0xEDB88320  # CRC-32's, x^31 in the lowest bit (ISO 3309)
 _ONE = 1 << 31
 _LOCAL, _CENTRAL, _END = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _END64, _LOCATOR64 = b"PK\x06\x06", b"PK\x06\x07"
 _VERSION = 45  # of the zip format: with sizes of 64 bits
-_DATE = (1 << 5) | 1  # the first day of 1980: equal arrays are equal files
-_ALL, _MANY = 0xFFFFFFFF, 0xFFFF  # of what stands in the extra field, or in the long form
+_DATE = (1 << 5) | 1  # always the first day of 1980, so that equal arrays make equal files
+_ALL, _MANY = 0xFFFFFFFF, 0xFFFF  # mark a number that is in the extra field, or in the long form
 
 
 # ---------------------------------------------------------------------------------- checksums
 
 
 def _times(a: int, b: int) -> int:
-    """The product of two polynomials over GF(2), modulo CRC-32's."""
+    """Return the product of two polynomials over GF(2), modulo the polynomial of CRC-32."""
     found = 0
     while a:
         if a & _ONE:
@@ -61,12 +54,12 @@ def _times(a: int, b: int) -> int:
 
 @lru_cache(maxsize=64)
 def _power(k: int) -> int:
-    """x^(8·2^k): what 2^k bytes of zeros multiply a checksum by."""
+    """Return x^(8·2^k), the factor by which 2^k appended zero bytes multiply a checksum."""
     return 1 << 23 if not k else _times(_power(k - 1), _power(k - 1))
 
 
 def joined(first: int, second: int, length: int) -> int:
-    """The CRC-32 of two pieces, one after the other; `length`: bytes of the second."""
+    """Return the CRC-32 of two pieces joined, from that of each; `length`: the number of bytes of the second."""
     shift, k = _ONE, 0
     while length >> k:
         if (length >> k) & 1:
@@ -79,7 +72,7 @@ def joined(first: int, second: int, length: int) -> int:
 
 
 class Part(NamedTuple):
-    """What a process has of a member: bytes before and after compression, and their checksum."""
+    """One process's part of a member: its number of bytes before and after compression, and their checksum."""
 
     raw: int
     stored: int
@@ -87,7 +80,7 @@ class Part(NamedTuple):
 
 
 class Member(NamedTuple):
-    """One array of an archive."""
+    """One array of an archive: its name, place, sizes and checksum."""
 
     name: bytes
     start: int  # of its local header in the file
@@ -96,13 +89,13 @@ class Member(NamedTuple):
     crc: int
 
     def header(self, method: int) -> bytes:
-        """What stands before its data."""
+        """Return the local header, which precedes the data in the file."""
         extra = struct.pack("<HHQQ", 1, 16, self.raw, self.stored)
         fields = (_VERSION, 0x800, method, 0, _DATE, self.crc, _ALL, _ALL, len(self.name), len(extra))
         return _LOCAL + struct.pack("<HHHHHIIIHH", *fields) + self.name + extra
 
     def entry(self, method: int) -> bytes:
-        """What stands in the directory at the end."""
+        """Return the member's entry in the directory at the end of the archive."""
         extra = struct.pack("<HHQQQ", 1, 24, self.raw, self.stored, self.start)
         made = (3 << 8) | _VERSION  # by Unix
         fields = (made, _VERSION, 0x800, method, 0, _DATE, self.crc, _ALL, _ALL, len(self.name), len(extra))
@@ -111,7 +104,7 @@ class Member(NamedTuple):
 
 
 def _end(start: int, size: int, count: int) -> bytes:
-    """The end of the directory; in its long form too, if the short one has no room for the numbers."""
+    """Return the end of the directory; also in zip's long form where the short one cannot hold the numbers."""
     if max(start, size) < _ALL and count < _MANY:
         return _END + struct.pack("<HHHHIIH", 0, 0, count, count, size, start, 0)
     long = _END64 + struct.pack("<QHHIIQQQQ", 44, _VERSION, _VERSION, 0, 0, count, count, size, start)
@@ -119,8 +112,14 @@ def _end(start: int, size: int, count: int) -> bytes:
     return long + locator + _END + struct.pack("<HHHHIIH", 0, 0, _MANY, _MANY, _ALL, _ALL, 0)
 
 
+@declares(lambda costs, block: [])
+def _in_bytes(block: np.ndarray) -> list[Any]:
+    """Return the bytes of a block in C order; no bytes in a run with shapes only."""
+    return [np.ascontiguousarray(block).reshape(-1).view(np.uint8).data]
+
+
 def _own_bytes(x: Array) -> tuple[list[Any], int]:
-    """This process's share of a .npy file, the head with the first rows; and how many bytes."""
+    """Return this process's share of a .npy file in pieces, and its size in bytes; process 0 has the header."""
     here = world()
     node = evaluated(x)
     shape, dtype = node.kind.shape, node.kind.dtype
@@ -132,13 +131,11 @@ def _own_bytes(x: Array) -> tuple[list[Any], int]:
         )
     block = next(iter(laid.value.values()), None)
     size = head.tell() + (0 if block is None else prod(block.shape) * dtype.itemsize)
-    if here.abstract or block is None or not block.size:
-        return [head.getvalue()], size
-    return [head.getvalue(), np.ascontiguousarray(block).reshape(-1).view(np.uint8).data], size
+    return [head.getvalue(), *([] if block is None or not block.size else _in_bytes(block))], size
 
 
 def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[Part, list[Any]]:
-    """A process's share as it is stored."""
+    """Return a process's share as the archive stores it, compressed if asked for, and its sizes and checksum."""
     crc = 0
     for piece in pieces:
         crc = zlib.crc32(piece, crc)
@@ -162,7 +159,7 @@ def _written(call: str, path: str, arrays: dict[str, Any], compressed: bool) -> 
         pieces.append(data)
     told = agreed(call, lambda: own)
     members: list[Member] = []
-    places: list[int] = []  # of this process's parts
+    places: list[int] = []  # offsets of this process's parts in the file
     at = 0
     for k, name in enumerate(arrays):
         parts = [parts[k] for parts in told]
@@ -205,25 +202,25 @@ def _saved(call: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], co
     _written(f"{call}({path!r})", path, arrays, compressed)
 
 
-def savez(file: PathLike, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """Several arrays as one .npz archive, which numpy.load reads: arr_0, arr_1, ... and those that are named.
+def savez(file: PathLike, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
+    """Write several arrays to one .npz archive, which numpy.load reads: arr_0, arr_1, ... and those that are named.
 
-    Cost: rows that are cut are brought together, one total exchange an array; 4 supersteps.
+    Cost: 4 supersteps; arrays whose rows are cut are first brought into whole rows, one total exchange each.
     Raises FileError on every process if one could not write; nothing is left behind.
     """
     _saved("savez", file, args, kwds, False)
 
 
-def savez_compressed(file: PathLike, *args: Any, allow_pickle: bool = True, **kwds: Any) -> None:
-    """`savez`, deflated: each process compresses its own rows, which it has in memory until they are written."""
+def savez_compressed(file: PathLike, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
+    """Write arrays as `savez` does, deflated; a process holds its compressed rows in memory until they are written."""
     _saved("savez_compressed", file, args, kwds, True)
 
 
 def load_npz(path: PathLike, grid: Grid = None, process_grid: Grid = None) -> dict[str, Array]:
-    """The arrays of a .npz archive by name; grid and process_grid are those of each.
+    """Read the arrays of a .npz archive, by name; every array gets the given grid and process_grid.
 
-    Cost: one superstep, and one for each array: each process reads its own blocks.  An array that is compressed is
-    decompressed by every process, which has all of it for a moment.
+    Cost: one superstep, and one for each array: each process reads its own blocks.  A compressed array is decompressed
+    by every process, which holds all of it for a moment.
     """
     call = f"load({os.fspath(path)!r})"
 

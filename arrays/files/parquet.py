@@ -1,17 +1,16 @@
-"""Parquet by pyarrow: tables whose columns are all numbers, as arrays of rows."""
+"""Parquet by pyarrow: columns of numbers as arrays, columns of numbers and texts as tables."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from bsp.arrays.api.creation import Grid, asarray, layout_for
-from bsp.arrays.array import wrap
+from bsp.arrays.array import Array, wrap
 from bsp.arrays.errors import LayoutError
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.element_types import element_type
@@ -21,42 +20,54 @@ from bsp.arrays.files.agreement import (
     Held,
     PathLike,
     agreed,
+    blocks_read,
     evaluated,
     flushed,
-    in_layout,
     needed,
     replaced,
     same_everywhere,
-    slabs,
 )
-from bsp.arrays.files.format import register
+from bsp.arrays.files.columns import CHUNK_ROWS, Codes, Columns
+from bsp.arrays.files.format import Choose, register
+from bsp.arrays.procedures.operands import in_layout, slabs
+from bsp.arrays.typing import ArrayLike, DTypeLike
+from bsp.values.payload import cuts_of
 
 _FILES = Held("Parquet", "biuf", long=False)
-_AXES = b"nonstop-bsp.axes"  # of the array that a file was written from, in its metadata
+_AXES = b"nonstop-bsp.axes"  # metadata key: the number of axes of the array that was written
 
 
+@overload
 def read_parquet(
-    path: PathLike, columns: str | Sequence[str] | None = None, *, dtype: Any = None, names: bool = False,
+    path: PathLike, columns: str | Sequence[str] | None = None, *, dtype: DTypeLike | None = None,
+    names: Literal[False] = False, grid: Grid = None, process_grid: Grid = None,
+) -> Array: ...  # fmt: skip
+@overload
+def read_parquet(
+    path: PathLike, columns: str | Sequence[str] | None = None, *, dtype: DTypeLike | None = None,
+    names: Literal[True], grid: Grid = None, process_grid: Grid = None,
+) -> tuple[Array, list[str]]: ...  # fmt: skip
+def read_parquet(
+    path: PathLike, columns: str | Sequence[str] | None = None, *, dtype: DTypeLike | None = None, names: bool = False,
     grid: Grid = None, process_grid: Grid = None,
 ) -> Any:  # fmt: skip
-    """The numbers of a Parquet file, or of all those in a folder, in order of their names.
+    """Read the numbers of a Parquet file, or of all files of a folder, in order of their names.
 
-    columns : one name gives an array of shape (rows,), a list (rows, len(columns)); None: all, (rows,) if it is what
-        `write_parquet` has made of a vector.
-    dtype : None: what the columns promote to; a column with missing values is a float one, with NaN for them.
+    columns : one name gives an array of shape (rows,), a list (rows, len(columns)); None: all, as (rows,) if
+        `write_parquet` wrote the files from a vector.
+    dtype : None: what the columns promote to; a column with missing values is read as floats, with NaN for them.
     names : return (array, list of the names of its columns).
     Each process reads the row groups that have rows of its blocks.
-    Cost: one superstep, in which all agree that they could read.  A file says how many values are missing; where it
-    does not, integers are read as floats.
+    Cost: one superstep, in which all agree that they could read.  A file's metadata count its missing values; where
+    they do not, integers are read as floats.
     Raises NoSuchFile, FileError, FormatError if a column has no numbers, ImportError without pyarrow.
     """
-    here = world()
     call = f"read_parquet({os.fspath(path)!r})"
     found: dict[str, Any] = {}
 
     def work() -> Any:
         parquet = needed("pyarrow.parquet")
-        files = [parquet.ParquetFile(each) for each in files_of(path)]
+        files = [parquet.ParquetFile(each) for each in _files_of(path)]
         try:
             wanted = [columns] if isinstance(columns, str) else list(columns or files[0].schema_arrow.names)
             kinds = _kinds(files, wanted)
@@ -65,14 +76,12 @@ def read_parquet(
             one = isinstance(columns, str) or (columns is None and _is_vector(files))
             shape: Shape = (rows,) if one else (rows, len(wanted))
             layout = layout_for(shape, grid, process_grid)
-            blocks: dict[Shape, Any] = {}
-            for at in layout.mine(here.pid):
-                if here.abstract:
-                    blocks[at] = here.empty(layout.block_shape(at), kind)
-                    continue
-                box = layout.box(at)
-                own = wanted if len(box) == 1 else wanted[slice(*box[1])]
-                blocks[at] = _rows(files, own, kind, *box[0]).reshape(layout.block_shape(at))
+
+            def part(box: tuple[slice, ...]) -> np.ndarray:
+                found = _rows(files, wanted if one else wanted[box[1]], kind, box[0].start, box[0].stop)
+                return found[:, 0] if one else found
+
+            blocks = blocks_read(layout, kind, part)
         finally:
             for file in files:
                 file.close()
@@ -84,10 +93,10 @@ def read_parquet(
     return (array, found["names"]) if names else array
 
 
-def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) -> None:
-    """An array of shape (rows,) or (rows, columns) as a folder of Parquet files, one of each process.
+def write_parquet(path: PathLike, x: ArrayLike, names: Sequence[str] | None = None) -> None:
+    """Write an array of shape (rows,) or (rows, columns) to a folder of Parquet files, one for each process.
 
-    names : of the columns; c0, c1, ... if None.
+    names : the names of the columns; c0, c1, ... if None.
     The folder is written beside its target and takes its place when all is written.
     Cost: 3 supersteps; one exchange before if rows are not whole and in the order of the processes.
     Raises FileError on every process if one could not write, ImportError without pyarrow.
@@ -129,7 +138,7 @@ def write_parquet(path: PathLike, x: Any, names: Sequence[str] | None = None) ->
     replaced(f"write_parquet({os.fspath(path)!r})", path, lambda part: part.mkdir(), write, writers)
 
 
-def files_of(path: PathLike) -> list[Path]:
+def _files_of(path: PathLike) -> list[Path]:
     target = Path(path)
     if not target.is_dir():
         return [target]
@@ -140,12 +149,12 @@ def files_of(path: PathLike) -> list[Path]:
 
 
 def _is_vector(files: Sequence[Any]) -> bool:
-    """Whether `write_parquet` has made these files of an array of one axis; they tell."""
+    """Return True if the files' metadata record that `write_parquet` wrote them from a vector."""
     return all((file.schema_arrow.metadata or {}).get(_AXES) == b"1" for file in files)
 
 
 def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
-    """The dtypes of some columns, from what the files say of themselves."""
+    """Return the dtypes of some columns, from the metadata of the files."""
     pyarrow = needed("pyarrow")
     found = []
     for file in files:
@@ -166,7 +175,7 @@ def _kinds(files: Sequence[Any], wanted: Sequence[str]) -> list[DType]:
 
 
 def _may_miss(metadata: Any, column: int) -> bool:
-    """Whether values of a column may be missing."""
+    """Return True if a column may have missing values."""
     for group in range(metadata.num_row_groups):
         rows = metadata.row_group(group)
         statistics = rows.column(column).statistics
@@ -177,21 +186,70 @@ def _may_miss(metadata: Any, column: int) -> bool:
     return False
 
 
-def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, high: int) -> np.ndarray:
-    """Rows low to high of some columns: shape (high - low, len(names))."""
-    found = np.empty((high - low, len(names)), dtype)
-    start = 0
+def _groups(files: Sequence[Any], names: Sequence[str], low: int, high: int) -> Iterator[tuple[int, Any]]:
+    """Yield the row groups' parts of the rows low to high: the number of the first row of each part, and the part."""
+    begin = 0
     for file in files:
-        counts = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
-        places = start + np.cumsum([0, *counts])
-        for group, (begin, end) in enumerate(pairwise(places.tolist())):
+        for group in range(file.metadata.num_row_groups):
+            end = begin + file.metadata.row_group(group).num_rows
             first, last = max(low, begin), min(high, end)
             if first < last:
-                table = file.read_row_group(group, columns=list(names)).slice(first - begin, last - first)
-                for k, name in enumerate(names):
-                    found[first - low : last - low, k] = table.column(name).to_numpy()
-        start = int(places[-1])
+                yield first, file.read_row_group(group, columns=list(names)).slice(first - begin, last - first)
+            begin = end
+
+
+def _rows(files: Sequence[Any], names: Sequence[str], dtype: DType, low: int, high: int) -> np.ndarray:
+    """Return rows low to high of some columns: shape (high - low, len(names))."""
+    found = np.empty((high - low, len(names)), dtype)
+    for first, part in _groups(files, names, low, high):
+        for k, name in enumerate(names):
+            found[first - low : first - low + len(part), k] = part.column(name).to_numpy()
     return found
 
 
-register(".parquet", read=read_parquet, write=write_parquet, functions=(read_parquet, write_parquet))
+class ParquetRows:
+    """The rows that one process reads of a Parquet file, or of all files of a folder, in columns of numbers and texts.
+
+    choose : returns the names of the columns to read, given the names of all.
+    """
+
+    def __init__(self, path: PathLike, choose: Choose, delimiter: str | None = None) -> None:
+        self._path, self._choose, self._first = path, choose, 0
+        self.names: tuple[str, ...] = ()
+
+    def columns(self, texts: set[int]) -> Columns:
+        """Read the columns; those at the places `texts` as texts, others if they have texts."""
+        parquet = needed("pyarrow.parquet")
+        here = world()
+        files = [parquet.ParquetFile(each) for each in _files_of(self._path)]
+        try:
+            self.names = self._choose(tuple(files[0].schema_arrow.names))
+            cuts = cuts_of(sum(file.metadata.num_rows for file in files), here.nprocs)
+            self._first = cuts[here.pid]
+            codes = {k: Codes() for k in texts}
+            chunks = [
+                [self._column(batch.column(name), k, codes) for k, name in enumerate(self.names)]
+                for _, part in _groups(files, self.names, *cuts[here.pid : here.pid + 2])
+                for batch in part.to_batches(CHUNK_ROWS)
+            ]
+        finally:
+            for file in files:
+                file.close()
+        return Columns(chunks, [codes[k].levels if k in codes else None for k in range(len(self.names))])
+
+    def _column(self, values: Any, k: int, codes: dict[int, Codes]) -> np.ndarray:
+        types = needed("pyarrow").types
+        kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+        if k not in codes and (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            found: np.ndarray = values.cast("float64").to_numpy(zero_copy_only=False)
+            return found
+        if not (types.is_string(kind) or types.is_large_string(kind)):
+            raise ValueError(f"column {self.names[k]!r} has {kind}, neither numbers nor texts")
+        return codes.setdefault(k, Codes()).of(values.to_pylist())
+
+    def place(self, row: int) -> str:
+        """Return the number of one of this process's rows in the table, in words."""
+        return f"row {self._first + row + 1}"
+
+
+register(".parquet", read=read_parquet, write=write_parquet, table=ParquetRows, functions=(read_parquet, write_parquet))

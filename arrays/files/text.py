@@ -6,18 +6,22 @@ import bz2
 import gzip
 import lzma
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
 from bsp.arrays.api.creation import asarray
+from bsp.arrays.array import Array
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Node
-from bsp.arrays.files.agreement import PathLike, evaluated, in_layout, path_of, slabs, written_in_parts
+from bsp.arrays.files.agreement import PathLike, evaluated, path_of, written_in_parts
 from bsp.arrays.files.format import register
 from bsp.arrays.files.npy import save_raw
+from bsp.arrays.procedures.operands import in_layout, slabs
+from bsp.arrays.typing import ArrayLike
+from bsp.declared import declares
 
 # streams of these follow each other in one file, so each process compresses what it has
 _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
@@ -26,7 +30,7 @@ _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _own_rows(node: Node) -> tuple[Any, int]:
-    """This process's rows, and how many are before them."""
+    """Return this process's rows, and the number of rows before them."""
     here = world()
     layout = slabs(node.kind.shape, here.nprocs)
     laid = in_layout(node, layout)
@@ -37,14 +41,28 @@ def _own_rows(node: Node) -> tuple[Any, int]:
     return laid.value[at], layout.box(at)[0][0] if layout.axes else 0
 
 
-def savetxt(
-    fname: PathLike, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newline: str = "\n", header: str = "",
-    footer: str = "", comments: str = "# ", encoding: str | None = None,
-) -> None:  # fmt: skip
-    """An array as text, one row a line, just as numpy.savetxt writes it; compressed if the name ends in .gz, .bz2, .xz.
+@declares(lambda costs, *args: "")
+def _items(values: np.ndarray, format: str, sep: str, more: bool) -> str:
+    """Return all elements in C order as text, after a separator if `more` are before them; no text without values."""
+    return sep * bool(more and values.size) + sep.join(format % item for item in values.reshape(-1).tolist())
 
-    Cost: rows that are cut are brought together, one total exchange; 4 supersteps.  The text of a process's rows is in
-    its memory until it is written.
+
+@declares(lambda costs, *args, **kwargs: b"")
+def _formatted(rows: np.ndarray, fmt: Any, **options: Any) -> bytes:
+    """Format rows as numpy.savetxt writes them; no text in a run with shapes only."""
+    out = BytesIO()
+    np.savetxt(out, rows, fmt, **options)
+    return out.getvalue()
+
+
+def savetxt(
+    fname: PathLike, X: ArrayLike, fmt: str | Sequence[str] = "%.18e", delimiter: str = " ", newline: str = "\n",
+    header: str = "", footer: str = "", comments: str = "# ", encoding: str | None = None,
+) -> None:  # fmt: skip
+    """Write an array as text, one row a line, as numpy.savetxt does; compressed if the name ends in .gz, .bz2 or .xz.
+
+    Cost: 4 supersteps; if rows are cut they are first brought together, one total exchange.  A process holds the text
+    of all its rows in memory until it is written.
     Raises FileError on every process if one could not write; nothing is left behind.
     """
     path = path_of(fname, "savetxt")
@@ -56,21 +74,18 @@ def savetxt(
     options: dict[str, Any] = {"delimiter": delimiter, "newline": newline, "encoding": encoding}
     np.savetxt(BytesIO(), np.zeros((1, *shape[1:]), node.kind.dtype), fmt, **options)  # NumPy's refusals, everywhere
     rows, _ = _own_rows(node)
-    out = BytesIO()
-    if not here.abstract:
-        first, last = here.pid == 0, here.pid == here.nprocs - 1
-        np.savetxt(
-            out, rows, fmt, **options, comments=comments, header=header if first else "", footer=footer if last else ""
-        )
-    text = out.getvalue()
+    first, last = here.pid == 0, here.pid == here.nprocs - 1
+    text = _formatted(
+        rows, fmt, **options, comments=comments, header=header if first else "", footer=footer if last else ""
+    )
     compress = _COMPRESSORS.get(os.path.splitext(path)[1].lower())
     written_in_parts(f"savetxt({path!r})", path, compress(text) if compress and text else text)
 
 
-def tofile(x: Any, fid: PathLike, sep: str = "", format: str = "%s") -> None:
-    """All elements in C order as they are in memory, or as text between separators; as ndarray.tofile, at its price.
+def tofile(x: Array, fid: PathLike, sep: str = "", format: str = "%s") -> None:
+    """Write all elements in C order, as ndarray.tofile does: as raw memory, or as text between separators.
 
-    Cost: as `save_npy` of memory; of text as `savetxt`.
+    Cost: that of `save_npy` for raw memory, of `savetxt` for text.
     """
     path = path_of(fid, "tofile")
     if not sep:
@@ -78,11 +93,7 @@ def tofile(x: Any, fid: PathLike, sep: str = "", format: str = "%s") -> None:
         return
     node = evaluated(asarray(x))
     own, before = _own_rows(node)
-    text = ""
-    if not world().abstract:
-        items = [format % item for item in own.reshape(-1).tolist()]
-        text = sep * bool(items and before) + sep.join(items)
-    written_in_parts(f"tofile({path!r})", path, text.encode())
+    written_in_parts(f"tofile({path!r})", path, _items(own, format, sep, before > 0).encode())
 
 
-register(functions=(savetxt,), of_numpy={np.savetxt: savetxt}, methods=(tofile,))
+register(functions=(savetxt,), of_numpy={np.savetxt: savetxt})

@@ -12,31 +12,31 @@ from bsp.arrays.api.creation import Grid, asarray, layout_for
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import leaf
-from bsp.arrays.expressions.layout import Layout, Shape, dealt
+from bsp.arrays.expressions.layout import Layout, dealt
 from bsp.arrays.files.agreement import (
     Held,
     PathLike,
     agreed,
+    blocks_read,
     evaluated,
-    in_layout,
     needed,
     replaced,
     same_everywhere,
-    slabs,
     writers_of,
 )
 from bsp.arrays.files.format import register
+from bsp.arrays.procedures.operands import in_layout, slabs
+from bsp.arrays.typing import ArrayLike
 
 _FILES = Held("Zarr", long=False)
 
 
 def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -> Array:
-    """A Zarr array; each process reads its own blocks, that is the chunks they meet.
+    """Read a Zarr array; each process reads its own blocks, that is the chunks that meet them.
 
     Cost: one superstep, in which all agree that they could read.
     Raises NoSuchFile, FileError, FormatError if it is no Zarr array of numbers, ImportError without zarr.
     """
-    here = world()
     call = f"read_zarr({os.fspath(path)!r})"
     found: dict[str, Any] = {}
 
@@ -50,12 +50,7 @@ def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -
             raise ValueError(f"there is no Zarr array: {wrong or type(wrong).__name__}") from None
         kind = _FILES.native(data.dtype)
         layout = layout_for(data.shape, grid, process_grid)
-        blocks: dict[Shape, Any] = {}
-        for at in layout.mine(here.pid):
-            if here.abstract:
-                blocks[at] = here.empty(layout.block_shape(at), kind)
-            else:
-                blocks[at] = np.array(data[tuple(slice(*span) for span in layout.box(at))], kind, order="C")
+        blocks = blocks_read(layout, kind, lambda box: np.array(data[box], kind, order="C"))
         found.update(shape=tuple(data.shape), dtype=kind, layout=layout, blocks=blocks)
         return tuple(data.shape), data.dtype.str
 
@@ -63,11 +58,11 @@ def read_zarr(path: PathLike, *, grid: Grid = None, process_grid: Grid = None) -
     return wrap(leaf(found["shape"], found["dtype"], found["layout"], found["blocks"]))
 
 
-def write_zarr(path: PathLike, x: Any) -> None:
-    """An array as a Zarr array, in chunks of the size of its blocks; each process writes its own chunks.
+def write_zarr(path: PathLike, x: ArrayLike) -> None:
+    """Write an array to a Zarr array, in chunks of the size of its blocks; each process writes its own chunks.
 
-    Chunks are of equal size, so rows at the edges of blocks may move to another process first; cyclic blocks stay
-    where they are.  The folder is written beside its target and takes its place when all is written.
+    Chunks are of equal size, so rows at the edges of blocks may move to another process first; cyclic blocks stay.
+    The folder is written beside its target and takes its place when all is written.
     Cost: 3 supersteps, and one exchange where blocks are not of equal size.
     Raises FileError on every process if one could not write, ImportError without zarr.
     """
@@ -95,7 +90,7 @@ def write_zarr(path: PathLike, x: Any) -> None:
 
 
 def _chunked(layout: Layout, nprocs: int) -> Layout:
-    """The layout with cuts at multiples of one length along each axis."""
+    """Return the layout with its cuts moved to multiples of one length along each axis."""
     if layout.replicated:
         return layout
     if layout.table is not None:

@@ -1,1 +1,1 @@
-"""What one task of a plan computes on the blocks that were brought to it."""
+"""Kernels: the computations of a plan's tasks on blocks that are already local."""

@@ -1,8 +1,8 @@
-"""What a reduction is made of: fold a piece, merge partial results, finish.
+"""Aggregates: the three steps of a reduction, which fold a piece, merge partial results, and finish.
 
-Partial results travel, so they are arrays too: of the result's dtype, or of a structured one where more is
-needed (a mean and a sum of squares; a value and its place).  Merging is associative up to rounding and is always
-done in the order of the blocks.
+Partial results are sent between processes, so they are arrays too.  Their dtype is that of the result, or a
+structured one where more is needed: a mean and a sum of squares, or a value and its position.  Merging is
+associative up to rounding, and is always done in the order of the blocks.
 """
 
 from __future__ import annotations
@@ -17,59 +17,76 @@ from bsp.arrays.expressions.graph import DType
 from bsp.arrays.kernels.programs import PIECE
 
 Axes = tuple[int, ...]
-Place = Sequence[tuple[int, int]]  # of a piece: for each axis its first position, and the length of the whole axis
+Place = Sequence[tuple[int, int]]  # origin of a piece: for each axis (first position, length of the whole axis)
 
 
 def typed(dtype: DType) -> DType | None:
-    """What a ufunc's methods are told to compute in.  Of dates and durations nothing: NumPy takes no units there."""
+    """Return the `dtype=` argument for a ufunc's methods: None for dates and durations, where NumPy takes no units."""
     return None if dtype.kind in "mM" else dtype
 
 
 class Aggregate:
-    """A reduction by a ufunc: what `fold`, `merge` and `finish` do is its reduce."""
+    """A reduction by a ufunc: `fold` and `merge` call its `reduce`.  Subclasses implement other reductions."""
 
-    piece = PIECE  # elements that are folded at once
-    plain = True  # whether a fold is the ufunc's reduce and no more
+    piece = PIECE  # elements in one call of `fold`
+    plain = True  # whether `fold` is the ufunc's reduce alone
 
     @property
     def term(self) -> str | None:
-        """What NumPy's warnings call it; None: as it is made of several operations."""
+        """Name of the operation in NumPy's warnings; None if `fold` consists of several operations."""
         return "reduce" if self.plain else None
 
     def __init__(self, name: str, ufunc: np.ufunc, identity: Any, result: Callable[[DType], DType]) -> None:
         self.name = name
         self.ufunc = ufunc
-        self.identity = identity  # None: an empty array has no such value
+        self.identity = identity  # None: the reduction of an empty array is undefined
         self.result = result
 
     def partial(self, dtype: DType) -> DType:
-        """The dtype of partial results of values of `dtype`."""
+        """Return the dtype of partial results for values of `dtype`."""
         return self.result(dtype)
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
-        """The partial result of a piece."""
+        """Return the partial result of one piece.
+
+        values : the piece.
+        axes : its axes that are reduced.
+        place : its origin in the whole array; only reductions to positions use it.
+        """
         return np.asarray(self.ufunc.reduce(values, axis=axes, dtype=typed(self.partial(values.dtype))))
 
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
-        """Merge `part`, of `merged` values each, into `total`, of `folded` values each."""
+        """Merge `part` into `total` in place.
+
+        folded, merged : the number of values reduced so far in each element of `total` and of `part`.
+        """
         self.ufunc(total, part, out=total)
 
     def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
-        """Partial results merged along axes; `counts`: how many values each stands for, broadcasting."""
+        """Return partial results merged along `axes`.
+
+        counts : the number of values behind each partial result; broadcasts to `parts`.
+        """
         return np.asarray(self.ufunc.reduce(parts, axis=axes, dtype=typed(parts.dtype)))
 
     def start(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
-        """The partial result of no values of a dtype."""
+        """Return the partial result of an empty set of values of a dtype."""
         return self.start_of(shape, self.partial(dtype))
 
     def start_of(self, shape: tuple[int, ...], partial: DType) -> np.ndarray:
-        """The partial result of no values at all; where there is no identity, it is never looked at."""
+        """Return the partial result, of dtype `partial`, of an empty set of values.
+
+        Without an identity the array holds zeros as placeholders, which no caller reads.
+        """
         if self.identity is None:
             return np.zeros(shape, partial)
-        return np.full(shape, np.asarray(self.identity).astype(partial), partial)  # -1 is all bits of an unsigned one
+        return np.full(shape, np.asarray(self.identity).astype(partial), partial)  # -1 becomes all bits set
 
     def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
-        """The result of `count` values each: a number, or one for each."""
+        """Return the result from a merged partial result.
+
+        count : the number of values behind each element: one number, or an array of them.
+        """
         return partial
 
 
@@ -90,7 +107,7 @@ def _boolean(dtype: DType) -> DType:
 
 
 class Extreme(Aggregate):
-    """argmin and argmax: the extreme value and the position, in C order of the axes, of its first occurrence."""
+    """Reductions argmin and argmax: the position of the first extreme value, in C order of the reduced axes."""
 
     plain = False
 
@@ -100,11 +117,11 @@ class Extreme(Aggregate):
         self._better = better
 
     def partial(self, dtype: DType) -> DType:
-        """The value and its position."""
+        """Return the structured dtype of an extreme value and its position."""
         return np.dtype([("value", dtype), ("place", np.int64)])
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
-        """The extreme of a piece, with its position in the whole."""
+        """Return the extreme value of a piece and its position in the whole array."""
         kept = [axis for axis in range(values.ndim) if axis not in axes]
         lengths = [values.shape[axis] for axis in axes]
         lines = values.transpose(*kept, *axes).reshape(*[values.shape[axis] for axis in kept], -1)
@@ -119,7 +136,7 @@ class Extreme(Aggregate):
         return out
 
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
-        """The better of the two; of equals the first; NaN before all."""
+        """Keep the better of the two values in `total`: NaN first; among equal values the one at the lower position."""
         new, old = part["value"], total["value"]
         take = self._better(new, old)
         equal = new == old
@@ -131,7 +148,7 @@ class Extreme(Aggregate):
         np.copyto(total, part, where=take)
 
     def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
-        """Merged one after the other."""
+        """Return partial results merged one after the other, in C order of `axes`."""
         kept = [axis for axis in range(parts.ndim) if axis not in axes]
         count = prod(parts.shape[axis] for axis in axes)
         lines = parts.transpose(*axes, *kept).reshape(count, *[parts.shape[axis] for axis in kept])
@@ -141,16 +158,20 @@ class Extreme(Aggregate):
         return total
 
     def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
-        """The position."""
+        """Return the position of the extreme value."""
         return partial["place"].astype(np.intp)
 
 
 class Moments(Aggregate):
-    """Variance in one pass: means and sums of squared deviations, merged as Chan, Golub and LeVeque do (1979)."""
+    """Variance or standard deviation in one pass over the data.
+
+    A partial result holds the mean and the sum of squared deviations; they are merged by the update of Chan, Golub
+    and LeVeque (1979).
+    """
 
     plain = False
 
-    piece = 4 * PIECE  # merging takes a dozen calls, so there are fewer and longer pieces
+    piece = 4 * PIECE  # a merge takes a dozen NumPy calls: longer pieces need fewer merges
 
     def __init__(self, correction: float, root: bool) -> None:
         super().__init__(f"{'std' if root else 'var'}({correction:g})", np.add, None, self._result)
@@ -160,12 +181,12 @@ class Moments(Aggregate):
     @staticmethod
     def _result(dtype: DType) -> DType:
         if dtype.kind in "mM":
-            np.square(np.empty(1, dtype))  # NumPy's refusal
+            np.square(np.empty(1, dtype))  # raises NumPy's error for dates and durations
         found = np.dtype(np.float64) if dtype.kind in "iub" else dtype
         return np.dtype(f"f{found.itemsize // 2}") if found.kind == "c" else found
 
     def partial(self, dtype: DType) -> DType:
-        """The mean and the sum of squared deviations from it."""
+        """Return the structured dtype of a mean and the sum of squared deviations from it."""
         mean = np.dtype(np.float64) if dtype.kind in "iub" else dtype
         if mean == np.float16:
             mean = np.dtype(np.float32)
@@ -173,7 +194,7 @@ class Moments(Aggregate):
         return np.dtype([("mean", mean), ("squares", square)])
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
-        """Of one piece, in two passes while it is in the cache."""
+        """Return mean and squares of one piece, in two passes: it is small enough to stay in the cache."""
         partial = self.partial(values.dtype)
         mean = values.mean(axis=axes, dtype=partial["mean"], keepdims=True)
         out = np.empty(np.squeeze(mean, axes).shape, partial)
@@ -188,7 +209,7 @@ class Moments(Aggregate):
         return out
 
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
-        """Chan's update."""
+        """Merge two means and sums of squares in place by Chan's update."""
         if not merged:
             return
         if not folded:
@@ -201,7 +222,7 @@ class Moments(Aggregate):
         total["squares"] += part["squares"] + size * (folded * merged / whole)
 
     def merge(self, parts: np.ndarray, axes: Axes, counts: np.ndarray) -> np.ndarray:
-        """All at once: the weighted mean, and the squares between the means."""
+        """Return all partial results merged at once: the weighted mean, and the squares within and between parts."""
         counts = np.asarray(counts, np.float64)
         total = np.broadcast_to(counts, parts.shape).sum(axis=axes, keepdims=True)
         weight = (counts / np.maximum(total, 1)).astype(parts["squares"].dtype)
@@ -214,7 +235,10 @@ class Moments(Aggregate):
         return out
 
     def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
-        """Squares over count - correction; NaN where that is 0 or less, as NumPy says."""
+        """Return squares / (count - correction), or the root of it.
+
+        A divisor of 0 or less counts as 0, which gives NaN or infinity, as in NumPy.
+        """
         left = np.maximum(count - self._correction, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             found = partial["squares"] / np.asarray(left, partial["squares"].dtype)
@@ -222,7 +246,7 @@ class Moments(Aggregate):
 
 
 class Unfinished(Moments):
-    """Moments whose partial result is the result: several are finished from one, each in its way."""
+    """Moments left unfinished, so that a mean and several variances of the same array share one pass."""
 
     def __init__(self) -> None:
         super().__init__(0.0, False)
@@ -230,12 +254,12 @@ class Unfinished(Moments):
         self.result = self.partial
 
     def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
-        """As it is."""
+        """Return the moments unchanged."""
         return partial
 
 
 class Mean(Aggregate):
-    """A sum, divided at the end."""
+    """Mean: a sum that `finish` divides by the count."""
 
     def __init__(self) -> None:
         super().__init__("mean", np.add, 0, self._result)
@@ -243,16 +267,16 @@ class Mean(Aggregate):
     @staticmethod
     def _result(dtype: DType) -> DType:
         if dtype.kind == "M":
-            np.add.reduce(np.empty(1, dtype))  # NumPy's refusal to add dates
+            np.add.reduce(np.empty(1, dtype))  # raises NumPy's error for the addition of dates
         return np.dtype(np.float64) if dtype.kind in "iub" else dtype
 
     def partial(self, dtype: DType) -> DType:
-        """Sums; of half precision in single, as NumPy does."""
+        """Return the dtype of the sums: float32 for float16, as in NumPy, else that of the result."""
         found = self.result(dtype)
         return np.dtype(np.float32) if found == np.float16 else found
 
     def finish(self, partial: np.ndarray, count: Any) -> np.ndarray:
-        """Divided by the count."""
+        """Return the sums divided by the count."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.true_divide(partial, count, dtype=typed(partial.dtype)))
 
@@ -269,7 +293,7 @@ MEAN = Mean()
 MOMENTS = Unfinished()
 
 
-# ufuncs f with f(f(a, b), c) = f(a, f(b, c)), up to rounding: partial results may be merged
+# Ufuncs f with f(f(a, b), c) = f(a, f(b, c)) up to rounding, so that partial results can be merged in groups
 ASSOCIATIVE = (
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logical_and, np.logical_or, np.logical_xor,
     np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm, np.hypot, np.logaddexp, np.logaddexp2,
@@ -280,7 +304,7 @@ _of_ufunc: dict[np.ufunc, Aggregate] = {
 
 
 def of_ufunc(ufunc: np.ufunc) -> Aggregate:
-    """The one aggregate that is the `reduce` of an associative ufunc."""
+    """Return the interned aggregate that is the `reduce` of an associative ufunc."""
     found = _of_ufunc.get(ufunc)
     if found is None:
         assert ufunc in ASSOCIATIVE
@@ -294,7 +318,7 @@ def of_ufunc(ufunc: np.ufunc) -> Aggregate:
 
 
 def finished(how: Aggregate, partial: np.ndarray, count: int) -> np.ndarray:
-    """A mean, a variance or its root from moments."""
+    """Return a mean, a variance or a standard deviation, as `how` selects, from shared moments."""
     return partial["mean"] if how is MEAN else how.finish(partial, count)
 
 
@@ -302,7 +326,7 @@ _moments: dict[tuple[float, bool], Moments] = {}
 
 
 def moments(correction: float, root: bool) -> Moments:
-    """The one aggregate of a variance, or of its root."""
+    """Return the interned aggregate of a variance or, with `root`, of a standard deviation."""
     key = (float(correction), root)
     if key not in _moments:
         _moments[key] = Moments(*key)

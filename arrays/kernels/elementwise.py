@@ -1,7 +1,7 @@
-"""Operations that treat every element alike: NumPy's ufuncs, and what is written like one.
+"""Elementwise operations: NumPy's ufuncs, and functions with the same calling convention.
 
-Dtypes are NumPy's own: a ufunc is asked which it resolves to, Python numbers are weak (NEP 50).  A program of
-such operations is evaluated piece by piece through small buffers (see `kernels`), so each has an `out`.
+Result dtypes are NumPy's own: each ufunc resolves them itself, with Python numbers weak (NEP 50).  A program of
+such operations is evaluated piece by piece through small buffers (see `programs`), so each operation takes `out`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,22 @@ Loop = Callable[..., tuple[DType, ...]]
 
 
 class Elementwise(Operation):
-    """`call(*arrays, out)` fills `out` from arrays that broadcast to it; `resolve(*kinds)` gives its dtype."""
+    """An elementwise operation.
+
+    call : `call(*arrays, out=out)` fills `out` from arrays that broadcast to it.
+    resolve : `resolve(*kinds)` returns the dtype of the result.
+    loop : `loop(*kinds)` returns the dtypes in which a ufunc computes; None for other operations.
+    """
 
     def __init__(self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None) -> None:
         self.name = name
         self.call = call
         self.resolve = resolve
-        self.loop = loop  # the dtypes of arguments and results that a ufunc computes in
+        self.loop = loop  # returns dtypes of arguments, then of results
 
 
 def _loop_of(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Loop:
+    """Return the function that resolves the dtypes in which a ufunc computes, for arguments of given kinds."""
     results = (None,) * ufunc.nout
     signature = (*[None] * ufunc.nin, *[dtype] * ufunc.nout)
 
@@ -37,7 +43,7 @@ def _loop_of(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Loop:
         if all(isinstance(each, type) for each in given):
             given = tuple(kind.dtype for kind in kinds)
         used = casting
-        if casting != "same_kind":  # resolve_dtypes of Python's numbers crashes under "equiv" (NumPy 2.4): a call tells
+        if casting != "same_kind":  # resolve_dtypes crashes on Python numbers under "equiv" (NumPy 2.4): a call checks
             samples = [kind.weak(1) if isinstance(each, type) else np.ones(1, each)  # type: ignore[misc]
                        for kind, each in zip(kinds, given, strict=True)]  # fmt: skip
             with np.errstate(all="ignore"):
@@ -51,7 +57,7 @@ def _loop_of(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Loop:
 
 
 def _second(ufunc: np.ufunc, output: int, dtype: DType | None, casting: Any) -> Callable[..., Any]:
-    """One of several results of a ufunc."""
+    """Return a function that computes only one of a ufunc's several results."""
 
     def call(*args: Any, out: Any) -> None:
         outs: list[Any] = [None] * ufunc.nout
@@ -65,7 +71,11 @@ _of_ufunc: dict[Any, Elementwise] = {}
 
 
 def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None, casting: Any = "same_kind") -> Elementwise:
-    """A ufunc as an operation; `output` chooses one of several results, `casting` which arguments it takes."""
+    """Return a ufunc as an interned operation.
+
+    output : the number of the result, for ufuncs with several.
+    dtype, casting : as the ufunc's own arguments of these names.
+    """
     plain = dtype is None and casting == "same_kind"
     key = ufunc if not output and plain else (ufunc, output, dtype, casting)
     found = _of_ufunc.get(key)
@@ -88,7 +98,7 @@ def _typed(ufunc: np.ufunc, dtype: DType | None, casting: Any) -> Callable[..., 
     return call
 
 
-# ------------------------------------------------------------------------- written like ufuncs
+# ------------------------------------------------------------------------- operations that are no ufuncs
 
 
 def _where(condition: Any, x: Any, y: Any, out: Any) -> None:
@@ -112,7 +122,7 @@ def _cast(x: Any, out: Any) -> None:
 
 
 def cast_to(dtype: DType) -> Elementwise:
-    """`astype`, as unsafe as NumPy's."""
+    """Return the operation of `astype`, with NumPy's default casting, "unsafe"."""
     found = _casts.get(dtype)
     if found is None:
         found = _casts[dtype] = Elementwise(f"astype {dtype.str}", _cast, lambda x: dtype)
@@ -144,7 +154,7 @@ _bits: dict[DType, Elementwise] = {}
 
 
 def bits_as(dtype: DType) -> Elementwise:
-    """The same bytes as elements of another dtype of the same length."""
+    """Return the operation that reads the same bytes as elements of another dtype of the same item size."""
     found = _bits.get(dtype)
     if found is None:
 
@@ -159,7 +169,7 @@ _rounds: dict[int, Elementwise] = {}
 
 
 def round_to(decimals: int) -> Elementwise:
-    """np.round."""
+    """Return the operation of `np.round` to so many decimals."""
     found = _rounds.get(decimals)
     if found is None:
 
@@ -188,7 +198,10 @@ _inferred: dict[Any, Kind] = {}
 
 
 def infer(op: Elementwise, *kinds: Kind) -> Kind:
-    """The kind of a result; NumPy's errors for what does not fit."""
+    """Return the kind of an operation's result.
+
+    Raises ShapeError for shapes that do not broadcast, and NumPy's errors for dtypes that the operation does not take.
+    """
     key = (op, *kinds)
     found = _inferred.get(key)
     if found is None:
@@ -201,7 +214,7 @@ def infer(op: Elementwise, *kinds: Kind) -> Kind:
 
 
 def broadcast_shape(name: str, *kinds: Kind) -> tuple[int, ...]:
-    """The shape that several broadcast to."""
+    """Return the shape to which several kinds broadcast; raise ShapeError, naming the operation, if there is none."""
     try:
         return np.broadcast_shapes(*[kind.shape for kind in kinds])
     except ValueError:
@@ -210,7 +223,7 @@ def broadcast_shape(name: str, *kinds: Kind) -> tuple[int, ...]:
 
 
 def fits(value: int, dtype: DType, name: str) -> None:
-    """NumPy's refusal of a Python integer that an integer array's dtype cannot hold."""
+    """Raise OverflowError, as NumPy does, for a Python integer outside the range of an integer dtype."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         if not limits.min <= value <= limits.max:

@@ -1,11 +1,11 @@
-"""What a task of a stage computes, on the regions that were brought to it.
+"""Kernels: how the tasks of a stage compute blocks from the regions that were brought to them.
 
-A kernel gets a process's tasks, each with its coordinates, the index range of every label, and one region for
-each reference (its axes in label order), and gives the blocks of the stage's value.  Blocks are never changed
+A kernel takes a process's tasks and returns the blocks of the stage's value.  Each task has its coordinates, the
+index range of every label, and one region for each reference, with axes in label order.  Blocks are never changed
 afterwards, so a block may be a region itself.
 
-Each kernel also declares what it makes and what that costs, for runs without values: `declared` gives blocks of the
-same shapes and counts the same operations, and never enters `compute`.
+Each kernel also declares its blocks and their cost, for runs without values: `declared` returns blocks of the same
+shapes and counts the same operations, without calling `compute`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bsp.arrays.kernels.shared_errors import current
 
 
 class Task(NamedTuple):
-    """One task of a stage."""
+    """One task of a stage: its coordinates, its index ranges, and the regions that it reads."""
 
     at: Shape
     box: tuple[tuple[int, int], ...]  # index range of each label
@@ -34,65 +34,65 @@ class Task(NamedTuple):
 
     @property
     def shape(self) -> Shape:
-        """Extent of each label here."""
+        """Extent of each label in this task."""
         return tuple(stop - start for start, stop in self.box)
 
 
 def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
-    """Count the work of a kernel, and that arrays no cache holds come from memory or go there."""
+    """Count the flops of a kernel, and as memory traffic the bytes of those arrays that are too large for the cache."""
     counter.flops(kernel, flops)
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
 
 
 def filling(array: Any, shape: Shape) -> Any:
-    """The array itself if it has the shape, else repeated to it."""
+    """Return the array itself if it has the shape, else a view broadcast to it."""
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
 class Slots(Protocol):
-    """Where partial results stand (see `planner`)."""
+    """Interface of `planning.slots.Slots` for kernels: the blocks to which partial results go."""
 
     labels: list[int]
     layout: Layout
 
     def place(self, at: Shape) -> Shape:
-        """The block that a task adds to."""
+        """Return the coordinates of the block to which a task adds."""
 
     def mine(self, pid: int) -> list[Shape]:
-        """All blocks of a process."""
+        """Return the coordinates of all blocks of a process."""
 
 
 class Room(Protocol):
-    """Where kernels get memory and parameters from."""
+    """Environment of a kernel: allocates memory and holds parameters."""
 
     pid: int
     params: Sequence[Any]
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
-        """Return a new array; in a run without values one without."""
+        """Return a new array; in a run without values, an array without data."""
 
 
 class Kernel(Protocol):
-    """What the tasks of a stage do."""
+    """Computation of a stage's tasks."""
 
     calculates: bool  # whether it does arithmetic, so that floating-point errors can come up
-    fallible: bool  # whether it can raise for some values whatever the program has asked for
+    fallible: bool  # whether it can raise for some values even with all floating-point errors ignored
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points."""
+        """Return the operations for so many points."""
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes besides regions and results, at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """Return the blocks that a process's tasks make."""
+        """Return the blocks that a process's tasks compute, by block coordinates."""
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
         """Return the same blocks without values, and count the work."""
 
 
 class Map:
-    """A program for every element."""
+    """A kernel that applies a program to every element."""
 
     def __init__(self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]]) -> None:
         self.program = program
@@ -101,20 +101,20 @@ class Map:
         self.calculates, self.fallible = not program.plain, program.fallible
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points."""
+        """Return the operations for so many points."""
         return points * len(self.program.code)
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes besides regions and results, at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
         return sum(dtype.itemsize for dtype in self.program.buffers) * min(points, PIECE) + 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task."""
+        """Return one block for each task."""
         params = [room.params[k] for k in self.program.params]
         return {task.at: self._block(room, task, params) for task in tasks}
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
             if self.program.plain:
@@ -125,6 +125,7 @@ class Map:
         return found
 
     def _block(self, room: Room, task: Task, params: Sequence[Any]) -> Any:
+        """Return a task's block.  A program without instructions copies nothing: its block is a view of a region."""
         program, shape = self.program, task.shape
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         if program.plain:
@@ -151,18 +152,18 @@ class Map:
 
 
 class Fold:
-    """A program for every element, and an aggregate of its results over some labels."""
+    """A kernel that applies a program to every element and aggregates the results over some labels."""
 
     def __init__(
         self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], how: Aggregate, over: tuple[int, ...],
         tasks: Layout, slots: Slots, final: DType | None,
     ) -> None:  # fmt: skip
         self.program = program
-        self.dtype = dtype  # of the program's results
+        self.dtype = dtype  # dtype of the program's results
         self.expand = expand
         self.how = how
         self.over = over
-        self.final = final  # the dtype to finish with; None: partial results are left
+        self.final = final  # dtype of finished results; None: the blocks are partial results
         self.kept = [label for label in range(len(tasks.axes)) if label not in over]
         self.slots = slots
         self.extents = tasks.shape
@@ -172,16 +173,16 @@ class Fold:
     calculates = True
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points."""
+        """Return the operations for so many points."""
         return points * (len(self.program.code) + 1)
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes besides regions and results, at most: buffers, and what a fold makes of a piece."""
+        """Return an upper bound on the bytes of buffers and of temporaries while a piece is folded."""
         sizes = sum(dtype.itemsize for dtype in self.program.buffers)
         return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, self.how.piece) + (1 << 14)
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """Partial results of all tasks, those for one block merged."""
+        """Return the partial results of all tasks, merged where several tasks add to one block."""
         params = [room.params[k] for k in self.program.params]
         totals: dict[Shape, tuple[Any, int]] = {}
         current.name = self.how.term
@@ -204,7 +205,7 @@ class Fold:
         return unfilled(room.pid, self.slots, found, lambda shape: self.how.start(shape, self.dtype))
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         partial = self.how.partial(self.dtype)
         for task in tasks:
@@ -229,7 +230,7 @@ class Fold:
         return total[..., None] if self.slots.labels else total
 
     def _folded(self, task: Task, params: Sequence[Any], shape: Shape) -> Any:
-        """The aggregate of one task, an array over the labels that stay."""
+        """Return the partial result of one task, an array over the labels that are not reduced."""
         program, over = self.program, self.over
         kept_shape = tuple(shape[label] for label in self.kept)
         partial = self.how.partial(self.dtype)
@@ -272,7 +273,10 @@ class Fold:
         return total
 
     def _folded_flat(self, arrays: list[np.ndarray], params: Sequence[Any], size: int) -> np.ndarray:
-        """Of all elements of vectors: the partial results of pieces are folded in the end."""
+        """Return the partial result of whole vectors; only for plain aggregates.
+
+        Each piece is reduced by the ufunc, then the results of the pieces are.
+        """
         program, scratch = self.program, self.program.scratch(PIECE)
         buffer = np.empty(PIECE, self.dtype)
         partial = self.how.partial(self.dtype)
@@ -288,7 +292,10 @@ class Fold:
 
 
 def unfilled(pid: int, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any]) -> Blocks:
-    """Return the blocks, with one more for each slot of a process that got none: tasks may be placed one by one."""
+    """Return the blocks, with an empty one for each slot of this process that no task filled.
+
+    Slots can stay unfilled only where tasks are placed one by one.
+    """
     if slots.labels and slots.layout.table is not None:
         for at in slots.mine(pid):
             if at not in blocks:
@@ -297,28 +304,28 @@ def unfilled(pid: int, slots: Slots, blocks: Blocks, empty: Callable[[Shape], An
 
 
 class Merge:
-    """Partial results of several slots, the last label, into one."""
+    """A kernel that merges the partial results of several slots, the last label, into one."""
 
     calculates = True
     fallible = False
 
     def __init__(self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType) -> None:
         self.how = how
-        self.counts = counts  # values that each slot stands for; by block and slot if blocks differ
+        self.counts = counts  # values behind each slot's partial result; by block and slot if blocks differ
         self.count = count
-        self.final = final  # the dtype to finish with; None: a partial result again, in the slot of its task
+        self.final = final  # dtype of finished results; None: again a partial result, in the slot of its task
         self.partial = partial
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points."""
+        """Return the operations for so many points."""
         return points
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
         return points * self.partial.itemsize * 3 + 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task."""
+        """Return one block for each task."""
         found: Blocks = {}
         current.name = self.how.term
         for task in tasks:
@@ -337,7 +344,7 @@ class Merge:
         return found
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
             (parts,) = task.regions
@@ -351,7 +358,7 @@ class Merge:
 
 
 class Finish:
-    """Results from moments that several have in common."""
+    """A kernel that computes a mean, variance or standard deviation from shared moments."""
 
     calculates = True
     fallible = False
@@ -360,15 +367,15 @@ class Finish:
         self.how, self.count, self.dtype = how, count, dtype
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Two a point."""
+        """Return two operations for each point."""
         return 2 * points
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
         return 32 * points + 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task."""
+        """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
             (partial,) = task.regions
@@ -376,25 +383,28 @@ class Finish:
         return found
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         return {task.at: room.empty(task.shape, self.dtype) for task in tasks}
 
 
 class Crossing(Merge):
-    """One exchange of a butterfly: each process of a group merges the partial results of all in it."""
+    """One round of a butterfly exchange: each process of a group merges the partial results of the whole group."""
 
     def __init__(
         self, how: Aggregate, counts: np.ndarray, count: int, final: DType | None, partial: DType, kept: int
     ) -> None:
         super().__init__(how, counts, count, final, partial)
-        self.kept = kept  # axes of the result; then come copies, slots, and the new copies
+        self.kept = kept  # number of the result's axes; then: copies of earlier rounds, slots, new copies
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block: of the result at the end, else with an axis for each digit that is done, and one of slots."""
+        """Return this process's block: of the result in the last round, else of merged partial results.
+
+        Merged partial results have one axis for each digit of the pid that is done, then the axis of slots.
+        """
         return self._crossed(super().compute, room, tasks)
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         return self._crossed(super().declared, room, tasks)
 
     def _crossed(self, merge: Callable[[Room, Iterable[Task]], Blocks], room: Room, tasks: Iterable[Task]) -> Blocks:
@@ -414,17 +424,17 @@ class Crossing(Merge):
 
 
 class Product:
-    """A contraction: the product of factors summed over the labels that the result has not.
+    """A contraction kernel: the product of factors, summed over the labels that the result lacks.
 
-    Two factors are one matmul of stacks of matrices.  More are multiplied pair by pair, the pair with fewest flops
-    first, each result summed over what nothing else needs.
+    Two factors take one matmul of stacks of matrices.  More are multiplied pair by pair, the pair with the fewest
+    flops first; each product is summed over the labels that nothing else needs.
     """
 
     def __init__(
         self, factors: Sequence[tuple[int, ...]], out: tuple[int, ...], slots: Slots, dtype: DType,
         programs: Sequence[Program], expand: Sequence[tuple[Any, ...]], extents: Shape,
     ) -> None:  # fmt: skip
-        self.factors = tuple(factors)  # labels of each, ascending
+        self.factors = tuple(factors)  # labels of each factor, ascending
         self.out = out
         self.slots = slots
         self.dtype = dtype
@@ -436,14 +446,14 @@ class Product:
         self.summed = sorted(shared)
 
     calculates = True
-    adds = False  # whether the last region is what came before, to be added to in place: nobody else reads it
+    adds = False  # whether the last region is the sum of earlier panels, added to in place: nothing else reads it
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points of two factors: a product and a sum."""
+        """Return the operations for so many points of two factors: a product and a sum for each."""
         return 2 * points
 
     def flops_on(self, tasks: Layout) -> float:
-        """Operations of the fullest process."""
+        """Return the operations of the process with the most work."""
 
         def part(label: int) -> int:
             axis = tasks.axes[label]
@@ -458,8 +468,7 @@ class Product:
         return float(sum(2 * prod(map(part, {*a, *b})) for _, _, a, b, _ in self.path) + computed)
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes besides regions and results: factors that are computed, products on the way, factors put in order."""
-
+        """Return an upper bound on the bytes of computed and reordered factors and of intermediate products."""
         longest = tuple(int(np.diff(axis.bounds).max(initial=0)) for axis in tasks.axes)
 
         def size(labels: Iterable[int]) -> int:
@@ -476,7 +485,7 @@ class Product:
         return total
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """Blocks, or partial ones with an axis of slots."""
+        """Return the blocks of the product; partial ones have a last axis of slots."""
         params = [[room.params[k] for k in program.params] for program in self.programs]
         totals: Blocks = {}
         for task in tasks:
@@ -489,7 +498,7 @@ class Product:
         return self._slotted(room, totals, lambda shape: np.zeros(shape, self.dtype))
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`; what a factor's program makes stays in the cache."""
+        """Return blocks without values and count the work; computed factors count as staying in the cache."""
         totals: Blocks = {}
         for task in tasks:
             where = self.slots.place(task.at)
@@ -513,6 +522,7 @@ class Product:
         return unfilled(room.pid, self.slots, {where: total[..., None] for where, total in totals.items()}, empty)
 
     def _product(self, task: Task, params: list[list[Any]]) -> Any:
+        """Return a task's product.  Its regions are in the order of the factors, one or more for each."""
         shape = task.shape
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
         sides = []
@@ -528,9 +538,10 @@ class Product:
         return self._in_pieces(along, sides, params, shape)
 
     def _along(self, shape: Shape) -> int | None:
-        """The label that factors that are computed are cut along, so that they stay in the cache; None: they are not.
+        """Return the label along which computed factors are cut into pieces that fit the cache; None: they are not cut.
 
-        A summed one where the result is small; else one of the result that every computed factor has.
+        Candidates are the summed labels if the result is small, and labels of the result that every computed factor
+        has; the longest is taken.
         """
         computed = [labels for program, labels in zip(self.programs, self.factors, strict=True) if program.code]
         if not computed or len(self.factors) > 2:
@@ -544,7 +555,7 @@ class Product:
         return max(options, key=lambda label: shape[label], default=None)
 
     def _declared(self, room: Room, task: Task) -> Any:
-        """The shape of a product, its work counted."""
+        """Return a task's product without values, and count its work."""
         shape = task.shape
         for program, labels in zip(self.programs, self.factors, strict=True):
             if program.code:
@@ -559,7 +570,10 @@ class Product:
         return out
 
     def _in_pieces(self, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
-        """Two factors, a piece of one label at a time: added up if it is summed, else beside each other."""
+        """Return the product of two factors, computed for a piece of label `along` at a time.
+
+        The products of the pieces are added up if the label is summed, else written side by side.
+        """
         across = max(
             prod(shape[label] for label in labels if label != along)
             for program, labels in zip(self.programs, self.factors, strict=True)
@@ -592,6 +606,7 @@ class Product:
         return total
 
     def _multiplied(self, factors: list[Any], shape: Shape) -> Any:
+        """Return the product of all factors, pair by pair in the order of `path`."""
         terms = list(factors)
         for i, j, left, right, kept in self.path:
             found = _pair(terms[i], terms[j], left, right, kept, shape)
@@ -601,7 +616,7 @@ class Product:
 
 
 def _factor(program: Program, side: list[Any], params: list[Any], shape: Shape) -> Any:
-    """One factor of a product, computed if it is an expression."""
+    """Return one factor of a product: the region itself, or the result of the factor's program."""
     if program.plain:
         return filling(side[program.result] if program.result < len(side) else np.asarray(params[0]), shape)
     out = np.empty(shape, program.code[-1].dtype)
@@ -616,9 +631,11 @@ Labels = tuple[int, ...]
 
 @lru_cache(maxsize=1024)
 def pairs(factors: tuple[Labels, ...], out: Labels, extents: Shape) -> list[tuple[int, int, Labels, Labels, Labels]]:
-    """The order in which factors are multiplied: (position, position, labels, labels, labels of the result) each.
+    """Return the order in which factors are multiplied, as one tuple for each product of two.
 
-    Results go to the end of the list of terms.  Greedy: the pair with fewest operations, then the smallest result.
+    A tuple holds the positions of the two terms, their labels, and the labels of the product.  Each product replaces
+    its two terms and goes to the end of the list of terms.  Greedy: the pair with the fewest operations, then the
+    smallest result, then the first in the list.
     """
     terms = list(factors)
     path = []
@@ -642,7 +659,7 @@ def pairs(factors: tuple[Labels, ...], out: Labels, extents: Shape) -> list[tupl
 
 @lru_cache(maxsize=1024)
 def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Labels of a pair by what they are: stacks, rows, columns, summed."""
+    """Return the labels of a pair in four groups: stack, row, column and summed labels."""
     both = [label for label in left if label in right]
     return (
         [label for label in both if label in out], [label for label in left if label not in right],
@@ -651,7 +668,7 @@ def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[i
 
 
 def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
-    """One matmul of stacks of matrices."""
+    """Return the product of two terms by one matmul of stacks of matrices."""
     batch, rows, columns, summed = _groups(left, right, out)
     found = np.matmul(
         _arranged(a, left, (batch, rows, summed), shape), _arranged(b, right, (batch, summed, columns), shape)
@@ -662,6 +679,7 @@ def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape
 
 
 def _arranged(array: Any, labels: Labels, groups: tuple[list[int], ...], shape: Shape) -> Any:
+    """Return a term as a stack of matrices for matmul: one axis for each group of labels, none for an empty stack."""
     order = [labels.index(label) for group in groups for label in group]
     if order != list(range(len(labels))):
         array = array.transpose(order)

@@ -1,8 +1,8 @@
 """Chains of elementwise operations, evaluated piece by piece.
 
 A program is straight-line code over registers: first the arrays, then the parameters, then one register for each
-instruction.  It runs over pieces small enough that everything between two arrays in memory stays in the cache:
-what leaves a core is each array once, whatever the length of the chain.
+instruction.  It runs over pieces so small that all intermediate results stay in the cache.  Each array is therefore
+read from memory, and the result written to it, once, whatever the length of the chain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Slices = tuple[Any, ...]
 
 
 class Instruction(NamedTuple):
-    """registers[target] = op(registers[args])"""
+    """One line of a program: apply `op` to the registers `args`, with a result of `dtype`."""
 
     op: Elementwise
     args: tuple[int, ...]
@@ -30,7 +30,10 @@ class Instruction(NamedTuple):
 
 
 class Program:
-    """`arrays` registers, then `params`, then one for each instruction; `result` is the last one's."""
+    """Straight-line code over `arrays` array registers, then those of `params`, then one for each instruction.
+
+    result : the number of the register that holds the result.
+    """
 
     def __init__(self, arrays: int, params: tuple[int, ...], code: tuple[Instruction, ...], result: int) -> None:
         self.arrays = arrays
@@ -43,11 +46,14 @@ class Program:
 
     @property
     def plain(self) -> bool:
-        """Whether it only reads one array."""
+        """True if the program has no instructions: its result is one of its inputs."""
         return not self.code
 
     def _allocate(self) -> tuple[list[DType], list[int]]:
-        """A buffer for each instruction but the last, shared by those whose values are not needed together."""
+        """Return the dtypes of the buffers and each instruction's buffer; -1 for the result, which goes into `out`.
+
+        Instructions share a buffer if their values are never needed at the same time.
+        """
         last = {}
         for k, step in enumerate(self.code):
             for arg in step.args:
@@ -57,7 +63,7 @@ class Program:
         slot: list[int] = []
         for k, step in enumerate(self.code):
             ended = [arg for arg in dict.fromkeys(step.args) if arg >= self.first and last[arg] == k]
-            overlaps = isinstance(step.op.call, np.ufunc)  # a ufunc's output may be one of its inputs
+            overlaps = isinstance(step.op.call, np.ufunc)  # a ufunc may write into one of its inputs
             if overlaps:
                 self._give_back(ended, slot, free)
             if self.first + k == self.result:
@@ -76,7 +82,7 @@ class Program:
             free.setdefault(self.code[arg - self.first].dtype, []).append(slot[arg - self.first])
 
     def scratch(self, size: int) -> list[np.ndarray]:
-        """Buffers for pieces of this size."""
+        """Return buffers for pieces of at most `size` elements."""
         return [np.empty(size, dtype) for dtype in self.buffers]
 
     def run(
@@ -84,7 +90,8 @@ class Program:
     ) -> None:
         """Fill `out` with the result for arrays that broadcast to it; `scratch` has at least its size.
 
-        An operation that raises leaves `out` as it is, if mistakes are collected (see `trouble`).
+        If an operation raises while errors are collected (see `shared_errors`), the error is noted, the program ends,
+        and the contents of `out` are undefined.
         """
         registers = [*arrays, *params]
         shape, size, result = out.shape, out.size, self.result
@@ -107,7 +114,7 @@ class Program:
 
 
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:
-    """Slices that cover a shape in C order, each of at most so many elements if its last axis allows."""
+    """Yield slices that cover a shape in C order, each of at most `most` elements."""
     axis, inner = len(shape), 1
     while axis > 0 and inner * shape[axis - 1] <= most:
         axis -= 1
@@ -125,14 +132,14 @@ def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:
 
 
 def part(array: np.ndarray, box: Slices) -> np.ndarray:
-    """The piece of an array that broadcasts to a shape; `box` is of that shape."""
+    """Return the part of an array inside `box`, a piece of the shape to which the array broadcasts."""
     if not array.ndim:
         return array
     return array[tuple(at if length != 1 else slice(None) for at, length in zip(box, array.shape, strict=True))]
 
 
 def flattened(arrays: Sequence[np.ndarray], shape: tuple[int, ...]) -> list[np.ndarray] | None:
-    """All arrays as vectors, if each has the whole shape in C order (or is a single number)."""
+    """Return all arrays as vectors, or None unless each is in C order with the whole shape, or is a single number."""
     found: list[np.ndarray] = []
     for array in arrays:
         if array.shape == shape and array.flags.c_contiguous:

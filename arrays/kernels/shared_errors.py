@@ -1,13 +1,14 @@
-"""What goes wrong in the kernels of a plan, made the same on every process.
+"""Errors and floating-point warnings in the kernels of a plan, raised alike on every process.
 
-Kernels run on blocks, so a division by zero or a bad exponent shows only where its block is.  `Notes` collects it
-while the kernels of one process run; at the next boundary of the plan each process that has something tells the
-others, and all act alike: they raise the same exception, or warn once.  A healthy plan sends nothing and takes no
-superstep for it.
+Kernels run on blocks, so a division by zero or a bad exponent occurs only on the process that owns the block.
+`Notes` collects such errors while the kernels of one process run.  At the next boundary of the plan each process with
+errors sends them to all others, and all do the same: raise the same exception, or warn once.  A plan without errors
+sends nothing and takes no extra superstep.
 
-Floating-point errors are collected through NumPy's "log" mode, which hands over the text of the warning; what the
-program has asked for by `np.seterr` or `np.errstate` then happens to the text.  Of several mistakes the first counts:
-by stage of the plan, by operation, and by position in the array, which is the order in which NumPy comes to them.
+Floating-point errors are collected through NumPy's "log" mode, which passes the text of the warning to `Notes.write`.
+The program's own mode, set by `np.seterr` or `np.errstate`, is then applied to that text.  Of several errors the
+first is raised: by stage of the plan, by operation, and by position in the array, the order in which NumPy would
+meet them.
 """
 
 from __future__ import annotations
@@ -30,43 +31,46 @@ from bsp.values.payload import dumps
 if TYPE_CHECKING:
     from bsp.engine.task import Context
 
-AFTER = 1 << 20  # the step of what a kernel does besides its program
-_ERROR = -1  # before the kinds of floating-point errors: an operation that raises has done nothing else
-_KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in the order in which NumPy looks at them
+AFTER = 1 << 20  # the step of a kernel's work after its program, such as a reduction
+_ERROR = -1  # an exception; sorts before floating-point errors of the same step
+_KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in the order in which NumPy checks them
 _MODES = ("divide", "over", "under", "invalid")
-_TAG = b"trouble"  # of the messages that tell
+_TAG = b"trouble"  # of messages that carry errors to other processes
 
 
 class Trouble(NamedTuple):
-    """One mistake; they are ordered as NumPy would come to them."""
+    """One error in a kernel; errors sort in the order in which NumPy would meet them."""
 
     stage: int
     step: int  # instruction of the stage's program, or AFTER
     kind: int  # of _KINDS, or _ERROR
-    at: tuple[int, ...]  # position in the array, of an error
+    at: tuple[int, ...]  # position in the array; () for floating-point errors
     text: str
     error: Exception | None = None
 
 
 class Place:
-    """Where the kernels of this interpreter are: processes take turns only at boundaries, so there is one."""
+    """Stage, instruction and piece that this interpreter is computing.
+
+    One object serves all processes of the interpreter, because they take turns only at boundaries.
+    """
 
     __slots__ = ("name", "notes", "piece", "stage", "step", "task")
 
     def __init__(self) -> None:
-        self.notes: Notes | None = None  # None: nobody collects, and errors are raised where they happen
+        self.notes: Notes | None = None  # None: errors are not collected but raised where they occur
         self.enter(0)
 
     def enter(self, stage: int) -> None:
-        """A stage begins."""
+        """Begin a stage: reset the instruction, task and piece."""
         self.stage = stage
         self.step = AFTER
-        self.name: str | None = None  # what NumPy calls the operation that follows the program
+        self.name: str | None = None  # NumPy's name of the operation after the program
         self.task: Any = None
         self.piece: int | Sequence[Any] | None = None  # the first position in C order, or slices; None: all of the task
 
     def position(self, spot: tuple[int, ...]) -> tuple[int, ...]:
-        """The position in the array of an element of the piece."""
+        """Return the position in the array of element `spot` of the current piece."""
         if self.task is None:
             return spot
         starts, piece = [start for start, _ in self.task.box], self.piece
@@ -82,12 +86,12 @@ current = Place()
 
 
 class Notes:
-    """What goes wrong in one evaluation on one process; kernels run inside `with notes`."""
+    """Errors of one evaluation on one process.  Kernels run inside `with notes`."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.found: dict[Any, Trouble] = {}
-        self.failed: Trouble | None = None  # the first exception here: nothing that follows has a value
+        self.failed: Trouble | None = None  # the first exception on this process
         self._modes: dict[str, str] = np.geterr()  # type: ignore[assignment]
         self._call: Any = None
         self._told: set[str] = set()
@@ -104,16 +108,20 @@ class Notes:
     ) -> None:
         self._state.__exit__(kind, error, trace)
         current.notes = self._outer
-        current.enter(0)  # no block is held longer than its kernel runs
+        current.enter(0)  # drop the reference to the last task's blocks
 
     def collecting(self) -> np.errstate:
-        """NumPy's errors come here, across boundaries too: the setting is of this process, as `current` is not."""
+        """Return a context manager that sends NumPy's floating-point errors to this object.
+
+        It stays in force across boundaries, because NumPy's error state belongs to one process.  `current` is shared
+        by all processes of the interpreter.
+        """
         modes: dict[Any, Any] = {name: mode if mode == "ignore" else "log" for name, mode in self._modes.items()}
         self._call = np.geterrcall()
         return np.errstate(**modes, call=self)
 
     def write(self, text: str) -> None:
-        """NumPy has found a floating-point error: "Warning: overflow encountered in exp" and a newline."""
+        """Note a floating-point error; NumPy passes a line such as "Warning: overflow encountered in exp"."""
         text = text.partition(": ")[2].strip()
         kind = next(k for k, name in enumerate(_KINDS) if text.startswith(name))
         if current.step == AFTER and current.name is not None:
@@ -122,9 +130,12 @@ class Notes:
         self.found.setdefault(found[:-1], found)
 
     def fail(self, error: Exception, spot: Callable[[], tuple[int, ...]] = tuple) -> None:
-        """Keep an exception if none before it is known; `spot` finds its element in the piece."""
+        """Note an exception, unless an earlier one is noted already.
+
+        spot : returns the position in the piece of the element at fault; called only if it can matter.
+        """
         found = Trouble(current.stage, current.step, _ERROR, current.position(()), "", error)
-        if self.failed is None or found[:4] < self.failed[:4]:  # the piece begins before what is known
+        if self.failed is None or found[:4] < self.failed[:4]:  # the piece begins before the noted error
             found = found._replace(at=current.position(spot()))
             if self.failed is None or found[:4] < self.failed[:4]:
                 self.failed = found
@@ -136,14 +147,14 @@ class Notes:
 
     @property
     def stages(self) -> set[int]:
-        """Where what is not told yet has gone wrong."""
+        """Stages with errors that have not been sent or raised yet."""
         return {each.stage for each in self._all()}
 
     def _all(self) -> list[Trouble]:
         return [*self.found.values(), *([] if self.failed is None else [self.failed])]
 
     def tell(self, context: Context, nprocs: int) -> None:
-        """Send what has gone wrong here to all others with the boundary that follows; nothing if nothing has."""
+        """Send this process's errors to all others at the next boundary; send nothing if there are none."""
         if not self:
             return
         packed = self._packed()
@@ -152,7 +163,7 @@ class Notes:
             context.outbox.effects.append(Send(self.pid, others, context.id, _TAG, None, packed))
 
     def hear(self, arrived: list[Any]) -> list[Any]:
-        """Raise and warn of what has gone wrong anywhere; return what else has arrived at the boundary."""
+        """Raise or warn of the errors of all processes; return the other messages that arrived at the boundary."""
         told = [(source, pickled) for source, tag, _, pickled in arrived if tag == _TAG]
         if told or self:
             self.settle([(source, each) for source, pickled in told for each in _unpacked(pickled)])
@@ -160,6 +171,7 @@ class Notes:
         return arrived
 
     def _packed(self) -> bytes:
+        """Return this process's errors pickled.  The exception is pickled apart, as `_portable` returns it."""
         told, data = list(self.found.values()), b""
         if self.failed is not None and self.failed.error is not None:
             error, data = _portable(self.failed.error)
@@ -168,10 +180,11 @@ class Notes:
         return dumps((told, data))
 
     def settle(self, others: Iterable[tuple[int, Trouble]] = (), shows: bool | None = None) -> None:
-        """Raise and warn as the program has asked for: of what is found here and of what others tell.
+        """Raise or warn of this process's errors and of `others`, in the program's floating-point error modes.
 
-        Every process calls this with the same mistakes and does the same; process 0 shows warnings for all.
-        shows : whether this process shows them, where no other may have found the same.
+        others : (pid, error) of the other processes.
+        shows : whether this process prints the warnings, where others may not have the same.  None: every process
+            calls this with the same errors, and process 0 prints for all.
         """
         everything = [*others, *[(self.pid, each) for each in self._all()]]
         self.found, self.failed = {}, None
@@ -183,6 +196,7 @@ class Notes:
                 self._act(each, shows)
 
     def _act(self, found: Trouble, shows: bool | None) -> None:
+        """Apply the program's floating-point error mode to one error."""
         mode = self._modes[_MODES[found.kind]]
         if mode == "raise":
             raise FloatingPointError(found.text)
@@ -195,16 +209,16 @@ class Notes:
         elif mode == "print" and (self.pid == 0 if shows is None else shows):
             print(f"Warning: {found.text}")
 
-    # ------------------------------------------------------------------------ what must be heard
+    # ------------------------------------------------------------------------ the program's error modes
 
     @property
     def raises(self) -> bool:
-        """Whether the program wants some floating-point errors as exceptions, by `np.errstate`."""
+        """True if `np.errstate` turns some floating-point errors into exceptions."""
         return "raise" in self._modes.values()
 
     @property
     def strict(self) -> bool:
-        """Whether the program wants floating-point errors as exceptions, by `np.errstate` or its warning filters."""
+        """True if `np.errstate` or the warning filters turn some floating-point errors into exceptions."""
         return self.raises or ("warn" in self._modes.values() and _raises(RuntimeWarning))
 
 
@@ -214,7 +228,7 @@ def _unpacked(pickled: bytes) -> list[Trouble]:
 
 
 def _raises(category: type[Warning]) -> bool:
-    """Whether some warnings of a category are errors."""
+    """Return whether the warning filters can turn a warning of this category into an error."""
     for action, message, kind, module, line in warnings.filters:
         if issubclass(category, kind):
             if action == "error":
@@ -225,7 +239,10 @@ def _raises(category: type[Warning]) -> bool:
 
 
 def _portable(error: Exception) -> tuple[Exception, bytes]:
-    """The exception as all processes raise it, and as it travels; of one that does not pickle what it says."""
+    """Return the exception that all processes raise, and its pickle.
+
+    An exception that does not survive pickling becomes a RuntimeError with its type's name and its text.
+    """
     import cloudpickle
 
     lines = [
@@ -233,9 +250,9 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not is_ours(frame.f_code.co_filename)
     ]
-    if lines:  # in a function of the program: only this process has the traceback
+    if lines:  # raised in a function of the program: a note, since only this process has the traceback
         error.add_note(f"raised at {lines[-1]}")
-    for pickled in (dumps, cloudpickle.dumps):  # by reference if possible: a process has classes of its own
+    for pickled in (dumps, cloudpickle.dumps):  # by reference if possible: cloudpickle copies classes by value
         with suppress(Exception):
             data = pickled(error)
             copy = pickle.loads(data)
@@ -246,7 +263,11 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
 
 
 def first_failing(call: Any, inputs: Sequence[Any], out: np.ndarray) -> tuple[int, ...]:
-    """The first element of a piece for which an operation raises; the first of all where that cannot be told."""
+    """Return the position of the first element of a piece for which an operation raises.
+
+    Calls the ufunc element by element.  Returns the first position if `call` is no ufunc, or if `out` shares memory
+    with an input, which the failed call may then have overwritten.
+    """
     nowhere = (0,) * out.ndim
     if not isinstance(call, np.ufunc) or any(np.may_share_memory(x, out) for x in inputs if isinstance(x, np.ndarray)):
         return nowhere

@@ -1,4 +1,4 @@
-"""Warnings that all processes have alike: each gets its own at the program's line, and one shows them for all."""
+"""Warnings that every process gives: each process issues its own at the program's line, and one prints it for all."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _REGISTRIES = "warnings that have been shown"
 
 
 def warned(text: str, category: type[Warning], shows: bool | None = None) -> None:
-    """Warn at the program's line; every process calls this alike.
+    """Issue a warning at the program's line.  Unless `shows` is given, every process calls this with the same text.
 
-    The program's filters hold on each process, so what they make an error is raised on all, and `catch_warnings`
-    records on all.
+    The program's filters apply on each process: a warning that they turn into an error is raised on all processes,
+    and `catch_warnings` records it on all.
 
-    shows : whether this process writes the warning to standard error, if nothing else is to happen to it; None:
-        process 0 does.
+    shows : whether this process prints the warning to standard error, where the filters would print it; None: only
+        process 0 prints.
     """
     frame = user_frame(sys._getframe(1))
     name, line = ("<program>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
     module = None if frame is None else frame.f_globals.get("__name__")
-    # modules are shared between processes, what has been warned of is not
+    # processes in one interpreter share modules, so each keeps its own registry of issued warnings
     proc = bsp.process()
     registries = proc._task.libraries.setdefault(_REGISTRIES, {})
     shows = proc.pid == 0 if shows is None else shows
@@ -36,10 +36,10 @@ def warned(text: str, category: type[Warning], shows: bool | None = None) -> Non
 
 @contextlib.contextmanager
 def _unseen() -> Iterator[None]:
-    """Warnings go nowhere, if they would go to standard error."""
+    """Suppress the printing of warnings inside a `with` block; leave those that `catch_warnings` records."""
     own: Any = warnings
     kept = getattr(own, "_showwarnmsg_impl", None)
-    if getattr(kept, "__name__", "") != "_showwarnmsg_impl":  # recorded
+    if getattr(kept, "__name__", "") != "_showwarnmsg_impl":  # `catch_warnings` records them
         yield
         return
     own._showwarnmsg_impl = lambda message: None

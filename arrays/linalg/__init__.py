@@ -1,10 +1,13 @@
 """Linear algebra: the standard's `linalg` extension, and NumPy's norm, lstsq, cond, multi_dot.
 
     Q, R = ba.linalg.qr(A)             # tall matrices by TSQR, others by block columns
-    x = ba.linalg.solve(A, b)          # both stay dealt
+    x = ba.linalg.solve(A, b)          # A and x stay dealt
 
-Names, arguments and errors are NumPy's; NumPy's own functions take arrays, too: np.linalg.solve(A, b).  What `persist`
-and `compute` do not plan (factorisations) runs at the call: every process calls it.
+Names, arguments and errors are NumPy's; NumPy's own functions accept arrays, too: np.linalg.solve(A, b).
+Factorisations are not lazy: they run when they are called, and every process must call them.
+
+To write further procedures: `bsp.arrays.linalg.tall` factors rows that are dealt to the processes, `factored` computes
+SVD and least squares from their R, and `panels` works by block columns.
 """
 
 from bsp.arrays.linalg.functions import (

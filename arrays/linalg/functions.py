@@ -2,17 +2,16 @@
 
 How a function runs is decided by shapes, layouts and p alone:
 
-- *whole*: a matrix of at most REPLICATED_SIZE elements, a replicated one, or p = 1: NumPy on every process.
-- *stacks* (..., m, n): each matrix in one piece on one process, the leading axes dealt; NumPy on each block.
-- *tall* (m >= n·p, or n² small): TSQR, and on its R, which every process has, everything else: svd, lstsq, pinv,
-  matrix_rank, cond.  Wide matrices through their transposes.
+- *whole*: a matrix of at most REPLICATED_SIZE elements, a replicated one, or p = 1: every process calls NumPy.
+- *stacks* (..., m, n): each matrix is in one piece on one process, the leading axes are dealt; NumPy takes each block.
+- *tall* (m >= n·p, or n² small): TSQR; svd, lstsq, pinv, matrix_rank and cond follow from its R, which every process
+  has.  Wide matrices are handled through their transposes.
 - *large*: LU, Cholesky, Householder QR by panels (see `panels`).
-- What has no distributed form (eig, eigh, svd of a large square matrix) is brought to every process if it has at most
-  4096² elements, with a GatherWarning above 16 MB; beyond that GatherRefused.
+- Functions without a distributed form (eig, eigh, svd of a large square matrix) gather the matrix on every process if
+  it has at most 4096² elements, with a GatherWarning above 16 MB; for more elements they raise GatherRefused.
 
-All that can raise LinAlgError for the values it finds is computed when it is called, not later, so that the error
-comes from this line and on every process alike: these are procedures, not nodes of an expression.  Matrix products,
-norms by elements, diagonal, trace, cross stay lazy.
+Functions that can raise LinAlgError because of values are procedures, computed when they are called, so that the error
+is raised at this line, on every process.  Matrix products, norms by elements, diagonal, trace and cross are lazy.
 
 Factors are unique, so they do not depend on the layout: R's diagonal is real and >= 0, and of each pair of singular
 vectors and each eigenvector the first entry at least half as large as the greatest is real and > 0.
@@ -23,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -39,13 +38,13 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, automatic, dealt, layout_of
-from bsp.arrays.gathering import SILENT_BYTES, warned
-from bsp.arrays.linalg import panels, tall
-from bsp.arrays.linalg.tall import Rows
+from bsp.arrays.gathering import SILENT_BYTES, decided, warned
+from bsp.arrays.linalg import factored, panels, tall
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.procedures.forecast import procedure
+from bsp.arrays.typing import ArrayLike, Axes, DTypeLike, Ord
 from bsp.errors import ShapeError
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array
 
 largest: Callable[..., Array] = reductions.max
 least: Callable[..., Array] = reductions.min
@@ -53,18 +52,18 @@ total: Callable[..., Array] = reductions.sum
 _UFUNCS: dict[str, Callable[..., Array]] = ufuncs.FUNCTIONS
 absolute = _UFUNCS["absolute"]
 
-GATHER_SIZE = 4096 * 4096  # elements of a matrix that is brought to every process where nothing else is possible
+GATHER_SIZE = 4096 * 4096  # most elements of a matrix that functions without a distributed form gather
 
 
 class QRResult(NamedTuple):
-    """A = Q·R."""
+    """The result of `qr`: A = Q·R."""
 
     Q: Array
     R: Array
 
 
 class SVDResult(NamedTuple):
-    """A = U·diag(S)·Vh."""
+    """The result of `svd`: A = U·diag(S)·Vh."""
 
     U: Array
     S: Array
@@ -72,21 +71,21 @@ class SVDResult(NamedTuple):
 
 
 class EighResult(NamedTuple):
-    """Eigenvalues, ascending, and eigenvectors as columns."""
+    """The result of `eigh`: eigenvalues, ascending, and eigenvectors as columns."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class EigResult(NamedTuple):
-    """Eigenvalues in no order, and eigenvectors as columns; complex unless all eigenvalues are real."""
+    """The result of `eig`: eigenvalues in no order, eigenvectors as columns; real only if all eigenvalues are."""
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class SlogdetResult(NamedTuple):
-    """det A = sign · exp(logabsdet)."""
+    """The result of `slogdet`: det A = sign · exp(logabsdet)."""
 
     sign: Array
     logabsdet: Array
@@ -96,7 +95,7 @@ class SlogdetResult(NamedTuple):
 
 
 def _matrix(x: Any, name: str, square: bool = False) -> Array:
-    """An array of matrices, as NumPy's linalg types it: integers become float64."""
+    """Return `x` as an array of matrices with the dtype that NumPy's linalg computes in: integers become float64."""
     array = wrap(build.strong(asarray(x)._node))
     if array.ndim < 2:
         raise LinAlgError(f"{name}: {array.ndim}-dimensional array given. Array must be at least two-dimensional")
@@ -114,20 +113,15 @@ def _inexact(array: Array, name: str) -> Array:
 
 
 def _is_whole(array: Array) -> bool:
-    """Whether NumPy on every process is the way."""
+    """Return True if the matrix is small, replicated, or p = 1, so that every process calls NumPy on all of it."""
     node = array._node
     if array.size <= layouts.REPLICATED_SIZE or world().nprocs == 1:
         return True
     return node.op is LEAF and node.layout is not None and node.layout.replicated
 
 
-def _is_tall(array: Array) -> bool:
-    m, n = array.shape
-    return m >= n and (m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE)
-
-
 def _values(array: Array) -> Any:
-    """All of it on this process; a replicated array is there already, without a superstep."""
+    """Return all values on this process.  Collective: gathers them, with no superstep for a replicated array."""
     node = array._node
     if node.op is LEAF and node.layout is not None and node.layout.replicated and node.layout.blocks == 1:
         (found,) = node.value.values()
@@ -136,7 +130,10 @@ def _values(array: Array) -> Any:
 
 
 def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
-    """All of a matrix that nothing else can be done with; `result`: elements of the result, if it has more."""
+    """Gather a matrix whose function has no distributed form.  Collective: warns or refuses if it is large.
+
+    result : the number of elements of the result, if it has more than the matrix.
+    """
     p, size = world().nprocs, max(array.size, result)
     if size > GATHER_SIZE:
         raise GatherRefused(
@@ -152,14 +149,14 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
 
 
 def _given(found: Any) -> Array:
-    """A result that every process has alike."""
-    return wrap(build.from_whole(found if is_abstract(found) else np.asarray(found)))
+    """Return an array of a result that every process has computed alike."""
+    return wrap(build.from_whole(as_array(found)))
 
 
 def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
-    """NumPy on every process; no words but for bringing the arrays together."""
+    """Call a NumPy function on every process.  The only words are those that gather the arrays."""
     values = [_values(each) for each in arrays]
-    world().passes(sum(each.size for each in values), values[0].dtype)  # LAPACK's copy
+    world().passes(sum(each.size for each in values), values[0].dtype)  # LAPACK works on a copy
     return tuple(_given(each) for each in _tuple(function(*values)))
 
 
@@ -168,10 +165,11 @@ def _tuple(found: Any) -> tuple[Any, ...]:
 
 
 def _stacks(function: Callable[..., Any], arrays: Sequence[Array], cores: Sequence[int]) -> tuple[Array, ...]:
-    """NumPy on stacks: leading axes broadcast and dealt, the last `cores[k]` of each array in one piece.
+    """Call a NumPy function on stacks of matrices: leading axes broadcast and dealt, the core of each in one piece.
 
-    Cost: one total exchange where matrices are cut or leading axes dealt differently; one superstep more, one word,
-    in which processes agree whether some matrix was singular.
+    cores : for each array, the number of its last axes that make its core.
+    Cost: one total exchange where matrices are cut or leading axes dealt differently; one superstep more, one word, in
+    which processes agree whether some matrix was singular.
     """
     here = world()
     outer = np.broadcast_shapes(*[each.shape[: each.ndim - core] for each, core in zip(arrays, cores, strict=True)])
@@ -224,7 +222,7 @@ def _signed_qr(found: Any) -> tuple[Any, Any]:
     q, r = found
     phase = tall.phases(r)
     k = phase.shape[-1]
-    if q.shape[-1] > k:  # complete: the columns beyond are any
+    if q.shape[-1] > k:  # mode "complete": the signs of the further columns are arbitrary
         q, r = np.array(q), np.array(r)
         q[..., :k] = q[..., :k] * phase[..., None, :]
         r[..., :k, :] = r[..., :k, :] * np.conj(phase)[..., :, None]
@@ -233,12 +231,10 @@ def _signed_qr(found: Any) -> tuple[Any, Any]:
 
 
 def _leading(vectors: Any) -> Any:
-    """Of each column the phase of its first entry at least half as large as its greatest."""
+    """Return, for each column, the phase of its first entry at least half as large as its greatest."""
     size = np.abs(vectors)
     if not vectors.shape[-2]:
         return np.ones((*vectors.shape[:-2], vectors.shape[-1]), vectors.dtype)
-    if is_abstract(vectors):
-        return np.sum(vectors, axis=-2)
     first = np.argmax(size >= size.max(axis=-2, keepdims=True) / 2, axis=-2)
     entry = np.take_along_axis(vectors, first[..., None, :], -2)[..., 0, :]
     length = np.abs(entry)
@@ -247,7 +243,7 @@ def _leading(vectors: Any) -> Any:
 
 
 def _svd_of(a: Any, full: bool) -> tuple[Any, Any, Any]:
-    """NumPy's, with signs fixed by the smaller factor."""
+    """Return NumPy's SVD with signs fixed by the smaller factor."""
     u, s, vh = np.linalg.svd(a, full_matrices=full)
     k = s.shape[-1]
     m, n = a.shape[-2:]
@@ -272,15 +268,19 @@ def _eigh_of(lower: Any) -> Callable[[Any], tuple[Any, Any]]:
 # ------------------------------------------------------------------------------------ QR
 
 
+@overload
+def qr(x: ArrayLike, /, mode: Literal["reduced", "complete"] = "reduced") -> QRResult: ...
+@overload
+def qr(x: ArrayLike, /, mode: Literal["r"]) -> Array: ...
 @procedure
-def qr(x: Any, /, mode: str = "reduced") -> Any:
-    """A = Q·R, Q with orthonormal columns, R upper triangular with a diagonal >= 0 (NumPy leaves its sign open).
+def qr(x: ArrayLike, /, mode: Literal["reduced", "complete", "r"] = "reduced") -> Any:
+    """Factor A = Q·R: Q with orthonormal columns, R upper triangular with a diagonal >= 0 (NumPy leaves its sign open).
 
     x : (..., m, n).  mode : "reduced": Q (..., m, k), R (..., k, n), k = min(m, n); "complete": Q (..., m, m);
         "r": R alone.
-    Cost: tall: TSQR, 4(m/p)n² flops, one superstep of h = (p-1)n² words or log2 p of n² (see `tall`); Q lies like x.
-        Large: n/b panels, see `panels.householder`; Q and R lie by columns.  Wide: of the first m columns, and
-        Qᴴ times the rest.
+    Cost: tall: TSQR, 4(m/p)n² flops, one superstep of h = (p-1)n² words or log2 p of n² (see `tall`); Q is dealt like
+    x.  Large: n/b panels, see `panels.householder`; Q and R are dealt by columns.  Wide: the QR of the first m columns,
+    and Qᴴ times the rest.
     """
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode={mode!r} is none of 'reduced', 'complete', 'r'")
@@ -306,22 +306,30 @@ def _qr_dealt(a: Array, want_q: bool) -> tuple[Any, Array]:
     if m < n:
         q, r = qr(a[:, :m])
         return q, concat([r, matmul(_adjoint(q), a[:, m:])], axis=1).persist()
-    if _is_tall(a):
-        q, r = tall.tsqr(tall.by_rows(a), a.dtype, want_q)
-        return None if q is None else tall.to_array(q, a.dtype), _given(r)
+    if tall.is_tall(a):
+        rows, small = tall.tsqr(tall.by_rows(a), a.dtype, want_q)
+        return None if rows is None else tall.to_array(rows, a.dtype), _given(small)
     return panels.householder(a, a.dtype, want_q)
 
 
 # ----------------------------------------------------------------------------------- SVD
 
 
+@overload
+def svd(
+    x: ArrayLike, /, full_matrices: bool = True, compute_uv: Literal[True] = True, hermitian: bool = False
+) -> SVDResult: ...
+@overload
+def svd(
+    x: ArrayLike, /, full_matrices: bool = True, *, compute_uv: Literal[False], hermitian: bool = False
+) -> Array: ...
 @procedure
-def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
-    """A = U·diag(S)·Vh, singular values descending; without compute_uv these alone.
+def svd(x: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+    """Factor A = U·diag(S)·Vh, singular values descending; without compute_uv return the singular values alone.
 
-    Cost: tall: TSQR, then the SVD of R on every process (22n³ flops) and Q·U by rows, no more words; wide: of the
-    transpose.  A large square matrix is brought to every process, and so is a tall one if full_matrices asks for a
-    square U: pass full_matrices=False.
+    Cost: tall: TSQR, then the SVD of R on every process (22n³ flops) and Q·U by rows, without further words; wide: the
+    same of the transpose.  A large square matrix is brought to every process, and so is a tall one if full_matrices
+    asks for a square U: pass full_matrices=False.
     """
     if not compute_uv:
         return svdvals(x)
@@ -334,21 +342,19 @@ def svd(x: Any, /, full_matrices: bool = True, compute_uv: bool = True, hermitia
     if full_matrices and m != n:
         values = _brought(a, "svd with full_matrices=True", "pass full_matrices=False", max(m, n) ** 2)
         return SVDResult(*[_given(each) for each in _svd_of(values, True)])
-    if m < n and _is_tall(a.T):
+    if m < n and tall.is_tall(a.T):
         u, s, vh = svd(_adjoint(a), full_matrices=False)
         return SVDResult(_adjoint(vh), s, _adjoint(u))
-    if not _is_tall(a):
+    if not tall.is_tall(a):
         values = _brought(a, "svd", "singular values of a tall matrix are distributed")
         return SVDResult(*[_given(each) for each in _svd_of(values, False)])
-    q, r = tall.tsqr(tall.by_rows(a), a.dtype)
-    assert q is not None
-    u, s, vh = _svd_of(r, False)
-    return SVDResult(tall.to_array(tall.times(q, u), a.dtype), _given(s), _given(vh))
+    u, s, vh = factored.svd_of(tall.tsqr(tall.by_rows(a), a.dtype), a.dtype)
+    return SVDResult(u, _given(s), _given(vh))
 
 
 @procedure
-def svdvals(x: Any, /) -> Array:
-    """Singular values, descending: (..., min(m, n)).  Cost: as `svd` without vectors."""
+def svdvals(x: ArrayLike, /) -> Array:
+    """Return the singular values, descending: (..., min(m, n)).  Cost: that of `svd` without vectors."""
     a = _matrix(x, "svdvals")
     if _is_whole(a):
         return _everywhere(np.linalg.svdvals, a)[0]
@@ -358,19 +364,22 @@ def svdvals(x: Any, /) -> Array:
 
 
 def _small_factor(a: Array, name: str) -> Any:
-    """A matrix on every process with the singular values of a large one: R, or all of it."""
+    """Return, on every process, a matrix with the singular values of a large one: R, or the whole matrix."""
     for each in (a, a.T):
-        if _is_tall(each):
+        if tall.is_tall(each):
             r = tall.tsqr(tall.by_rows(each), a.dtype, want_q=False).r
-            if not is_abstract(r) and np.isnan(r).any() and not bool(reductions.any(_UFUNCS["isnan"](a))):
-                return np.full_like(r, np.inf)  # what an infinity has made NaN: NumPy refuses NaN, not infinities
+            spoilt = decided(np.isnan(r).any(), usual=False)
+            if spoilt and not decided(reductions.any(_UFUNCS["isnan"](a)), usual=True):
+                return np.full_like(r, np.inf)  # infinities made R NaN; NumPy raises for NaN in x, not for infinities
             return r
     return _brought(a, name, "singular values of a tall or wide matrix are distributed")
 
 
 @procedure
-def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
-    """How many singular values exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given)."""
+def matrix_rank(
+    x: ArrayLike, /, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
+) -> Array:
+    """Count the singular values that exceed `tol`, or `rtol` times the largest (max(m, n)·eps unless given)."""
     array = asarray(x)
     if array.ndim < 2:
         return wrap(build.cast(build.strong(reductions.any(array)._node), np.dtype(np.intp)))
@@ -388,21 +397,23 @@ def matrix_rank(x: Any, /, tol: Any = None, hermitian: bool = False, *, rtol: An
 
 
 def _number(value: Any) -> Any:
-    """A tolerance: a number, or one for each matrix of a stack."""
+    """Return a tolerance as it is if it is one number; else as an array with one more axis, for the singular values."""
     return value if np.ndim(value) == 0 and not isinstance(value, Array) else expand_dims(asarray(value), axis=-1)
 
 
 @procedure
-def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
-    """The pseudo-inverse; singular values up to `rtol` times the largest count as 0 (max(m, n)·eps unless given).
+def pinv(
+    x: ArrayLike, /, rcond: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None
+) -> Array:
+    """Return the pseudo-inverse; singular values up to `rtol` times the largest count as 0 (default: max(m, n)·eps).
 
-    Cost: tall: TSQR, then R's pseudo-inverse on every process, times Qᴴ; wide: of the transpose.
+    Cost: tall: TSQR, then R's pseudo-inverse on every process, times Qᴴ; wide: the same of the transpose.
     """
     if rcond is not None and rtol is not None:
         raise ValueError("pinv: `rtol` and `rcond` can't be both set.")
     a = _matrix(x, "pinv", square=hermitian)
     m, n = a.shape[-2:]
-    cut = rtol if rtol is not None else rcond
+    cut: Any = rtol if rtol is not None else rcond
     cut = max(m, n) * np.finfo(a.dtype).eps if cut is None else cut
     if isinstance(cut, Array):
         cut = _values(cut)
@@ -421,7 +432,7 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
         )[0]
     if m < n:
         return _adjoint(pinv(_adjoint(a), rtol=cut))
-    if not _is_tall(a):
+    if not tall.is_tall(a):
         return _given(function(_brought(a, "pinv", "inv and solve of a regular matrix are distributed")))
     q, r = tall.tsqr(tall.by_rows(a), a.dtype)
     assert q is not None
@@ -429,14 +440,16 @@ def pinv(x: Any, /, rcond: Any = None, hermitian: bool = False, *, rtol: Any = N
 
 
 @procedure
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Any, Array]:
-    """NumPy's least squares: the x of least norm among those that make ‖b - a·x‖ least; residuals, rank, s.
+def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array, Array, Any, Array]:
+    """Solve a least-squares problem as NumPy does: among the x that minimise ‖b - a·x‖, the one of least norm.
 
     a : (m, n).  b : (m,) or (m, k).  rcond : singular values up to rcond times the largest count as 0; None:
-        max(m, n)·eps; negative: eps.  residuals : squared norms by column; empty if the rank is below n or m <= n.
+        max(m, n)·eps; negative: eps.
+    Returns x, residuals, rank and singular values.  residuals : squared norms by column; empty if the rank is below n
+    or m <= n.
     Cost: tall: TSQR of (a, b) side by side, without Q: 4(m/p)(n+k)² flops, one superstep of h = (p-1)(n+k)² words
-        (or log2 p of (n+k)²), and R's SVD on every process; k > n: Q is made, and Qᴴb summed over the rows.  Wide:
-        the transpose's QR.
+    (or log2 p of (n+k)²), and R's SVD on every process; k > n: Q is made, and Qᴴb summed over the rows.  Wide:
+    the transpose's QR.
     Raises LinAlgError for shapes that do not fit.
     """
     matrix, right = _matrix(a, "lstsq"), _inexact(wrap(build.strong(asarray(b)._node)), "lstsq")
@@ -450,13 +463,13 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Any, Array]:
     flat = right.ndim == 1
     if flat:
         right = right[:, None]
-    cut = max(m, n) * np.finfo(dtype).eps if rcond is None else rcond if rcond >= 0 else np.finfo(dtype).eps
+    cut = factored.cut_of(rcond, m, n, dtype)
     if _is_whole(matrix) and (_is_whole(right) or not m * n):
         x, rest, rank, s = np.linalg.lstsq(_values(matrix), _values(right), rcond=cut)
         found = (_given(x), _given(rest), rank, _given(s))
-    elif m < n and _is_tall(matrix.T):
+    elif m < n and tall.is_tall(matrix.T):
         found = _lstsq_wide(matrix, right, cut)
-    elif _is_tall(matrix) and m:
+    elif tall.is_tall(matrix) and m:
         found = _lstsq_tall(matrix, right, cut)
     else:
         x, rest, rank, s = np.linalg.lstsq(
@@ -464,40 +477,32 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Array, Array, Any, Array]:
         )
         found = (_given(x), _given(rest), rank, _given(s))
     x, rest, rank, s = found
-    return (x[:, 0] if flat else x), rest, rank if is_abstract(rank) else np.int32(rank), s
+    return (x[:, 0] if flat else x), rest, rank, s
 
 
 def _kept(s: Any, cut: Any) -> tuple[Any, Any]:
-    """1/s, and 0 where s is as good as 0; and the rank."""
+    """Return 1/s, with 0 for singular values that count as 0, and the rank."""
     keep = s > cut * np.max(s) if s.shape[0] else s > 0
-    return np.where(keep, 1 / np.where(keep, s, 1), 0).astype(s.dtype), np.count_nonzero(keep)
+    return np.where(keep, 1 / np.where(keep, s, 1), 0).astype(s.dtype), np.sum(keep, dtype=np.int32)
 
 
 def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]:
     n, k = a.shape[1], b.shape[1]
     rows = tall.by_rows(a)
-    beside = tall.by_rows(b, rows.layout)
-    spare = None
     if k <= n:
-        layout = layout_of((rows.layout.axes[0], Axis(n + k)))
-        both = {at: np.concatenate([rows.blocks[at], beside.blocks[at]], axis=1) for at in rows.blocks}
-        r = tall.tsqr(Rows(layout, both), a.dtype, want_q=False).r
-        r, c, under = r[:n, :n], r[:n, n:], r[n:, n:]
-        spare = np.sum(np.abs(under) ** 2, axis=0)
-    else:
-        q, r = tall.tsqr(rows, a.dtype)
-        assert q is not None
-        c = _values(matmul(_adjoint(tall.to_array(q, a.dtype)), b))
+        r = tall.tsqr(factored.beside(rows, b), a.dtype, want_q=False).r
+        x, rest, rank, s = factored.solved(r, a.shape[0], n, cut)
+        return _given(x), _given(rest), rank, _given(s)
+    q, r = tall.tsqr(rows, a.dtype)
+    assert q is not None
+    c = _values(matmul(_adjoint(tall.to_array(q, a.dtype)), b))
     u, s, vh = np.linalg.svd(r, full_matrices=False)
     inverse, rank = _kept(s, cut)
     x = _given(np.conj(vh).T @ (inverse[:, None] * (np.conj(u).T @ c)))
     rest = _given(np.empty(0, s.dtype))
-    if a.shape[0] > n and (is_abstract(rank) or rank == n):
-        if spare is None:
-            away = b - matmul(a, x)
-            rest = total(absolute(away) ** 2, axis=0).persist()
-        else:
-            rest = _given(spare)
+    if a.shape[0] > n and decided(rank == n, usual=True):
+        away = b - matmul(a, x)
+        rest = total(absolute(away) ** 2, axis=0).persist()
     return x, rest, rank, _given(s)
 
 
@@ -514,15 +519,15 @@ def _lstsq_wide(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
 
 
 @procedure
-def cholesky(x: Any, /, *, upper: bool = False) -> Array:
-    """L of A = L·Lᴴ, lower triangular with a positive diagonal; upper: Lᴴ.  Only A's lower triangle is read.
+def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
+    """Return the L of A = L·Lᴴ, lower triangular with a positive diagonal; upper: Lᴴ.  Reads only A's lower triangle.
 
-    Cost: large: n³/3p flops, n/b panels of n²/2 words in all (see `panels`); the result lies by columns.
+    Cost: large: n³/3p flops, n/b panels of n²/2 words in all (see `panels`); the result is dealt by columns.
     Raises LinAlgError on every process if a matrix is not positive definite.
     """
     a = _matrix(x, "cholesky", square=True)
     if upper:
-        a = _adjoint(a)  # NumPy reads the upper triangle then
+        a = _adjoint(a)  # with `upper` NumPy reads the upper triangle
     if _is_whole(a):
         found = _everywhere(np.linalg.cholesky, a)[0]
     elif a.ndim > 2:
@@ -533,11 +538,11 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Array:
 
 
 @procedure
-def solve(x1: Any, x2: Any, /) -> Array:
-    """x of x1·x = x2: x1 (..., n, n), x2 (n,) or (..., n, k); leading axes broadcast.
+def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return the x of x1·x = x2: x1 (..., n, n), x2 (n,) or (..., n, k); leading axes broadcast.
 
-    Cost: large: LU with partial pivoting by panels, (2n³/3 + 2n²k)/p flops, n/b panels of n²/2 words in all, and back
-        n/b steps (see `panels`); small x1 and many columns: x1 on every process, x2 by columns.
+    Cost: large: LU with partial pivoting by panels, (2n³/3 + 2n²k)/p flops, n/b panels of n²/2 words in all, and n/b
+    steps of back substitution (see `panels`); small x1 and many columns: x1 on every process, x2 by columns.
     Raises LinAlgError on every process if a matrix is singular; ValueError, with both shapes, if they do not fit.
     """
     a = _matrix(x1, "solve", square=True)
@@ -565,20 +570,20 @@ def solve(x1: Any, x2: Any, /) -> Array:
 
 
 def _solve_columns(a: Array, b: Array) -> Array:
-    """A small matrix on every process, its right-hand sides by columns."""
+    """Solve a small system gathered on every process, with its right-hand sides dealt by columns."""
     layout = b.layout
     if layout.replicated or layout.table is not None or layout.axes[0].parts > 1:
         parts = min(world().nprocs, b.shape[1])
         layout = dealt(b.shape, (1, parts), (1, parts))
     right = tall.settled(b, layout)
     values = _values(a)
-    np.linalg.inv(values)  # a singular matrix: LinAlgError on every process, with columns or without
+    np.linalg.inv(values)  # raises LinAlgError on every process, also on those without columns of b
     return wrap(leaf(b.shape, b.dtype, layout, {at: np.linalg.solve(values, each) for at, each in right.items()}))
 
 
 @procedure
-def inv(x: Any, /) -> Array:
-    """The inverse.  Cost: as `solve` for the identity: 8n³/3p flops.  Raises LinAlgError if a matrix is singular."""
+def inv(x: ArrayLike, /) -> Array:
+    """Return the inverse.  Cost: `solve` for the identity, 8n³/3p flops.  Raises LinAlgError for a singular matrix."""
     a = _matrix(x, "inv", square=True)
     if _is_whole(a):
         return _everywhere(np.linalg.inv, a)[0]
@@ -588,8 +593,8 @@ def inv(x: Any, /) -> Array:
 
 
 @procedure
-def slogdet(x: Any, /) -> SlogdetResult:
-    """The determinant's sign (of modulus 1, or 0) and the logarithm of its modulus.  Cost: LU, see `solve`."""
+def slogdet(x: ArrayLike, /) -> SlogdetResult:
+    """Return the determinant's sign (of modulus 1, or 0) and the logarithm of its modulus.  Cost: LU, see `solve`."""
     a = _matrix(x, "slogdet", square=True)
     if _is_whole(a):
         return SlogdetResult(*_everywhere(np.linalg.slogdet, a))
@@ -599,8 +604,8 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 @procedure
-def det(x: Any, /) -> Array:
-    """The determinant.  Cost: LU, see `solve`."""
+def det(x: ArrayLike, /) -> Array:
+    """Return the determinant.  Cost: LU, see `solve`."""
     a = _matrix(x, "det", square=True)
     if _is_whole(a):
         return _everywhere(np.linalg.det, a)[0]
@@ -611,10 +616,10 @@ def det(x: Any, /) -> Array:
 
 
 @procedure
-def eigh(x: Any, /, UPLO: Any = "L") -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors of Hermitian matrices; only the triangle UPLO is read.
+def eigh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> EighResult:
+    """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices; only the triangle UPLO is read.
 
-    Cost: stacks: 9n³ flops each where it lies.  A large matrix is brought to every process.
+    Cost: stacks: 9n³ flops for each matrix, where it is.  A large matrix is brought to every process.
     """
     a = _matrix(x, "eigh", square=True)
     if a.ndim > 2 and not _is_whole(a):
@@ -624,8 +629,8 @@ def eigh(x: Any, /, UPLO: Any = "L") -> EighResult:
 
 
 @procedure
-def eigvalsh(x: Any, /, UPLO: Any = "L") -> Array:
-    """Eigenvalues of Hermitian matrices, ascending.  Cost: as `eigh`, 4n³/3 flops."""
+def eigvalsh(x: ArrayLike, /, UPLO: Literal["L", "U"] = "L") -> Array:
+    """Return the eigenvalues of Hermitian matrices, ascending.  Cost: as `eigh`, 4n³/3 flops."""
     a = _matrix(x, "eigvalsh", square=True)
 
     def function(each: Any) -> Any:
@@ -638,7 +643,7 @@ def eigvalsh(x: Any, /, UPLO: Any = "L") -> Array:
 
 
 def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array, ...]:
-    """NumPy's eigenvalues of square matrices: real where those of all matrices are, whoever has them."""
+    """Apply NumPy's eig or eigvals to square matrices: real results if all eigenvalues of all matrices are real."""
     a = _matrix(x, name, square=True)
     if a.ndim > 2 and not _is_whole(a):
 
@@ -646,7 +651,7 @@ def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array
             return tuple(found.astype(np.result_type(found.dtype, np.complex64)) for found in _tuple(function(each)))
 
         found = _stacks(complex_ones, [a], [2])
-        if a.dtype.kind == "c" or is_abstract(a) or (not world().abstract and bool(reductions.any(found[0].imag != 0))):
+        if a.dtype.kind == "c" or decided(reductions.any(found[0].imag != 0), usual=False):
             return found
         return tuple(each.real for each in found)
     advice = "eigh of a Hermitian matrix takes a third of the work"
@@ -655,22 +660,22 @@ def _unsymmetric(x: Any, name: str, function: Callable[..., Any]) -> tuple[Array
 
 
 @procedure
-def eig(x: Any, /) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices, as NumPy's.
+def eig(x: ArrayLike, /) -> EigResult:
+    """Return eigenvalues and eigenvectors of square matrices, as NumPy's.
 
-    Cost: stacks: 25n³ flops each where it lies, one superstep.  A large matrix is brought to every process.
+    Cost: stacks: 25n³ flops for each matrix, where it is, and one superstep.  A large one is gathered everywhere.
     """
     return EigResult(*_unsymmetric(x, "eig", np.linalg.eig))
 
 
 @procedure
-def eigvals(x: Any, /) -> Array:
-    """Eigenvalues of square matrices, as NumPy's.  Cost: as `eig`, 10n³ flops."""
+def eigvals(x: ArrayLike, /) -> Array:
+    """Return the eigenvalues of square matrices, as NumPy's.  Cost: as `eig`, 10n³ flops."""
     return _unsymmetric(x, "eigvals", np.linalg.eigvals)[0]
 
 
-def tensorinv(a: Any, ind: int = 2) -> Array:
-    """The inverse of an array as a map from its last axes to its first `ind`.  Cost: as `inv`."""
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    """Return the inverse of an array as a map from its last axes to its first `ind`.  Cost: as `inv`."""
     array = asarray(a)
     if ind <= 0:
         raise ValueError("Invalid ind argument.")
@@ -678,8 +683,8 @@ def tensorinv(a: Any, ind: int = 2) -> Array:
     return manipulation.reshape(inv(manipulation.reshape(array, (prod(array.shape[ind:]), -1))), shape)
 
 
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
-    """The x with tensordot(a, x, x.ndim) = b; `axes` of a go last before.  Cost: as `solve`."""
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Array:
+    """Return the x with tensordot(a, x, x.ndim) = b; the `axes` of a are moved to its end first.  Cost: as `solve`."""
     array, right = asarray(a), asarray(b)
     if axes is not None:
         order = [axis for axis in range(array.ndim) if axis not in axes] + list(axes)
@@ -691,8 +696,8 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Array:
     return manipulation.reshape(solve(manipulation.reshape(array, (size, size)), manipulation.ravel(right)), shape)
 
 
-def matrix_power(x: Any, n: int, /) -> Array:
-    """The n-th power, by squaring: at most 2·log2 n products.  Negative: of the inverse."""
+def matrix_power(x: ArrayLike, n: int, /) -> Array:
+    """Return the n-th power, by squaring: at most 2·log2 n products.  A negative n takes powers of the inverse."""
     array = wrap(build.strong(asarray(x)._node))
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise LinAlgError(f"matrix_power: last 2 dimensions of the array must be square, not shape {array.shape}")
@@ -719,8 +724,8 @@ def matrix_power(x: Any, n: int, /) -> Array:
 # ----------------------------------------------------------------------------------- norms
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
-    """(Σ|x|^ord)^(1/ord) over axes; ±inf: extremes; 0: how many are not 0.  Lazy.  Cost: as a reduction."""
+def vector_norm(x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Array:
+    """Return (Σ|x|^ord)^(1/ord) over axes; ±inf: extremes; 0: the count of nonzeros.  Lazy.  Cost: a reduction."""
     array = wrap(build.strong(asarray(x)._node))
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
@@ -736,14 +741,15 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
         return total(absolute(array), axis=axis, keepdims=keepdims)
     if ord == 2:
         squares = array.real**2 + array.imag**2 if array.dtype.kind == "c" else array * array
-        return _UFUNCS["sqrt"](total(squares, axis=axis, keepdims=keepdims))
+        return ufuncs.sqrt(total(squares, axis=axis, keepdims=keepdims))
     if not isinstance(ord, (int, float, np.number)):
         raise ValueError(f"Invalid norm order {ord!r} for vectors")
-    return total(absolute(array) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    found: Array = total(absolute(array) ** ord, axis=axis, keepdims=keepdims) ** (1 / ord)
+    return found
 
 
 def _norm_axes(axis: Any) -> tuple[Any, ...]:
-    """The axes of a norm: a tuple, or what Python makes an integer of, as NumPy has it."""
+    """Return the axes of a norm as a tuple; raise NumPy's TypeError for anything but a tuple or an integer."""
     if isinstance(axis, tuple):
         return axis
     try:
@@ -752,10 +758,10 @@ def _norm_axes(axis: Any) -> tuple[Any, ...]:
         raise TypeError("'axis' must be None, an integer or a tuple of integers") from None
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
-    """Of the last two axes: "fro"; "nuc", ±2: of singular values; ±1: of column sums; ±inf: of row sums.
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Ord = "fro") -> Array:
+    """Return norms of the last two axes: "fro"; "nuc", ±2: by singular values; ±1: of column sums; ±inf: of row sums.
 
-    Lazy, but for those of singular values (see `svdvals`).  Cost: as a reduction.
+    Lazy, except those by singular values (see `svdvals`).  Cost: a reduction.
     """
     array = _matrix(x, "matrix_norm")
     if ord is None or ord == "fro":
@@ -771,8 +777,8 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     return found[..., None, None] if keepdims else found
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
-    """NumPy's: of all elements as one vector; of vectors along an axis; of matrices over two."""
+def norm(x: ArrayLike, ord: Ord = None, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """Return NumPy's norm: of all elements as one vector, of vectors along an axis, or of matrices over two axes."""
     array = wrap(build.strong(asarray(x)._node))
     if axis is None:
         if ord is None:
@@ -795,12 +801,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 @procedure
-def cond(x: Any, /, p: Any = None) -> Array:
-    """The condition number: of singular values (p None, 2, -2), else norm(x, p)·norm(inv(x), p); inf if singular."""
+def cond(x: ArrayLike, /, p: Ord = None) -> Array:
+    """Return condition numbers: by singular values (p None, ±2), else norm(x, p)·norm(inv(x), p); inf if singular."""
     a = _matrix(x, "cond")
     if not a.shape[-1] * a.shape[-2]:
         raise LinAlgError("cond is not defined on empty arrays")
-    if not world().abstract and (a.ndim > 2 or _is_whole(a)):
+    if a.ndim > 2 or _is_whole(a):
 
         def function(each: Any) -> Any:
             return np.linalg.cond(each, p)
@@ -818,15 +824,15 @@ def cond(x: Any, /, p: Any = None) -> Array:
         except LinAlgError:
             return _given(np.asarray(np.inf, _real(a.dtype)))
         found = matrix_norm(a, ord=p) * matrix_norm(other, ord=p)
-    isnan = _UFUNCS["isnan"]  # 0/0, of a matrix of zeros: infinite, unless it had NaN
+    isnan = _UFUNCS["isnan"]  # 0/0, of a matrix of zeros, counts as infinite; NaN in x stays NaN
     return ufuncs.where(isnan(found) & ~reductions.any(isnan(a), axis=(-2, -1)), np.inf, found).astype(found.dtype)
 
 
 # -------------------------------------------------------------------------------- products
 
 
-def multi_dot(arrays: Sequence[Any], *, out: Any = None) -> Array:
-    """The product of several matrices in the order that takes fewest flops; the first and last may be vectors.
+def multi_dot(arrays: Sequence[ArrayLike], *, out: Array | None = None) -> Array:
+    """Multiply several matrices in the order that takes the fewest flops; the first and last may be vectors.
 
     `A @ B @ C` is reordered too where that takes at most half the operations and all are of one dtype.
     """
@@ -855,8 +861,8 @@ def _product(given: list[Array], best: dict[tuple[int, int], int], i: int, j: in
     return matmul(_product(given, best, i, k), _product(given, best, k + 1, j))
 
 
-def outer(x1: Any, x2: Any, /) -> Array:
-    """All products of two vectors' elements.  Lazy."""
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Return all products of two vectors' elements.  Lazy."""
     a, b = asarray(x1), asarray(x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ValueError(f"outer: input arrays must be one-dimensional, not {a.ndim} and {b.ndim}-dimensional")
@@ -864,8 +870,8 @@ def outer(x1: Any, x2: Any, /) -> Array:
     return found
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """Cross products of vectors of three elements along an axis; the others broadcast.  Lazy."""
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """Return cross products of vectors of three elements along an axis; the other axes broadcast.  Lazy."""
     a, b = asarray(x1), asarray(x2)
     a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
     if a.shape[-1] != 3 or b.shape[-1] != 3:
@@ -875,20 +881,20 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 
 def _numpys_cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Array:
-    """numpy.cross: the vectors stand along `axisa` and `axisb`, the products along `axisc`; `axis`: along all three."""
+    """Implement numpy.cross: vectors along `axisa` and `axisb`, products along `axisc`; `axis` sets all three."""
     if axis is not None:
         axisa = axisb = axisc = axis
     found = cross(moveaxis(asarray(a), axisa, -1), moveaxis(asarray(b), axisb, -1))
     return moveaxis(found, -1, axisc)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Array:
-    """The diagonals of the last two axes.  Lazy."""
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """Return the diagonals of the last two axes.  Lazy."""
     return manipulation.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
-    """The sums of the diagonals of the last two axes.  Lazy."""
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Return the sums of the diagonals of the last two axes.  Lazy."""
     return total(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 

@@ -1,10 +1,10 @@
 """QR of a tall matrix whose rows are dealt to the processes: TSQR.
 
-Each process factors its own rows, in blocks that stay in the cache, whose R's it stacks and factors likewise; only
-its R travels, and is factored with those of others, stacked in the order of the pids, in a tree of any arity.
-Householder reflections throughout, so that Q is orthogonal to rounding for any matrix, of whatever rank or condition
-(Demmel, Grigori, Hoemmen, Langou 2012; Benson, Gleich, Demmel 2013).  Q is rebuilt on the way down the tree, block by
-block, from what each process has kept of it: it takes no words.
+Each process factors its own rows in blocks that stay in the cache, then stacks the R's of its blocks and factors these
+likewise.  It sends only its final R, which is factored with those of others, stacked in the order of the pids, in a
+tree of any arity.  All steps use Householder reflections, so Q is orthogonal to rounding for a matrix of any rank or
+condition (Demmel, Grigori, Hoemmen, Langou 2012; Benson, Gleich, Demmel 2013).  Each process rebuilds its rows of Q
+block by block, down the tree, from reflections that it has kept; this takes no words.
 """
 
 from __future__ import annotations
@@ -19,33 +19,40 @@ from bsp.abstract import table
 from bsp.arrays import build
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
+from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, dealt, layout_of
-from bsp.cost.model import Machine
+from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
 
-BLOCK = 1024  # rows of a block, which of few columns then is in the cache while it is factored
-_PANEL = 32  # columns that LAPACK reflects at once
+BLOCK = 1024  # rows of a block: with few columns it fits in the cache while it is factored
+_PANEL = 32  # columns in LAPACK's block reflections
 
 
 class Rows(NamedTuple):
-    """A matrix whose blocks are whole rows."""
+    """A matrix dealt in blocks of whole rows."""
 
     layout: Layout
     blocks: Blocks  # this process's
 
 
 class Factors(NamedTuple):
-    """Q·R: Q dealt like the rows that were factored (None if it was not asked for), R on every process."""
+    """The factors of Q·R: Q dealt like the rows that were factored (None if not wanted), R on every process."""
 
     q: Rows | None
     r: Any
 
 
-def by_rows(x: Array, layout: Layout | None = None) -> Rows:
-    """x in blocks of whole rows, as it lies if it lies so; else one total exchange, size/p words.
+def is_tall(x: Array) -> bool:
+    """Return True if R, which every process gets, is small beside the rows of x that a process has."""
+    m, n = x.shape
+    return m >= n and (m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE)
 
-    layout : rows cut and dealt as in this one.
+
+def by_rows(x: Array, layout: Layout | None = None) -> Rows:
+    """Return x in blocks of whole rows.  Cost: none if it is dealt so already; else one total exchange, size/p words.
+
+    layout : the rows are cut and dealt as in this one, if it is given.
     """
     rows, columns = x.shape
     own = x.layout
@@ -60,7 +67,7 @@ def by_rows(x: Array, layout: Layout | None = None) -> Rows:
 
 
 def settled(x: Array, layout: Layout) -> Blocks:
-    """This process's blocks of x in a layout; no superstep if they lie there already."""
+    """Return this process's blocks of x in a layout.  Collective, but no superstep if x has this layout already."""
     node = x._node
     if x.layout is not layout:
         node = build.relaid(node, layout)
@@ -71,27 +78,27 @@ def settled(x: Array, layout: Layout) -> Blocks:
 
 
 def to_array(rows: Rows, dtype: DType) -> Array:
-    """Rows as an array."""
+    """Return rows as an array."""
     return wrap(leaf(rows.layout.shape, dtype, rows.layout, rows.blocks))
 
 
 def times(rows: Rows, small: Any) -> Rows:
-    """Rows @ small, a matrix that every process has.  No words."""
+    """Return rows @ small, a matrix that every process has.  No words."""
     layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])), rows.layout.replicated)
     return Rows(layout, {at: block @ small for at, block in rows.blocks.items()})
 
 
 class Blocked:
-    """Q·R of rows, block by block, and of the R's, one below the other, until one is left: a tree of fan-in 8 or more.
+    """The Q·R of rows: R's of blocks are stacked and factored in turn until one is left, a tree of fan-in 8 or more.
 
-    r : (k, n), k = min(rows, n).  Q is kept as reflections, unless want_q is false: no more than a block then.
+    r : (k, n), k = min(rows, n).  Q is kept as reflections; if want_q is false, nothing larger than a block is kept.
     Cost: 2mn² flops, reading the rows once.
     """
 
     def __init__(self, blocks: Sequence[Any], columns: int, dtype: DType, want_q: bool) -> None:
         self.dtype = dtype
         self.rows = [block.shape[0] for block in blocks]
-        self.kept: list[list[Any]] = []  # of each block, its pieces' reflections
+        self.kept: list[list[Any]] = []  # for each block the reflections of its pieces
         found = []
         for block in blocks:
             self.kept.append([])
@@ -109,7 +116,7 @@ class Blocked:
             self.r = world().empty((0, columns), dtype)
 
     def times(self, small: Any) -> list[Any]:
-        """Q @ small, in blocks as the rows were given.  6mn² flops for n columns; the reflections are used up."""
+        """Return Q @ small in the blocks of the rows; the reflections are used up.  Cost: 6mn² flops for n columns."""
         (between,) = [small] if self.above is None else self.above.times(small)
         made, start = [], 0
         for rows, kept in zip(self.rows, self.kept, strict=True):
@@ -124,14 +131,14 @@ class Blocked:
 
 
 def _cut(block: Any) -> list[Any]:
-    """A block in pieces of about BLOCK rows, at least 8n."""
+    """Cut a block into pieces of about BLOCK rows, and of at least 8n."""
     rows, columns = block.shape
     parts = max(1, rows // max(BLOCK, 8 * columns))
     return [block[rows * k // parts : rows * (k + 1) // parts] for k in range(parts)]
 
 
 def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
-    """LAPACK's QR of one piece: what Q is made from, and R."""
+    """Factor one piece by LAPACK; return the reflections that Q is made from, or None, and R."""
     raw = np.copy(piece, order="F")
     if not piece.size:
         return ((raw, None) if want_q else None), np.linalg.qr(raw, mode="r")
@@ -143,7 +150,7 @@ def _reflected(piece: Any, want_q: bool) -> tuple[Any, Any]:
 
 
 def _unreflected(reflections: tuple[Any, Any]) -> Any:
-    """Q of a piece, with as many columns as its R has rows."""
+    """Return the Q of a piece, with as many columns as its R has rows."""
     raw, tau = reflections
     if tau is None:
         return raw[:, : min(raw.shape)]
@@ -157,7 +164,7 @@ def declared_tree(
     costs: Costs, counts: np.ndarray, columns: int, dtype: DType, want_q: bool, pattern: str | int | None = None,
     pid: int = 0,
 ) -> None:  # fmt: skip
-    """Declare the cost of `tsqr` as process `pid` takes part in it.
+    """Declare the cost of `tsqr` for process `pid`.
 
     counts : (p,) rows of each process; (1,) where every process has all rows.
     """
@@ -168,11 +175,11 @@ def declared_tree(
         return
     if pattern is None:
         pattern = cheapest(costs.machine, nprocs, columns, dtype.itemsize)
-    arity = nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+    arity = _arity(pattern, nprocs)
     have, cube = np.minimum(counts, columns), many * float(columns) ** 3
 
-    def words(rows: Any) -> int:
-        return -(-int(rows) * columns * dtype.itemsize // 8)
+    def words(rows: Any) -> float:
+        return int(rows) * columns * dtype.itemsize / 8
 
     low, levels = tree_of(nprocs, arity)
     joining = np.arange(low, nprocs)
@@ -189,12 +196,12 @@ def declared_tree(
         sends = {int(dest): words(have[pid]) for dest in groups[pid] if dest != pid} if pid < low and have[pid] else {}
         sent = (arity - 1) * np.array([words(rows) for rows in have[:low]])
         received = np.array([sum(words(have[k]) for k in group) - words(have[i]) for i, group in enumerate(groups)])
-        costs.exchange("tsqr", sends, int(max(sent.max(), received.max())), arity - 1)
+        costs.exchange("tsqr", sends, float(max(sent.max(), received.max())), arity - 1)
         have[:low] = np.minimum(columns, have[groups].sum(axis=1))
         costs.factoring((4 * arity + 2) * cube, columns)
     if low < nprocs:
 
-        def back(joined: int) -> int:
+        def back(joined: int) -> float:
             return words(have[0]) + words(before[joined] if want_q else 0)
 
         sends = {pid + low: back(pid + low)} if pid + low < nprocs else {}
@@ -219,13 +226,13 @@ def _of_tsqr(costs: Costs, rows: Rows, dtype: DType, want_q: bool = True, patter
 
 
 def pieces_words(rows: int, columns: int, itemsize: int) -> int:
-    """Return the words of what is factored at once: a piece of the rows and its copy, and the pieces' R's."""
+    """Return the words in use while one piece is factored: the piece, its copy, and the R's of all pieces."""
     length = max(BLOCK, 8 * columns)
     return (2 * min(rows, length) * columns + 2 * rows * columns**2 // length + 8 * columns**2) * itemsize // 8
 
 
 def rows_held(layout: Layout, nprocs: int) -> np.ndarray:
-    """Return the rows of each process, (p,); of a layout of which every process has all, or of one process, (1,)."""
+    """Return the number of rows of each process, (p,); (1,) if every process has all rows or there is one process."""
     if layout.replicated or nprocs == 1:
         return np.array([layout.shape[0]])
     found: np.ndarray = layout.held(nprocs) // max(1, layout.shape[1])
@@ -234,13 +241,14 @@ def rows_held(layout: Layout, nprocs: int) -> np.ndarray:
 
 @declares(_of_tsqr)
 def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
-    """Thin QR of m rows of n, k = min(m, n): Q of shape (m, k) dealt like the rows, R (k, n) everywhere, diagonal >= 0.
+    """Factor m rows of n, k = min(m, n): Q (m, k) dealt like the rows, R (k, n) on every process with a diagonal >= 0.
 
-    pattern : the tree's arity a: at each of log_a p levels a processes tell each other their R's, and factor them
-        alike: h = (a-1)·n² words, 4an³ flops; where p is no power of a, two supersteps more, h = n² and, back, n²
-        (2n² with Q).  "direct": p, so that one superstep is enough; "tree": 2; None: the cheapest by (g, L).
-    Cost: 2(m/p)n² flops, 6(m/p)n² with Q, and the tree's.  The diagonal's sign makes R of a matrix of full rank
-    unique, so it does not depend on how the rows are dealt.  Rows that every process has move nothing.
+    pattern : the tree's arity a: at each of log_a p levels a processes send each other their R's, and each factors them
+        alike: h = (a-1)·n² words, 4an³ flops.  Where p is no power of a, two supersteps more: h = n², and, back, n²
+        (2n² with Q).  "direct": arity p, a single superstep; "tree": arity 2; None: the cheapest by (g, L).
+        The greatest power of a up to p must be at least p/2, else ValueError: only that many processes can join.
+    Cost: 2(m/p)n² flops, 6(m/p)n² with Q, and the tree's.  The sign of the diagonal makes R of a matrix of full rank
+    unique, so it does not depend on how the rows are dealt.  No words for rows that every process has.
     """
     here = world()
     columns = rows.layout.shape[1]
@@ -250,10 +258,10 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | Non
     if here.nprocs > 1 and not rows.layout.replicated:
         if pattern is None:
             pattern = cheapest(here.machine, here.nprocs, columns, dtype.itemsize)
-        arity = here.nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+        arity = _arity(pattern, here.nprocs)
         piece, r = _met(here, r, arity, want_q)
     phase = phases(r)
-    whole = (r * np.conj(phase)[:, None]).copy()  # in C order everywhere: products of it have the same bytes
+    whole = (r * np.conj(phase)[:, None]).copy()  # C order on all processes: products of it then have the same bytes
     if not want_q:
         return Factors(None, whole)
     if piece is None:
@@ -264,16 +272,27 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | Non
 
 
 def phases(r: Any) -> Any:
-    """What each diagonal element of R is divided by to become real and >= 0: of modulus 1."""
+    """Return the number of modulus 1 by which each diagonal element of R is divided to become real and >= 0."""
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
     size = np.abs(diagonal)
     zero = size == 0
     return np.where(zero, 1, diagonal / np.where(zero, 1, size)).astype(r.dtype)
 
 
+def _arity(pattern: str | int, nprocs: int) -> int:
+    """Return the arity of a tree's pattern.  Raises ValueError for one whose tree does not reach all processes."""
+    arity = nprocs if pattern == "direct" else 2 if pattern == "tree" else int(pattern)
+    if not 2 <= arity <= nprocs or 2 * tree_of(nprocs, arity)[0] < nprocs:
+        raise ValueError(
+            f"tsqr: a tree of arity {pattern} does not reach {nprocs} processes: its greatest power up to p must be at"
+            " least p/2; use 'tree', 'direct' or None"
+        )
+    return arity
+
+
 @lru_cache(maxsize=1024)
 def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> str | int:
-    """The tree's pattern that is cheapest by the machine's (g, L, o), the least arity of equals."""
+    """Return the tree's arity that is cheapest by the machine's (g, L, o); of equally cheap ones the least."""
     words, cube = columns * columns * itemsize / 8, float(columns) ** 3
 
     def price(arity: int) -> float:
@@ -281,14 +300,14 @@ def cheapest(machine: Machine, nprocs: int, columns: int, itemsize: int = 8) -> 
         joins = members < nprocs
         sent = levels * (arity - 1) + 3 * joins
         flops = (levels * (4 * arity + 2) + 10 * joins) * cube
-        return machine.price(sent * words, levels + 2 * joins, sent, flops)
+        return Cost(flops, sent * words, levels + 2 * joins, messages=sent).price(machine)
 
     found = min((arity for arity in range(2, nprocs + 1) if 2 * tree_of(nprocs, arity)[0] >= nprocs), key=price)
     return "direct" if found == nprocs else "tree" if found == 2 else found
 
 
 def tree_of(nprocs: int, arity: int) -> tuple[int, int]:
-    """The processes that take part at every level, and the levels; each other one joins one of them."""
+    """Return the number of processes that take part at every level, and of levels; any other joins one of them."""
     members, levels = 1, 0
     while members * arity <= nprocs:
         members, levels = members * arity, levels + 1
@@ -296,7 +315,7 @@ def tree_of(nprocs: int, arity: int) -> tuple[int, int]:
 
 
 def _factored(parts: Sequence[Any], want_q: bool) -> tuple[list[Any], Any]:
-    """R's factored, one below the other: of each the rows of Q, and R."""
+    """Factor R's stacked one below the other; return for each of them its rows of Q, and the R of all."""
     if not want_q:
         return [None] * len(parts), np.linalg.qr(np.concatenate(parts), mode="r")
     q, r = np.linalg.qr(np.concatenate(parts))
@@ -305,15 +324,16 @@ def _factored(parts: Sequence[Any], want_q: bool) -> tuple[list[Any], Any]:
 
 
 def _met(here: World, r: Any, arity: int, want_q: bool) -> tuple[Any, Any]:
-    """A butterfly: groups of processes at distance 1, a, a², ... factor their R's alike; some join one below first.
+    """Factor the R's of all processes in a butterfly: groups at distance 1, a, a², ... each factor their R's alike.
 
-    Returns what takes the whole's R to this process's own, and that R.
+    Processes beyond the greatest power of a first join one of the others.  Returns the factor that takes the R of the
+    whole to this process's own, and the R of the whole.
     """
     pid, nprocs = here.pid, here.nprocs
     low, levels = tree_of(nprocs, arity)
     nothing = r[:0]
     piece: Any = None
-    others: Any = None  # of the one that joined
+    others: Any = None  # the factor for the process that joined this one
     joined = pid + low < nprocs
     if low < nprocs:
         arrived = dict(here.exchange("tsqr join", [(pid - low, r)] if pid >= low and r.shape[0] else []))

@@ -1,1 +1,1 @@
-"""From expressions to supersteps: graphs, layouts, stages, plans, and their execution."""
+"""Planning: from expression graphs to stages, exchanges and supersteps.  Coordinates only, no data."""

@@ -1,10 +1,13 @@
-"""In which order a chain of matrices is multiplied: `A @ B @ v` costs a product of matrices as Python brackets it.
+"""Matrix chains: the order in which products such as `A @ B @ v` are multiplied.
 
-A chain is what products of two make that nothing else uses: of one dtype, so that another order changes no more than
-rounding (of integers nothing: they are added and multiplied modulo 2**n).  The order follows from shapes alone, never
-from layouts or p, so values do not depend on these.  Python's brackets stay unless another order takes at most half
-the operations.  A product that was computed before, is asked for, or has two users is no part of a chain: a loop with
-`P = A @ B` before it and `P @ v` inside multiplies by A and B once, then computes P (see `capture`).
+Python brackets from the left, so that `A @ B @ v` would cost a product of two matrices.
+
+A chain is a tree of products of two whose inner products nothing else uses.  All factors have one dtype, so another
+order changes the result by rounding only; integer results do not change, since integers are added and multiplied
+modulo 2**n.  The order follows from shapes alone, never from layouts or p, so values do not depend on those.
+Python's brackets stay unless another order takes at most half the operations.  A product that was computed before,
+is a result that was asked for, or has two users is no part of a chain: a loop with `P = A @ B` before it and `P @ v`
+inside multiplies by A and B once, then computes P (see `capture`).
 """
 
 from __future__ import annotations
@@ -16,25 +19,25 @@ from typing import NamedTuple
 from bsp.arrays.expressions.graph import Contract, Graph, Node
 from bsp.arrays.expressions.layout import Shape
 
-_GAIN = 2  # Python's brackets take at least so many times the operations
+_GAIN = 2  # another order is taken if Python's takes at least so many times its operations
 
-# the products of two, as `functions.build.contracted` numbers their indices
+# products of two, with their indices numbered as `contracted` of `arrays/build.py` does
 _MATRICES = (((0, 1), (1, 2)), (0, 2))
 _ROW = (((0,), (0, 1)), (1,))  # a vector times a matrix
 _COLUMN = (((0, 1), (1,)), (0,))
 _NUMBER = (((0,), (0,)), ())
 
-Splits = dict[tuple[int, int], int]  # of factors i to j: the last one of the left part
+Splits = dict[tuple[int, int], int]  # (i, j) -> the last factor of the left part of factors i to j
 
 
 class Chain(NamedTuple):
-    """Factors whose product is a node, and where the chain is divided."""
+    """Factors whose product is a node, and the best place to split each part of the chain."""
 
     factors: tuple[Node, ...]
     best: Splits
 
     def product(self, i: int, j: int) -> Contract:
-        """Return the product of the two parts of factors i to j."""
+        """Return the contraction that multiplies the two parts of factors i to j."""
         row = len(self.factors[i].kind.shape) == 1
         column = len(self.factors[j].kind.shape) == 1
         labels, out = _NUMBER if row and column else _ROW if row else _COLUMN if column else _MATRICES
@@ -46,7 +49,7 @@ class Chain(NamedTuple):
 
 
 def chains(graph: Graph) -> tuple[dict[int, Chain], set[int]]:
-    """Return the chains that are multiplied in another order, by node, and the products inside that are not made."""
+    """Return the chains to multiply in another order, by node, and the inner products that are then not computed."""
     products = {i for i, node in enumerate(graph.nodes) if _form(node) is not None}
     if not any(graph.positions[arg] in products for i in products for arg in graph.nodes[i].args):
         return {}, set()
@@ -74,7 +77,7 @@ def chains(graph: Graph) -> tuple[dict[int, Chain], set[int]]:
 
 
 def _form(node: Node) -> object:
-    """Which product of two a node is; None: another operation."""
+    """Return the form of a node that is a product of two, or None for any other node."""
     if not isinstance(node.op, Contract) or len(node.args) != 2:
         return None
     form = node.op.labels, node.op.out
@@ -82,9 +85,9 @@ def _form(node: Node) -> object:
 
 
 def _flat(graph: Graph, i: int, inside: set[int], within: set[int]) -> tuple[list[Node], int]:
-    """The factors of a product, from left to right, and its operations as bracketed; `within` gains what is inside.
+    """Return the factors of a product, from left to right, and its multiplications as Python brackets it.
 
-    A column on the left is no row: (A @ v) @ B is no chain.
+    Adds the inner products to `within`.  (A @ v) @ B is no chain: the column A @ v acts as a row there.
     """
     node = graph.nodes[i]
     left, right = node.args
@@ -104,9 +107,11 @@ def _flat(graph: Graph, i: int, inside: set[int], within: set[int]) -> tuple[lis
 
 @lru_cache(maxsize=1024)
 def splits(lengths: Sequence[int]) -> tuple[Splits, int]:
-    """Where each chain of matrices is best divided, and its multiplications (Cormen, Leiserson, Rivest, Stein 15.2).
+    """Return the best split of each part of a chain of matrices, and the multiplications of the whole chain.
 
     lengths : matrix k is lengths[k] × lengths[k + 1].
+
+    Source: Cormen, Leiserson, Rivest and Stein, section 15.2.
     """
     count = len(lengths) - 1
     price = {(k, k): 0 for k in range(count)}

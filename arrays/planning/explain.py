@@ -1,4 +1,4 @@
-"""Plans in words."""
+"""Plans as text, for `explain()` and for the names of stages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ _DEEPEST = 20
 
 
 def text_of(graph: Graph, i: int, known: dict[int, str], deep: int = 0) -> str:
-    """A node as an expression, cut short."""
+    """Return a node as an expression, cut to at most 60 characters.
+
+    known : texts of nodes that are already named, by position; gains those that are made here.
+    deep : the depth of the recursion; below a limit the text is "...".
+    """
     node = graph.nodes[i]
     if deep > _DEEPEST:
         return "..."
@@ -55,10 +59,10 @@ def _view(op: View) -> str:
 
 
 def table(plan: Plan) -> Explanation:
-    """One line for each stage and each exchange."""
+    """Return a plan as text, with one line for each stage and each exchange, then the totals."""
     lines = []
     for step in plan.supersteps:
-        # stages behind the last boundary belong to no superstep of the plan: the next boundary ends theirs
+        # stages after the last boundary run in the superstep that the program's next boundary ends
         head = f"superstep {step.number + 1}" if step.number < plan.boundaries else "afterwards "
         for stage in step.stages:
             flops = stage_flops(stage, plan.nprocs).max(initial=0)

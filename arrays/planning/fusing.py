@@ -1,7 +1,7 @@
-"""Fusion: which nodes are computed inside their users, and the program that does it.
+"""Fusion: the choice of nodes that are computed inside their users, and the programs that compute them.
 
-Views become the way their source is indexed.  A chain of elementwise operations becomes one program over the
-values at its ends; common subexpressions once (Khan and Fegaras, section 5: fused comprehensions).
+A view becomes an index map on its source.  A chain of elementwise operations becomes one program over its inputs, in
+which each common subexpression is computed once (Khan and Fegaras, section 5: fused comprehensions).
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.kernels.programs import Instruction, Program
 from bsp.arrays.planning.stages import Ref, Value
 
-LONGEST = 64  # operations in a program: beyond, a stage of its own
+LONGEST = 64  # operations in one program; a longer expression is split into stages
 
 Accesses = tuple[Access, ...]
 
 
 def identity(ndim: int) -> Accesses:
-    """Each axis indexed by the label of its number."""
+    """Return the access that indexes each axis by the label of the same number."""
     return tuple(Access(axis) for axis in range(ndim))
 
 
 def through(view: Accesses, access: Accesses) -> Accesses:
-    """How the source of a view is indexed when the view is indexed by `view`."""
+    """Return the access to the source of a view.
+
+    view : the access to the view itself.
+    access : the view's own map from its axes to those of its source.
+    """
     found = []
     for label, start, step in access:
         if label < 0:
@@ -50,7 +54,7 @@ def through(view: Accesses, access: Accesses) -> Accesses:
 
 
 def aligned(view: Accesses, node: Node, arg: Node) -> Accesses:
-    """How an argument is indexed that broadcasts to a node indexed by `view`."""
+    """Return the access to an argument that broadcasts to a node, where `view` is the access to the node."""
     shape = arg.kind.shape
     first = len(view) - len(shape)
     return tuple(
@@ -60,7 +64,7 @@ def aligned(view: Accesses, node: Node, arg: Node) -> Accesses:
 
 
 class Operand(NamedTuple):
-    """A fused expression: a program over references."""
+    """A fused expression: a program and the references that it reads."""
 
     program: Program
     refs: tuple[Ref, ...]
@@ -68,23 +72,24 @@ class Operand(NamedTuple):
 
 
 class Fusion:
-    """Of one graph."""
+    """Fusion decisions for one graph, and the programs of its operands."""
 
     def __init__(self, graph: Graph) -> None:
         self.positions = graph.positions
-        self.made: dict[Node, Value] = {}  # of nodes that are none of the graph's
+        self.made: dict[Node, Value] = {}  # values of nodes outside the graph, which the planner makes
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
         self._params = {i: k for k, i in enumerate(params)}
         self._inline = _decided(graph)
 
     def is_inline(self, node: Node) -> bool:
-        """Whether a node is computed inside its users."""
+        """Return whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
 
     def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> Operand:
-        """The program and references of a node indexed by `view`.
+        """Return the program and references that compute a node.
 
-        value_of : gives the value of a node that is not computed inside its users.
+        view : the access to the node.
+        value_of : returns the value of a node, by position, that is not computed inside its users.
         """
         reading = _Reading(self, value_of)
         last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, View)))
@@ -95,12 +100,12 @@ class Fusion:
         return Operand(program, tuple(refs), node.kind.dtype)
 
     def param(self, node: Node) -> int:
-        """The number of a parameter."""
+        """Return the number of a parameter among the graph's parameters."""
         return self._params[self.positions[node]]
 
 
 class _Reading:
-    """One operand as it grows: what it reads, and its lines, each once."""
+    """Builder of one operand: collects its references, parameters and instructions, each once."""
 
     def __init__(self, fusion: Fusion, value_of: Callable[[int], Value]) -> None:
         self.refs: dict[Ref, int] = {}
@@ -111,9 +116,12 @@ class _Reading:
         self._value_of = value_of
 
     def place(self, node: Node, view: Accesses, here: bool = False) -> tuple[str, int]:
-        """Where its value is found; `here`: computed in this program also if not inside others."""
+        """Return the register of a node's value, as (kind of register, number), adding what it needs.
+
+        here : compute the node in this program even if it is not computed inside its users.
+        """
         fusion = self._fusion
-        key = fusion.positions.get(node, node), view  # equal nodes are one
+        key = fusion.positions.get(node, node), view  # equal nodes have one position
         found = self._seen.get(key)
         if found is not None:
             return found
@@ -135,14 +143,19 @@ class _Reading:
 
 
 def _decided(graph: Graph) -> list[bool]:
-    """By node, whether it is computed inside its users."""
+    """Return, for each node, whether it is computed inside its users.
+
+    A view is, unless it is a root.  An elementwise operation is, if all its uses are in one group and none of them is
+    through a view, or if it has a single use.  A group is a stage or a factor of a contraction; None stands for
+    stages whose kernels only read values.  Longer programs than `LONGEST` are not fused.
+    """
     nodes, positions = graph.nodes, graph.positions
     count = len(nodes)
     roots = set(graph.roots)
-    users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # (group, through a view)
+    users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # by node: (group, through a view)
     length = [0] * count
     inline = [False] * count
-    for i in range(count):  # arguments first: how long the program would get
+    for i in range(count):  # arguments first: the length of the program if everything is fused
         op = nodes[i].op
         if isinstance(op, (Elementwise, View)):
             length[i] = 1 + sum(length[positions[arg]] for arg in nodes[i].args)
@@ -168,6 +181,6 @@ def _decided(graph: Graph) -> list[bool]:
             if isinstance(op, Contract):
                 to = (i, k)
             elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
-                to = None  # such a stage reads values, it computes none on the way
+                to = None  # the kernels of these stages take no programs
             users[positions[arg]].append((to, False))
     return inline

@@ -1,12 +1,12 @@
-"""Placement of block operations one by one: load simulated hierarchical scheduling, and round-robin beside it.
+"""Placement of block operations one by one: load simulated hierarchical scheduling (LSHS), and round-robin.
 
-Load simulated hierarchical scheduling (NumS, section 3.4): the load of each process is simulated, (memory, words in,
-words out); every block operation goes to the process, among those that hold an operand, that makes
-max memory + max words in + max words out least.  Here it is deterministic: operations in C order of their blocks,
-the first of equals.  Blocks that were brought to a process stay there, so they are not brought twice.
+LSHS (NumS, section 3.4) simulates the load of each process: memory, words in and words out.  Each block operation goes
+to that process, among those that hold an operand, which minimises max memory + max words in + max words out.  This
+implementation is deterministic: it takes operations in C order of their blocks, and the first of equal processes.
+Blocks that were brought to a process stay there, so they are not brought twice.
 
-Round-robin gives each operation to the next process, wherever its operands are: what a scheduler does that does not
-know where data live.
+Round-robin gives each operation to the next process, wherever its operands are, as a scheduler without knowledge of
+data locality would.
 """
 
 from __future__ import annotations
@@ -19,28 +19,31 @@ from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, table_
 from bsp.arrays.planning.moves import pieces
 from bsp.arrays.planning.stages import Ref, Spec, Value
 
-_Copies = dict[tuple[int, ...], set[int]]  # processes that have a piece: (block..., start...) of one value
+_Copies = dict[tuple[int, ...], set[int]]  # pieces of one value, (block..., start...) -> the processes that have it
 
 
 class Loads:
-    """The simulated state: what each process holds and has moved so far, in words."""
+    """Simulated loads: the words that each process holds, has received and has sent so far."""
 
     def __init__(self, nprocs: int, schedule: str) -> None:
         self.nprocs = nprocs
         self.schedule = schedule
-        self.loads = np.zeros((3, nprocs))  # memory, in, out
+        self.loads = np.zeros((3, nprocs))  # rows: memory, words in, words out
         self._most = [0.0, 0.0, 0.0]
         self._next = 0
         self._copies: dict[int, _Copies] = {}
 
     def hold(self, value: Value) -> None:
-        """A value that is there from the start; its blocks were dealt in turn."""
+        """Add a leaf to the memory of the processes that hold it, and advance round-robin past its blocks."""
         self._next = (self._next + value.layout.blocks) % self.nprocs
         self.loads[0] += value.layout.held(self.nprocs) * value.dtype.itemsize / 8
         self._most[0] = float(self.loads[0].max(initial=0))
 
     def place(self, spec: Spec, axes: tuple[Axis, ...] | None = None) -> Layout:
-        """Where each block of a stage is computed; its blocks are those that its operands' cuts make together."""
+        """Return the layout of a stage's tasks, placed one by one, and add their loads.
+
+        axes : the cuts of the tasks; None: those of all operands together (`refined`).
+        """
         if axes is None:
             axes = refined(spec)
         grid = layout_of(axes)
@@ -64,7 +67,7 @@ class Loads:
             options = sorted({pid for needs in wanted for _, _, holders in needs for pid in holders}) or [
                 k % self.nprocs
             ]
-            # a partial result that a process adds to one it has takes no memory
+            # a process that already holds a partial result of this block adds to it: no more memory
             key = tuple(part for label, part in enumerate(at) if label not in over)
             have = merged.setdefault(key, set()) if over else set()
             owner[k] = pid = self._cheapest(options, wanted, sizes[k], have)
@@ -73,12 +76,20 @@ class Loads:
         return table_layout(axes, owner)
 
     def place_pairs(self, ref: Ref, axes: tuple[Axis, ...]) -> Layout:
-        """Where pairs of slots, the last axis, are merged."""
+        """Return the layout of the tasks that merge pairs of slots, which are the last axis."""
         labels = tuple(axis.length for axis in axes)
         spec = Spec(labels, (ref,), tuple(range(len(labels) - 1)), (), 1.0, ref.value.dtype.itemsize)
         return self.place(spec, axes)
 
     def _cheapest(self, options: Sequence[int], wanted: list[list[_Need]], size: float, have: set[int]) -> int:
+        """Return the process of `options` that makes the sum of the three maximal loads least.
+
+        Of equals the one with the least memory, then the first.
+
+        wanted : for each operand the pieces that the operation reads.
+        size : words of its result.
+        have : processes that already hold a partial result of the same block.
+        """
         best, found = None, options[0]
         for pid in options:
             into = 0.0
@@ -97,6 +108,7 @@ class Loads:
         return found
 
     def _move(self, pid: int, wanted: list[list[_Need]], size: float) -> None:
+        """Add the loads of an operation on process `pid`; the pieces that are sent stay there as copies."""
         loads = self.loads
         for needs in wanted:
             for words, source, holders in needs:
@@ -111,11 +123,11 @@ class Loads:
         self._most[1] = max(self._most[1], loads[1, pid])
 
 
-_Need = tuple[float, int, set[int]]  # words of a piece, its owner, the processes that have it
+_Need = tuple[float, int, set[int]]  # (words of a piece, its owner, the processes that have it)
 
 
 class _Operand:
-    """The pieces that tasks need of one reference, by task."""
+    """Pieces of one reference that each task needs."""
 
     def __init__(self, ref: Ref, grid: Layout, nprocs: int, copies: _Copies) -> None:
         probe = table_layout(grid.axes, np.zeros(grid.blocks, np.int64))
@@ -135,12 +147,12 @@ class _Operand:
 
 
 def refined(spec: Spec) -> tuple[Axis, ...]:
-    """Cut wherever an operand is: each block of a stage needs one block of each operand."""
+    """Return axes that are cut wherever an operand is, so that each task needs one block of each operand."""
     return tuple(_cut(spec, label) for label in range(len(spec.labels)))
 
 
 def _cut(spec: Spec, label: int) -> Axis:
-    """The cuts that all operands make along a label."""
+    """Return a label's axis with the cuts of all operands; even cuts stay in the form of even cuts."""
     length = spec.labels[label]
     cuts = {0, length}
     even = set()

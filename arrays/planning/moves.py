@@ -1,9 +1,9 @@
-"""Which pieces of which blocks go where: index arithmetic on cuts, no data (Khan & Fegaras, section 5).
+"""Data movement: the pieces of blocks that tasks need, by index arithmetic on cuts (Khan and Fegaras, section 5).
 
-A stage has *labels*, named index ranges; its tasks are the blocks of a layout over them.  A reference says where
-each axis of a source stands in terms of labels.  A task needs a box of the source: along each label its range
-meets the source's parts, and the pieces are the product of those meetings.  Everything is computed for all tasks
-at once, as columns of a table.
+A stage has *labels*, named index ranges; its tasks are the blocks of a layout over them.  A reference maps labels to
+the axes of a source.  A task needs a box of the source.  Along each label, the task's range is divided where the
+source's parts begin, and the pieces are the product of these divisions.  The pieces of all tasks are computed at
+once, as columns of a table.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bsp.arrays.expressions.layout import Axis, Layout
 
 
 class Meeting(NamedTuple):
-    """Where the parts of a label meet the parts of the source axes that it indexes; one row for each meeting."""
+    """Intersections of a label's parts with the parts of the source axes that it indexes; one row for each."""
 
-    task: np.ndarray  # part of the label
+    task: np.ndarray  # part of the label, which is the task's coordinate
     start: np.ndarray  # range of label positions
     stop: np.ndarray
     parts: np.ndarray  # part on each of the source axes, shape (rows, axes)
@@ -29,7 +29,7 @@ class Meeting(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def meeting(label: Axis, axes: tuple[tuple[Axis, Access], ...]) -> Meeting:
-    """The meetings along one label."""
+    """Return the intersections along one label."""
     length = label.length
     cuts = [np.clip(_positions(axis, access), 0, length) for axis, access in axes]
     edges = np.unique(np.concatenate([label.bounds, *cuts, [0, length]]))
@@ -43,7 +43,7 @@ def meeting(label: Axis, axes: tuple[tuple[Axis, Access], ...]) -> Meeting:
 
 
 def _positions(axis: Axis, access: Access) -> np.ndarray:
-    """The label positions at which the parts of a source axis begin and end, ascending."""
+    """Return the label positions at which the parts of a source axis begin and end, in ascending order."""
     bounds, start, step = axis.bounds, access.start, access.step
     if step > 0:
         return -((start - bounds) // step)
@@ -51,24 +51,24 @@ def _positions(axis: Axis, access: Access) -> np.ndarray:
 
 
 class Pieces(NamedTuple):
-    """All pieces of one reference, one row each."""
+    """Table of all pieces of one reference, one row each."""
 
-    labels: tuple[int, ...]  # that the reference has, ascending
+    labels: tuple[int, ...]  # the labels of the reference, ascending
     task: np.ndarray  # (rows, labels): part of each of these labels
     start: np.ndarray  # (rows, labels): range of positions along each
     stop: np.ndarray
     block: np.ndarray  # (rows, source axes): the source block
-    source: np.ndarray  # (rows,): its owner
-    dests: np.ndarray  # (rows, k): who needs it; -1 where it is named already, or has it
+    source: np.ndarray  # (rows,): the pid of the source block's owner
+    dests: np.ndarray  # (rows, k): pids that receive the piece; -1: no further receiver
 
     @property
     def sizes(self) -> np.ndarray:
-        """Elements."""
+        """Elements of each piece."""
         found: np.ndarray = np.prod(self.stop - self.start, axis=1, dtype=np.int64)
         return found
 
     def traffic(self, nprocs: int, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes out of and into each process."""
+        """Return the bytes that each process sends and receives."""
         size = self.sizes * itemsize
         goes = self.dests >= 0
         out = np.bincount(self.source, size * goes.sum(axis=1), nprocs)
@@ -78,7 +78,10 @@ class Pieces(NamedTuple):
 
 
 def stays(source: Layout, access: Sequence[Access], tasks: Layout) -> bool:
-    """Whether every task finds what it needs where it runs, told without a table (sufficient, not necessary)."""
+    """Return whether every task runs on the process that holds all it reads.
+
+    Needs no table of pieces.  The test is sufficient, not necessary: it may return False where nothing moves.
+    """
     if source.replicated:
         return True
     if tasks.replicated or tasks.table is not None or source.table is not None:
@@ -99,7 +102,12 @@ def stays(source: Layout, access: Sequence[Access], tasks: Layout) -> bool:
 
 
 def pieces(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int) -> Pieces:
-    """The table of a reference.  A replicated source has no owner: its pieces go nowhere."""
+    """Return the table of all pieces of a reference.
+
+    source : the layout of the value; a replicated one has no owners, so its pieces have no receivers.
+    access : the labels that index its axes.
+    tasks : the layout of the tasks over the labels.
+    """
     by_label: dict[int, list[int]] = {}
     for position, (label, _, _) in enumerate(access):
         if label >= 0:

@@ -1,4 +1,4 @@
-"""What one process does in a plan: its tasks, what it sends, and what it receives, superstep by superstep."""
+"""Orders: one process's part of a plan, as tasks, sends and receives of each superstep."""
 
 from __future__ import annotations
 
@@ -13,24 +13,27 @@ if TYPE_CHECKING:
 
 
 class Direct(NamedTuple):
-    """A region that is a block of this process."""
+    """A region that is a block of this process, or a view of it."""
 
     value: int
     block: Shape
-    where: tuple[Any, ...] | None  # an index into it; None: all of it
+    where: tuple[Any, ...] | None  # an index into the block; None: the whole block
     fetch: Fetch
 
 
 class Pieced(NamedTuple):
-    """A region put together from pieces."""
+    """A region assembled from pieces."""
 
     fetch: Fetch
-    number: int  # of the fetch
+    number: int  # number of the fetch in the plan
     region: Region
 
 
 class Landing(NamedTuple):
-    """A region that is received where it is wanted: by row, the ranges of it that are one piece of memory."""
+    """A region into which pieces are received without a copy.
+
+    rows : for each such piece, by row of the table, its place in the region, which is contiguous in memory.
+    """
 
     fetch: int
     region: Region
@@ -38,7 +41,7 @@ class Landing(NamedTuple):
 
 
 class TaskOrder(NamedTuple):
-    """One task: its coordinates, its index ranges, and where its regions come from."""
+    """One task: its coordinates, its index ranges, and the sources of its regions."""
 
     at: Shape
     box: tuple[tuple[int, int], ...]
@@ -46,7 +49,7 @@ class TaskOrder(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """One piece to some processes."""
+    """One piece and the processes to which it is sent."""
 
     fetch: Fetch
     row: Row
@@ -54,14 +57,14 @@ class Sending(NamedTuple):
 
 
 class Orders:
-    """One process's part of a plan."""
+    """One process's part of a plan; all lists are by level, except `until`, which is by fetch."""
 
     def __init__(self, plan: Plan, pid: int) -> None:
         self.pid = pid
         levels = plan.last + 1
         self.tasks: list[list[tuple[Stage, list[TaskOrder]]]] = [[] for _ in range(levels)]
         self.sends: list[list[Sending]] = [[] for _ in range(levels)]
-        self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), as they arrive
+        self.receives: list[list[tuple[int, int, int]]] = []  # (source, fetch, row), in the order of arrival
         numbers = {id(fetch): k for k, fetch in enumerate(plan.fetches)}
         self.landings: list[list[Landing]] = [[] for _ in range(levels)]
         self.until = [0] * len(plan.fetches)
@@ -96,7 +99,7 @@ class Orders:
 
 
 def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, ...]]:
-    """The rows from elsewhere that are large and have a range of C order in their region."""
+    """Return the places in a region of the pieces to receive directly: large, from elsewhere, contiguous there."""
     found: dict[int, tuple[slice, ...]] = {}
     if len(region.rows) < 2:
         return found
@@ -116,6 +119,7 @@ def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, .
 
 
 def _block(fetch: Fetch, at: Shape) -> Direct:
+    """Return the block of this process that a task reads; its index drops the axes at fixed positions."""
     layout = fetch.ref.value.layout
     block: list[int] = []
     where: list[Any] = []

@@ -1,10 +1,11 @@
-"""Placement: where the tasks of a stage are computed.
+"""Placement: the choice of the processes that run the tasks of a stage.
 
-Candidates are the layouts that operands have (cell-wise join; partial reduce where the large operand lives), the
-automatic layout of the result and, for contractions, all ways to deal p to the labels (group-by-join on a grid of all
-p processes: one index split is McColl's 3-D method).  Where no pattern applies, because operands are cut or dealt
-differently, or placed one by one, load simulated hierarchical scheduling places block by block and is a candidate
-too.  The cheapest by the machine wins, the first of equals.
+Candidates are the layouts of the operands (cell-wise join; partial reduce on the processes that hold the large
+operand), the automatic layout of the result and, for contractions, all factorisations of p over the labels
+(group-by-join on a grid of all p processes; with a summed index split it is McColl's 3-D method).  Where no pattern
+applies, because operands are cut or dealt differently or are placed one by one, block-by-block placement by load
+simulated hierarchical scheduling is a candidate too.  The candidate with the least predicted cost on the machine is
+taken, the first of equals.
 
 Sources: Khan and Fegaras, section 6; Elibol (NumS), section 3.4.
 """
@@ -22,25 +23,25 @@ from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout
 from bsp.arrays.planning.fusing import identity
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
-from bsp.cost.model import Machine
+from bsp.cost.model import Cost, Machine
 
-ONE_BY_ONE = 1024  # block operations of a stage up to which patterns are compared with placing them one by one
+ONE_BY_ONE = 1024  # most block operations of a stage for which placing them one by one is tried
 
 
 class Placer:
-    """For p processes on a machine."""
+    """Chooser of task layouts for p processes on a machine; caches the fetches that it prices."""
 
     def __init__(self, nprocs: int, machine: Machine, schedule: str, panels: int, memory: float) -> None:
         self.nprocs = nprocs
         self.machine = machine
         self.schedule = schedule
-        self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
+        self.panels = panels  # supersteps over which the operands of a contraction are brought, a part in each
         self.memory = memory  # bytes a process may use; 0: no limit
         self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
         self._fetches: dict[Any, Fetch] = {}
 
     def placed(self, spec: Spec) -> tuple[Layout, str]:
-        """The layout of a stage's tasks, and the name of the pattern."""
+        """Return the layout of a stage's tasks and the name of the pattern."""
         if self.loads is not None and any(not ref.value.layout.replicated for ref in spec.refs):
             return self.loads.place(spec), self.schedule
         tasks, pattern = self._chosen(spec)
@@ -49,6 +50,12 @@ class Placer:
         return tasks, pattern
 
     def _chosen(self, spec: Spec) -> tuple[Layout, str]:
+        """Return the cheapest candidate and the name of its pattern.
+
+        Three cases are decided without prices.  Small work on replicated operands is done on every process.  Tasks
+        that find all operands where the largest is are placed there, unless the stage joins as a contraction does.  A
+        small part of an operand is computed on every process.
+        """
         real = [ref for ref in spec.refs if not ref.value.layout.replicated]
         points = prod(spec.labels)
         size = prod(spec.labels[label] for label in spec.out)
@@ -85,11 +92,11 @@ class Placer:
         return min(options, key=lambda option: self.price(spec, option[0]))
 
     def _local(self, spec: Spec, tasks: Layout) -> bool:
-        """Whether nothing has to be brought to tasks."""
+        """Return whether every reference is read without communication."""
         return all(self.fetch(ref, tasks).local for ref in spec.refs)
 
     def _one_by_one(self, spec: Spec) -> list[tuple[Layout, str]]:
-        """Each block where it adds least to what processes hold and move; nothing for very many blocks."""
+        """Return the placement by LSHS as a candidate; none if there are more than `ONE_BY_ONE` blocks."""
         axes = refined(spec)
         if prod(axis.parts for axis in axes) > ONE_BY_ONE:
             return []
@@ -106,7 +113,7 @@ class Placer:
         return "group-by-join" if spec.classes else "in place"
 
     def like(self, ref: Ref, labels: Shape) -> Layout | None:
-        """Tasks where a reference's blocks are."""
+        """Return a layout of tasks on the processes that hold a reference's blocks; None if there is none."""
         source = ref.value.layout
         axes = [Axis(length) for length in labels]
         for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
@@ -123,14 +130,14 @@ class Placer:
         return layout_of(tuple(axes))
 
     def _of_out(self, spec: Spec, out: Layout) -> Layout:
-        """Tasks where the blocks of a result would be."""
+        """Return a layout of tasks on the processes that hold the blocks of a result with layout `out`."""
         axes = [Axis(length) for length in spec.labels]
         for label, axis in zip(spec.out, out.axes, strict=True):
             axes[label] = axis
         return layout_of(tuple(axes))
 
     def _grids(self, spec: Spec) -> list[tuple[Layout, str]]:
-        """Process grids of all p over the longest label of each class, the best few by estimate."""
+        """Return layouts on process grids of all p over each class's longest label; the six best by `_estimate`."""
         longest = [max(group, key=lambda label: spec.labels[label], default=-1) for group in spec.classes]
         found = []
         for grid in _factorings(self.nprocs, len(longest)):
@@ -153,7 +160,7 @@ class Placer:
         return [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
 
     def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
-        """Words a process reads and merges, without looking where they are."""
+        """Return the words that a process reads and merges, as if none of them were local."""
         words = 0.0
         for ref in spec.refs:
             words += prod(spec.labels[label] / axes[label].deal for label in ref.labels) * ref.value.dtype.itemsize / 8
@@ -163,7 +170,11 @@ class Placer:
         return words
 
     def price(self, spec: Spec, tasks: Layout) -> float:
-        """Flop-times: the fullest process, what is moved, and what merging takes; without end for too much memory."""
+        """Return the predicted cost of a stage with these tasks, in flop-times.
+
+        It adds the work of the fullest process, the exchange of operands, and the merge of partial results.  Returns
+        infinity if the regions that the tasks read exceed the memory limit.
+        """
         machine = self.machine
         if self.memory:
             held = sum(
@@ -191,7 +202,7 @@ class Placer:
                 messages += fetch.messages
         h = max(out.max(initial=0), into.max(initial=0)) / 8
         if h:
-            total += machine.price(h=h, supersteps=1, messages=messages)
+            total += machine.price(Cost(0, h, 1, messages=messages))
         split = prod(tasks.split(label) for label in spec.over)
         if split > 1:
             size = prod(spec.labels[label] for label in spec.out)
@@ -199,21 +210,21 @@ class Placer:
             each = prod(spec.labels[label] / tasks.split(label) for label in spec.out) * spec.itemsize / 8
             if size <= layouts.REPLICATED_SIZE:
                 total += min(
-                    machine.price(h=(split - 1) * words, supersteps=1, messages=split),
-                    machine.price(h=2 * words, supersteps=2, messages=2 * split),
+                    machine.price(Cost(0, (split - 1) * words, 1, messages=split)),
+                    machine.price(Cost(0, 2 * words, 2, messages=2 * split)),
                 )
             else:
-                total += machine.price(h=each, supersteps=1, messages=split)
+                total += machine.price(Cost(0, each, 1, messages=split))
         return total
 
     def fetch_price(self, fetch: Fetch) -> float:
-        """Flop-times to bring what a fetch moves."""
+        """Return the predicted cost of a fetch's exchange, in flop-times."""
         out, into = fetch.traffic
         h = max(out.max(initial=0), into.max(initial=0)) / 8
-        return self.machine.price(h=float(h), supersteps=1, messages=fetch.messages) if h else 0.0
+        return Cost(0, float(h), 1, messages=fetch.messages).price(self.machine) if h else 0.0
 
     def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
-        """What tasks read of a reference, and from where."""
+        """Return the cached fetch of a reference for tasks of a layout."""
         key = (ref.value.number, ref.access, tasks)
         found = self._fetches.get(key)
         if found is None:
@@ -221,18 +232,18 @@ class Placer:
         return found
 
     def forget(self, values: int) -> None:
-        """Fetches of the values from this number on, which are no more."""
+        """Drop the cached fetches of values with this number or a higher one; the values have been discarded."""
         self._fetches = {key: fetch for key, fetch in self._fetches.items() if key[0] < values}
 
 
 def _small_part(refs: Sequence[Ref], size: int) -> bool:
-    """Whether a result is a row, a corner, ...: a small part of what references read in parts."""
+    """Return whether a result is a small part of an operand, such as a row or a corner: at most a quarter of it."""
     partly = any(label < 0 or start != 0 or step != 1 for ref in refs for label, start, step in ref.access)
     return partly and 4 * size <= max(prod(ref.value.shape) for ref in refs)
 
 
 def _factorings(number: int, count: int) -> list[tuple[int, ...]]:
-    """All ways to write a number as an ordered product of so many factors."""
+    """Return all ways to write a number as an ordered product of `count` factors."""
     if count == 1:
         return [(number,)]
     found = []

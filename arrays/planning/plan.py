@@ -1,4 +1,4 @@
-"""A plan: stages in supersteps, what they move, what they need, what they cost.  Data, the same on every process.
+"""Plans: stages in supersteps, with their exchanges, memory and cost.  A plan is data, the same on every process.
 
 superstep 1  local           partial x0.T @ x0      2.1e8 flops    peak 4.1 MB/process
 superstep 1  total exchange  partial x0.T @ x0      h = 72 words
@@ -21,25 +21,25 @@ from bsp.transport.header import digest
 
 
 class Superstep(NamedTuple):
-    """What one superstep does; arrays are by process."""
+    """One superstep of a plan: stages, exchanges and predicted cost.  Arrays are indexed by process."""
 
     number: int
     stages: list[Stage]
-    fetches: list[Fetch]  # what travels at its end
+    fetches: list[Fetch]  # the exchanges at its end
     flops: np.ndarray
-    out: np.ndarray  # words
-    into: np.ndarray
+    out: np.ndarray  # words sent
+    into: np.ndarray  # words received
     messages: int
     seconds: float
 
     @property
     def h(self) -> int:
-        """The h-relation: the most words any process sends or receives."""
+        """Size of the h-relation: the most words that any process sends or receives."""
         return int(max(self.out.max(initial=0), self.into.max(initial=0)))
 
 
 class Plan:
-    """All stages of one evaluation; see `planner`."""
+    """All stages of one evaluation, made by `planner`."""
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, stages: list[Stage], values: list[Value],
@@ -50,7 +50,7 @@ class Plan:
         self.stages = stages
         self.values = values
         self.roots = roots
-        self.small = small  # results on the way, by node, that are kept because they take next to no memory
+        self.small = small  # intermediate results, by node, that are kept because they are small
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)
         for value in values:
@@ -60,8 +60,9 @@ class Plan:
             fetch.ref.value.last = max(fetch.ref.value.last, stage.level)
         for kept in (*roots, *[value for _, value in small]):
             kept.last = self.last
-        # An evaluation ends at least one superstep: that is where all agree.  After the last boundary come stages that
-        # nobody hears of; where one may raise for some values, a boundary follows it in which all hear whether it has.
+        # An evaluation ends at least one superstep: at its boundary all processes check that they evaluate the same.
+        # Errors in stages after the last boundary are not exchanged; if such a stage can raise for some values,
+        # another boundary follows, which exchanges them.
         ends = [stage for stage in stages if stage.level == self.last and not stage.tasks.replicated]
         self.unheard = nprocs > 1 and self.last > 0 and any(stage.kernel.calculates for stage in ends)
         heard = self.unheard and any(stage.kernel.fallible for stage in ends)
@@ -74,7 +75,7 @@ class Plan:
         ]
 
     def orders(self, pid: int) -> Orders:
-        """What one process does."""
+        """Return one process's part of the plan."""
         found = self._orders.get(pid)
         if found is None:
             found = self._orders[pid] = Orders(self, pid)
@@ -84,7 +85,10 @@ class Plan:
 
     @cached_property
     def supersteps(self) -> list[Superstep]:
-        """One for each boundary; work after the last boundary belongs to the superstep that follows the plan."""
+        """Supersteps of the plan, one for each boundary.
+
+        A last one may hold work after the last boundary; it belongs to the superstep that follows the plan.
+        """
         found = []
         machine = self.machine
         for level in range(max(self.last + 1, 1)):
@@ -101,27 +105,27 @@ class Plan:
             messages = max([fetch.messages for fetch in fetches], default=0)
             h = float(max(out.max(initial=0), into.max(initial=0)))
             ends = level < self.boundaries
-            price = machine.price(h=h, supersteps=int(ends), messages=messages, w=float(flops.max(initial=0)))
-            found.append(Superstep(level, stages, fetches, flops, out, into, messages, price / machine.r))
+            cost = Cost(float(flops.max(initial=0)), h, int(ends), messages=messages, machine=machine)
+            found.append(Superstep(level, stages, fetches, flops, out, into, messages, cost.seconds))
         return found
 
     @property
     def words(self) -> int:
-        """H: the h-relations of all supersteps, added."""
+        """H of the BSP cost: the sum of the h-relations of all supersteps, in words."""
         return sum(step.h for step in self.supersteps)
 
     @property
     def flops(self) -> float:
-        """W: the most operations of one process in each superstep, added."""
+        """W of the BSP cost: the sum over supersteps of the most operations of one process."""
         return float(sum(step.flops.max(initial=0) for step in self.supersteps))
 
     @property
     def seconds(self) -> float:
-        """Predicted time."""
+        """Predicted time in seconds."""
         return sum(step.seconds for step in self.supersteps)
 
     def memory(self, level: int) -> list[tuple[str, np.ndarray]]:
-        """What processes hold in a superstep, at most: terms in words, and their bytes by process."""
+        """Return an upper bound on the memory in a superstep, as terms (description, bytes by process)."""
         terms: list[tuple[str, np.ndarray]] = []
         for value in self.values:
             if value.leaf >= 0 or value.level <= level <= value.last:
@@ -153,14 +157,14 @@ class Plan:
 
     @cached_property
     def peaks(self) -> np.ndarray:
-        """Bytes of arrays that each process holds at the fullest moment, at most, leaves included; by process."""
+        """Upper bound on the bytes of arrays that each process holds at its fullest superstep, leaves included."""
         most = np.zeros(self.nprocs, np.int64)
         for level in range(self.last + 1):
             most = np.maximum(most, sum((held for _, held in self.memory(level)), np.zeros(self.nprocs, np.int64)))
         return most
 
     def largest_term(self) -> tuple[str, int, int]:
-        """Of the fullest process at its fullest moment: (what, bytes, process)."""
+        """Return the largest memory term of the fullest process in its fullest superstep: (description, bytes, pid)."""
         pid = int(self.peaks.argmax()) if self.nprocs else 0
         level = max(range(self.last + 1), key=lambda k: sum(int(held[pid]) for _, held in self.memory(k)))
         what, held = max(self.memory(level), key=lambda term: int(term[1][pid]))
@@ -168,12 +172,12 @@ class Plan:
 
     @property
     def peak_bytes(self) -> int:
-        """Of the fullest process."""
+        """Largest of the `peaks`: bytes on the fullest process."""
         return int(self.peaks.max(initial=0))
 
     def explain(self) -> Explanation:
-        """Each superstep: what, where and why, words, operations, memory, time."""
-        from bsp.arrays.planning.explain import table  # it needs what is here
+        """Return the plan as text: stages with places and patterns, exchanges with words, and predicted totals."""
+        from bsp.arrays.planning.explain import table  # `explain` imports this module
 
         return table(self)
 
@@ -181,13 +185,13 @@ class Plan:
         return f"<plan of {self.text}: {counted(self.boundaries, 'superstep')}, {counted(self.words, 'word')}>"
 
     def cost(self) -> Cost:
-        """The price in figures."""
+        """Return the plan's predicted cost."""
         messages = sum(step.messages for step in self.supersteps)
         return Cost(self.flops, self.words, self.boundaries, -(-self.peak_bytes // WORD), messages, self.machine)
 
 
 class Explanation(str):
-    """Text in lines that a prompt and a notebook show as lines, not as one line with escapes."""
+    """Text of several lines whose `repr` is the text itself, so that prompts and notebooks show the lines."""
 
     __slots__ = ()
 
@@ -196,16 +200,16 @@ class Explanation(str):
 
 
 def stage_flops(stage: Stage, nprocs: int) -> np.ndarray:
-    """Operations of each process in a stage."""
+    """Return the operations of each process in a stage."""
     held = stage.tasks.held(nprocs)
     found: np.ndarray = np.asarray(stage.kernel.flops(held), float)
-    if isinstance(stage.kernel, Product):  # more than two factors: not as many operations for every point
+    if isinstance(stage.kernel, Product):  # with more than two factors, operations are not a multiple of points
         most, points = stage.kernel.flops_on(stage.tasks), float(held.max(initial=0))
         found = held * (most / points) if points else found
     return found
 
 
 def flops_of(stage: Stage) -> float:
-    """Operations of the fullest process in a stage."""
+    """Return the operations of the fullest process in a stage."""
     nprocs = 1 + int(stage.tasks.owner.max(initial=0))
     return float(stage_flops(stage, nprocs).max(initial=0))

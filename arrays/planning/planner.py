@@ -1,12 +1,12 @@
-"""From a graph to a plan: fuse, place, combine, level.  Coordinates only; no block is ever touched here.
+"""Planner: turns a graph into a plan in four steps.  It computes with coordinates only and reads no block.
 
-1. Fuse.  Views and elementwise operations disappear into the stage that uses them; a node that several stages
-   need is a stage of its own.
-   (`fusing`)
-2. Place.  Each stage is a group-by-join over labels; the cheapest of the ways to lay out its tasks wins (`placing`).
-3. Combine.  Where a summed label is split, partial results are merged: on every process at once, or where the
-   result will live, and passed on.
-4. Level.  A stage runs in the superstep after the last thing that has to be brought to it was made.
+1. Fuse.  Views and elementwise operations become part of the stage that uses them; a node that several stages need
+   is a stage of its own (`fusing`).
+2. Place.  Each stage is a group-by-join over labels; the cheapest layout of its tasks is taken (`placing`).
+3. Combine.  Where a summed label is split, partial results are merged: at once on every process, or on the processes
+   of the result's blocks, from which small results are then copied to all.
+4. Level.  A stage runs in the first superstep in which all its operands are present; an operand that has to be sent
+   arrives in the superstep after its own.
 
 Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 """
@@ -51,7 +51,7 @@ _SPREAD = "dealt out"
 
 
 class Planner:
-    """Plans one graph for p processes on a machine."""
+    """Planner of one graph for p processes on a machine."""
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
@@ -61,7 +61,7 @@ class Planner:
         self.nprocs = nprocs
         self.machine = machine
         self.schedule = schedule
-        self.panels = panels  # supersteps in which what a contraction reads is brought, one part after the other
+        self.panels = panels  # supersteps over which the operands of a contraction are brought, a part in each
         self.stages: list[Stage] = []
         self.values: list[Value] = []
         self.fusion = Fusion(graph)
@@ -69,7 +69,7 @@ class Planner:
         self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
-        self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # means and variances of the same
+        self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # how many use the same moments
         for node in graph.nodes:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
                 key = (graph.positions[node.args[0]], node.op.axes)
@@ -78,7 +78,10 @@ class Planner:
         self._elementwise = machine.r / rates["elementwise"] if rates else 1.0
 
     def plan(self, gather: int) -> Plan:
-        """Everything; the first `gather` roots are brought to every process."""
+        """Return the plan of the whole graph.
+
+        gather : so many of the first roots are copied to every process.
+        """
         leaves = 0
         for i, node in enumerate(self.graph.nodes):
             if node.op is LEAF:
@@ -117,13 +120,14 @@ class Planner:
     # ------------------------------------------------------------------------- expansion
 
     def root(self, i: int) -> Value:
-        """The value of a node, its stages made now if they have not been."""
+        """Return the value of a node; create its stages if they do not exist yet."""
         found = self._stored.get(i)
         if found is None:
             found = self._stored[i] = self._expand(i)
         return found
 
     def _expand(self, i: int) -> Value:
+        """Create the stages of a node by the kind of its operation; return its value."""
         node = self.graph.nodes[i]
         op = node.op
         if isinstance(op, (Elementwise, View)):
@@ -132,11 +136,12 @@ class Planner:
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
             return self._contract(i, node, op)
-        from bsp.arrays.planning import reshaping as shapes  # it needs what is here
+        from bsp.arrays.planning import reshaping as shapes  # `reshaping` imports this module
 
         return shapes.expand(self, i, node)
 
     def _map(self, i: int, node: Node) -> Value:
+        """Return the value of an elementwise expression or a view, as one stage."""
         shape, dtype = node.kind.shape, node.kind.dtype
         operand = self.fusion.operand(node, identity(len(shape)), self.root)
         labels = tuple(range(len(shape)))
@@ -147,6 +152,7 @@ class Planner:
         return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
+        """Return the value of a reduction; means and variances of one array over the same axes share their moments."""
         (arg,) = node.args
         text = self.text(i)
         if op.how is not MEAN and not isinstance(op.how, Moments):
@@ -154,7 +160,7 @@ class Planner:
         key = (self.graph.positions[arg], op.axes)
         if self._of_moments.get(key, 0) < 2:
             return self._folded(arg, op.how, op.axes, node.kind.dtype, text)
-        moments = self._moments.get(key)  # a mean and a deviation of the same: one pass for both
+        moments = self._moments.get(key)  # a mean and a variance of the same array share one pass
         if moments is None:
             held = MOMENTS.partial(arg.kind.dtype)
             moments = self._moments[key] = self._folded(arg, MOMENTS, op.axes, held, f"moments of {text}")
@@ -165,6 +171,7 @@ class Planner:
         return self.stage(spec, moments.layout, kernel, moments.layout, node.kind.dtype, text, "in place")
 
     def _folded(self, arg: Node, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str) -> Value:
+        """Return an aggregate's value: a stage that folds and, if a reduced label is split, stages that merge."""
         extents = arg.kind.shape
         operand = self.fusion.operand(arg, identity(len(extents)), self.root)
         labels = tuple(range(len(extents)))
@@ -182,6 +189,7 @@ class Planner:
         return self._combined(value, slots, how, over, dtype, text) if slots.labels else value
 
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
+        """Return the value of a contraction: as a chain, as one join, or pair by pair if that is cheaper."""
         if i in self._chains:
             value, _, _ = self._chained(self._chains[i], 0, len(self._chains[i].factors) - 1)
             return value
@@ -192,7 +200,7 @@ class Planner:
         )
 
     def _chained(self, chain: Chain, i: int, j: int) -> tuple[Value, Node, str]:
-        """Multiply factors i to j of a chain in its order: the value, a node that stands for it, and its text."""
+        """Create the stages that multiply factors i to j of a chain; return the value, a node for it, and its text."""
         sides: list[tuple[Node, str]] = []
         split = chain.best[i, j]
         for first, last in ((i, split), (split + 1, j)):
@@ -211,7 +219,7 @@ class Planner:
         return value, node, f"{a} @ {b}"
 
     def _pairwise(self, text: str, node: Node, op: Contract) -> Value:
-        """A contraction of several factors as contractions of two, each a stage of its own."""
+        """Return the value of a contraction of several factors, as contractions of two, each a stage of its own."""
         terms: list[tuple[tuple[int, ...], Node]] = list(zip(op.labels, node.args, strict=True))
         value: Value | None = None
         for first, second, left, right, out in pairs(op.labels, op.out, self._extents(node, op)):
@@ -235,7 +243,7 @@ class Planner:
         return tuple(extents)
 
     def _joined(self, text: str, node: Node, op: Contract, args: Sequence[Node]) -> Value:
-        """A contraction as one group-by-join."""
+        """Return the value of a contraction as one group-by-join."""
         extents = self._extents(node, op)
         operands = [
             self.fusion.operand(arg, tuple(Access(label) for label in labels), self.root)
@@ -253,7 +261,7 @@ class Planner:
                 tuple(label for label in sides[1] if label not in both),
                 summed,
             )
-        else:  # each of the longest labels for itself
+        else:  # the four longest labels, each a class of its own
             longest = sorted(range(len(extents)), key=lambda label: (-extents[label], label))[:4]
             classes = tuple((label,) for label in longest)
         dtype = node.kind.dtype
@@ -283,7 +291,10 @@ class Planner:
         return self._combined(value, slots, how, summed, dtype, text)
 
     def cheapest(self, *ways: Callable[[], Value]) -> Value:
-        """The value made the way whose stages cost least, the first of equals; the others leave no trace."""
+        """Return the value made by the way whose stages cost least, the first of equals.
+
+        Each way is tried, priced and undone; then the cheapest is carried out.
+        """
         prices = []
         for way in ways:
             stages, values, stored, made = (
@@ -309,15 +320,16 @@ class Planner:
     def _in_panels(
         self, spec: Spec, tasks: Layout, kernel_of: Callable[[Slots], Product], dtype: DType, text: str, pattern: str
     ) -> Value:
-        """A contraction whose factors are brought a part of the longest summed label at a time, each added to the last.
+        """Return the value of a contraction that is computed in panels of the longest summed label.
 
-        The same words in as many supersteps as panels, for 1/panels of the memory (van de Geijn and Watts, SUMMA).
+        Each panel's product is added to the sum so far.  The exchange has the same words, in as many supersteps as
+        panels, and takes 1/panels of the memory (van de Geijn and Watts, SUMMA).
         """
         along = max(spec.over, key=lambda label: spec.labels[label])
         length = spec.labels[along]
         count = min(self.panels, max(length, 1))
         total: Value | None = None
-        for first in range(count):  # every count-th position: of each owner the same share, so that none sends all
+        for first in range(count):  # every count-th position, so that all owners send the same share of each panel
             size = len(range(first, length, count))
             labels = tuple(size if label == along else extent for label, extent in enumerate(spec.labels))
             refs = tuple(
@@ -346,13 +358,17 @@ class Planner:
     def _combined(
         self, value: Value, slots: Slots, how: Aggregate, over: tuple[int, ...], dtype: DType, text: str
     ) -> Value:
-        """The merged result of partial ones."""
+        """Return the result merged from partial results.
+
+        Small results end on every process, by the cheapest of: a direct merge on all processes, a merge of blocks that
+        are then copied to all, and butterflies.  Large results are merged on the processes of their blocks.
+        """
         kept_shape = value.shape[:-1]
         counts = slots.counts(over)
         count = prod(slots.tasks.shape[label] for label in over)
         if self.placer.loads is not None:
             return self._in_tree(self.placer.loads, value, how, counts, count, dtype, text)
-        if counts.ndim > 1:  # they differ from block to block: merged blocks are cut as the partial ones
+        if counts.ndim > 1:  # counts differ from block to block, so merged blocks keep the cuts of partial ones
             kept, owner = value.layout.axes[:-1], value.layout.owner
             merged = self._merged(value, table_layout(kept, owner[..., 0]), how, counts, count, dtype, text)
             if prod(kept_shape) > layouts.REPLICATED_SIZE:
@@ -381,7 +397,7 @@ class Planner:
         return self._merged(value, target, how, counts, count, dtype, text)
 
     def _all_slots(self, value: Value) -> bool:
-        """Whether every process has one slot, in the order of the pids, of a result in one piece."""
+        """Return whether the result is in one piece and every process has one slot, in the order of pids."""
         *kept, slots = value.layout.axes
         return slots.deal == self.nprocs and slots.stride == 1 and all(axis.parts == 1 for axis in kept)
 
@@ -389,13 +405,16 @@ class Planner:
         self, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str,
         digits: tuple[int, ...],
     ) -> Value:  # fmt: skip
-        """Everybody's result by an exchange for each digit of the pid, the last first: a butterfly of these arities.
+        """Return the result on every process by a butterfly: one exchange for each digit of the pid, the last first.
 
-        Neighbours, who share an element, merge first.  h = sum of (arity - 1)·n words in as many supersteps.
+        Neighbouring processes, which share an element, merge first.
+
+        digits : the arities of the exchanges; their product is p.
+        Cost: h = sum of (arity - 1)·n words, in len(digits) supersteps.
         """
         kept = len(value.shape) - 1
         done = 1  # processes whose results are merged
-        copies: list[Axis] = []  # one for each digit done: the copies that its processes have
+        copies: list[Axis] = []  # an axis for each digit done: the copies on its processes
         for arity in digits:
             last = done * arity == self.nprocs
             slots = value.shape[-1]
@@ -420,7 +439,7 @@ class Planner:
     def _in_tree(
         self, loads: Loads, value: Value, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str
     ) -> Value:
-        """Neighbours merge until one is left, those of neighbouring processes first (NumS, section 3.4)."""
+        """Return the result of a tree that merges pairs of neighbouring slots until one is left (NumS, section 3.4)."""
         last = False
         while not last:
             slots, last = value.shape[-1], value.shape[-1] <= 2
@@ -450,6 +469,7 @@ class Planner:
     def _merged(
         self, value: Value, target: Layout, how: Aggregate, counts: np.ndarray, count: int, dtype: DType, text: str
     ) -> Value:
+        """Return the result of one stage that merges all slots, with layout `target`."""
         tasks = self._merge_tasks(value, target)
         labels = tuple(range(len(value.shape)))
         kept_labels, over = labels[:-1], labels[-1:]
@@ -458,7 +478,7 @@ class Planner:
         return self.stage(spec, tasks, kernel, target, dtype, f"merged {text}", "merge")
 
     def copied(self, ref: Ref, target: Layout, pattern: str, text: str) -> Value:
-        """What a reference reads, in another layout."""
+        """Return a copy of the elements that a reference reads, in layout `target`."""
         labels = tuple(range(len(target.axes)))
         spec = Spec(target.shape, (ref,), labels, (), 0.0, ref.value.dtype.itemsize)
         kernel = Map(Program(1, (), (), 0), ref.value.dtype, [expansion(ref, labels)])
@@ -470,10 +490,12 @@ class Planner:
         self, spec: Spec, tasks: Layout, kernel: Kernel, layout: Layout, dtype: DType, what: str, pattern: str,
         induced: Sequence[Layout] | None = None, after: int = -1,
     ) -> Value:  # fmt: skip
-        """A new stage.
+        """Create a stage and return its value.
 
-        induced : for each reference the tasks over labels of its own, if it has such.
-        after : it runs in a later superstep than this one.
+        layout, dtype : of the value.
+        what, pattern : its expression and the name of its placement, for `explain`.
+        induced : for each reference the layout of the tasks over its own labels; None: `tasks` for all.
+        after : a level; the stage runs in a later superstep.
         """
         refs = spec.refs
         if induced is None and pattern != _SPREAD:
@@ -491,7 +513,11 @@ class Planner:
         return value
 
     def _spread(self, ref: Ref, tasks: Layout) -> Ref:
-        """A reference that all tasks read whole: dealt out first where few have it all (McColl 1.6.1, two phases)."""
+        """Return the reference to use for one that all tasks read whole: the same, or one to a dealt-out copy.
+
+        Where few processes hold the value, two phases can cost less than one: deal it out, then gather it from all
+        (McColl, section 1.6.1).
+        """
         used = ref.labels
         if self.placer.loads is not None or any(tasks.axes[label].parts > 1 for label in used):
             return ref
@@ -518,11 +544,11 @@ class Planner:
     # ----------------------------------------------------------------------------- names
 
     def text(self, i: int) -> str:
-        """Stands for a node in what a stage is called, until all values have names."""
+        """Return a placeholder for a node in a stage's text, which `_name_all` replaces once all values have names."""
         return f"#{i}#"
 
     def _name_all(self) -> list[str]:
-        """Stages called by expressions over values; returns the roots' whole expressions."""
+        """Replace placeholders in the stages' texts by expressions over values; return the roots' whole expressions."""
         named = {i: value.name for i, value in self._stored.items()}
 
         def written(found: re.Match[str]) -> str:
@@ -539,7 +565,7 @@ _ARITIES = (2, 4, 8, 16, 32)
 
 
 def _digits(number: int, most: int) -> list[int]:
-    """Factors of a number, each at most `most` if its primes are."""
+    """Return factors of a number, each at most `most` unless it is a larger prime."""
     found = [1]
     for factor in factors(number):
         if found[-1] * factor <= most:
@@ -550,7 +576,10 @@ def _digits(number: int, most: int) -> list[int]:
 
 
 def _sides(refs: Sequence[Ref], out: Sequence[int], over: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """The classes of a reduction that joins as a contraction does, as min(A[i,k] + B[k,j]); () of any other."""
+    """Return the classes of a reduction that joins as a contraction does, such as min(A[i,k] + B[k,j]).
+
+    The classes are batch, rows, columns and summed labels; the result is () for any other reduction.
+    """
     sides = [set(ref.labels) for ref in refs if ref.labels]
     both = tuple(label for label in out if all(label in side for side in sides))
     rows = tuple(label for label in out if sides and label in sides[0] and label not in both)

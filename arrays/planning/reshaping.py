@@ -1,4 +1,4 @@
-"""Stages that are no joins: arrays laid over each other, reshaped, cut anew, and functions of whole lines."""
+"""Stages that are no joins: assembling, reshaping and rechunking arrays, functions of whole lines, and scans."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bsp.arrays.planning.stages import Ref, Spec, Value, expansion
 
 
 def expand(planner: Planner, i: int, node: Node) -> Value:
-    """The stages of one such node."""
+    """Create the stages of a node of one of these operations; return its value."""
     op = node.op
     if isinstance(op, Assemble):
         return _assemble(planner, i, node, op)
@@ -50,7 +50,7 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
 
 
 def _read(planner: Planner, node: Node) -> Ref:
-    """A reference to a node's value; views are looked through."""
+    """Return a reference to a node's value; fused views become its access."""
     view = identity(len(node.kind.shape))
     while isinstance(node.op, View) and planner.fusion.is_inline(node):
         view = through(view, node.op.access)
@@ -62,7 +62,7 @@ def _read(planner: Planner, node: Node) -> Ref:
 
 
 class Overlay:
-    """Regions laid over each other in one block."""
+    """A kernel that writes regions over each other into one block, later ones on top."""
 
     calculates = fallible = False
 
@@ -75,15 +75,15 @@ class Overlay:
         self.dtype = dtype
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """None: bytes are moved."""
+        """Return no operations: bytes are only moved."""
         return points * 0
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
         return 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task."""
+        """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
             block: Any = None
@@ -112,11 +112,11 @@ class Overlay:
             found[task.at] = room.empty(task.shape, self.dtype) if block is None else block
         return found
 
-    declared = compute  # it asks no value
+    declared = compute  # it reads no values
 
 
 def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
-    """An argument's cuts that follow from the result's."""
+    """Return the layout of an argument that follows from the cuts of the result."""
     axes = []
     for axis, length, start, step in zip(tasks.axes, shape, placement.starts, placement.steps, strict=True):
         cuts = np.clip(-((start - axis.bounds) // step), 0, length)
@@ -129,6 +129,7 @@ def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
 
 
 def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
+    """Return the value of an assembly; in an assignment, where the first argument has its shape, with that layout."""
     refs = tuple(_read(planner, arg) for arg in node.args)
     shape = node.kind.shape
     shapes = [arg.kind.shape for arg in node.args]
@@ -137,7 +138,7 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
     if all(ref.value.layout.replicated for ref in refs):
         candidates = [replicated(shape) if prod(shape) <= layouts.REPLICATED_SIZE else automatic(shape, planner.nprocs)]
     elif shapes[0] == shape and base.table is None and not base.replicated:
-        like = planner.placer.like(refs[0], shape)  # an assignment: the array stays where it is
+        like = planner.placer.like(refs[0], shape)  # an assignment: the array keeps its layout
         candidates = [like if like is not None else automatic(shape, planner.nprocs, False)]
     else:
         for ref in sorted(refs, key=lambda ref: -prod(ref.value.shape)):
@@ -169,7 +170,7 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
 
 
 class Relabel:
-    """The same memory under another shape; blocks are contiguous ranges of elements, in the order of the blocks."""
+    """A kernel that gives blocks another shape; each is a contiguous range of elements, in the order of the blocks."""
 
     calculates = fallible = False
 
@@ -179,15 +180,15 @@ class Relabel:
         self._from = tasks.grid
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """None."""
+        """Return no operations."""
         return points * 0
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes: a block that is no vector in memory is copied."""
+        """Return a constant: where a region has to be copied to be reshaped, the copy is the result."""
         return 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task, the one of the same rank."""
+        """Return one block for each task: the block of the same rank in C order."""
         found: Blocks = {}
         grid = [axis.parts for axis in self.layout.axes]
         for task in tasks:
@@ -197,11 +198,14 @@ class Relabel:
             found[at] = region.reshape(self.layout.block_shape(at))
         return found
 
-    declared = compute  # it asks no value
+    declared = compute  # it reads no values
 
 
 def contiguous(shape: Shape, nprocs: int) -> Layout:
-    """Blocks that are ranges of elements in C order, at most one a process: leading axes cut through."""
+    """Return a layout whose blocks are ranges of elements in C order, at most one for each process.
+
+    Leading axes are cut into single positions until there are enough blocks.
+    """
     grid, left = [1] * len(shape), nprocs
     for axis, length in enumerate(shape):
         if length >= left or axis == len(shape) - 1:
@@ -213,7 +217,7 @@ def contiguous(shape: Shape, nprocs: int) -> Layout:
 
 
 def _ranges(layout: Layout) -> Layout:
-    """The blocks of a contiguous layout as parts of one axis."""
+    """Return the layout of the flattened array whose parts are the blocks of a contiguous layout."""
     sizes = layout.sizes.reshape(-1)
     cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(sizes)]))
     even = Axis(cuts[-1], len(sizes))
@@ -222,10 +226,10 @@ def _ranges(layout: Layout) -> Layout:
 
 
 def is_contiguous(layout: Layout) -> bool:
-    """Whether each block is a range of elements in C order and belongs to the process of its rank."""
+    """Return whether each block is a range of elements in C order and belongs to the process of its rank."""
     if layout.table is not None or layout.replicated:
         return False
-    whole = True  # no axis but those cut through before this one
+    whole = True  # all earlier axes are cut into single positions
     for axis in layout.axes:
         if axis.parts > 1 and not whole:
             return False
@@ -242,6 +246,11 @@ def _relabelled(planner: Planner, ref: Ref, tasks: Layout, layout: Layout, text:
 
 
 def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
+    """Return the value of a reshape, in up to three steps.
+
+    The source is brought into contiguous blocks, which become ranges of one flat axis; the ranges are cut anew if the
+    new shape does not allow these; then they are given the new shape.
+    """
     (arg,) = node.args
     ref = _read(planner, arg)
     text = planner.text(i)
@@ -259,7 +268,7 @@ def _reshape(planner: Planner, i: int, node: Node, op: Reshape) -> Value:
 
 
 def _fitting(line: Layout, shape: Shape) -> Layout | None:
-    """A layout of `shape` whose blocks are just these ranges, if there is one cut along the first axis."""
+    """Return a layout of `shape`, cut along its first axis, whose blocks are these ranges; None if there is none."""
     (axis,) = line.axes
     if not shape or not prod(shape):
         return None
@@ -276,7 +285,7 @@ def _fitting(line: Layout, shape: Shape) -> Layout | None:
 
 
 class Lines:
-    """A function of stacks of lines, planes, ..."""
+    """A kernel that applies a function to stacks of lines, planes, ..."""
 
     calculates = True
 
@@ -287,21 +296,21 @@ class Lines:
         self.how = how
         self.fallible = how.fallible
         self.expand = expand  # makes each region broadcast over the labels of its argument
-        self.labels = labels  # of each argument
+        self.labels = labels  # labels of each argument
         self.free = free
         self.out_core = out_core
         self.dtype = dtype
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Operations for so many points, by the function's own count."""
+        """Return the operations for so many points, by the function's own count."""
         return np.asarray(points * self.how.work)
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes: as much again as goes in, three times."""
+        """Return an estimate of the bytes of temporaries: three times those of the operands."""
         return points * 8 * 3 + 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task."""
+        """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
             where, shape = self._out(task)
@@ -318,12 +327,12 @@ class Lines:
         return found
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
             where, shape = self._out(task)
             found[where] = room.empty(shape, self.dtype)
-            for region in task.regions:  # NumPy's functions of lines work on a copy, in the dtype of the result
+            for region in task.regions:  # NumPy's functions of lines work on a copy in the result's dtype
                 room.empty(region.shape, self.dtype)
         return found
 
@@ -333,6 +342,11 @@ class Lines:
 
 
 def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
+    """Return the value of a function of lines.
+
+    The labels are the free axes, shared by all arguments, followed by the core axes of each argument, which are never
+    split.  Without free axes every process computes the whole result.
+    """
     free = len(node.kind.shape) - len(op.out_core)
     outer = node.kind.shape[:free]
     refs, labels, own = [], list(outer), []
@@ -371,7 +385,7 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
 
 
 class Prefix:
-    """Cumulative results along one label, after what the parts before this one come to."""
+    """A kernel for cumulative results along one label, on top of the totals of the earlier parts."""
 
     calculates = True
     fallible = False
@@ -383,18 +397,18 @@ class Prefix:
         self.expand = expand
         self.axis = axis
         self.dtype = dtype
-        self.filled = filled  # which parts of a split axis have elements: the total of none is no number; None: unsplit
+        self.filled = filled  # by part of a split axis: it has elements, and so a total; None: not split
 
     def flops(self, points: np.ndarray) -> np.ndarray:
-        """Two a point."""
+        """Return two operations for each point."""
         return 2 * points
 
     def temporary(self, points: int, tasks: Layout) -> int:
-        """Bytes at most."""
+        """Return an upper bound on the bytes used besides regions and results."""
         return 4096
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """One block for each task; parts of the axis here follow each other."""
+        """Return one block for each task; tasks come in the order of the parts along the axis."""
         found: Blocks = {}
         before: dict[Shape, Any] = {}
         current.name = "accumulate"
@@ -417,7 +431,7 @@ class Prefix:
         return found
 
     def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """See `Kernel.declared`."""
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
             values = task.regions[0][self.expand]
@@ -427,6 +441,11 @@ class Prefix:
 
 
 def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
+    """Return the value of a scan.
+
+    One stage if the scanned axis is not split.  Else a first stage reduces each part, and a second one, which receives
+    the totals of all parts, scans its own part on top of the earlier totals.
+    """
     ref = _read(planner, node.args[0])
     shape, dtype, axis = node.kind.shape, node.kind.dtype, op.axis
     text = planner.text(i)
@@ -438,7 +457,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
         spec = Spec(shape, (ref,), labels, (), 2.0, dtype.itemsize)
         kernel = Prefix(op.ufunc, axis, dtype, expansion(ref, labels))
         return planner.stage(spec, tasks, kernel, tasks, dtype, text, "scan")
-    if at.parts != at.deal:  # parts in turn: one part for each process instead
+    if at.parts != at.deal:  # parts dealt in turn: use one part for each process instead
         at = Axis(shape[axis], at.deal, at.deal, at.stride)
         tasks = layout_of((*tasks.axes[:axis], at, *tasks.axes[axis + 1 :]))
     out = tuple(label for label in labels if label != axis)
@@ -447,7 +466,7 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
     fold = Fold(Program(1, (), (), 0), dtype, [expansion(ref, labels)], op.how, (axis,), tasks, slots, None)
     spec = Spec(shape, (ref,), out, (axis,), 1.0, partial.itemsize)
     totals = planner.stage(spec, tasks, fold, slots.layout, partial, f"partial {text}", "partial reduce")
-    whole = len(shape)  # one more label: all parts
+    whole = len(shape)  # one more label: the totals of all parts
     access = (*[Access(label) for label in out], Access(whole))
     moved = Ref(totals, access)
     extents = (*shape, at.deal)
@@ -458,10 +477,10 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
 
 
 class _PrefixOfParts(Prefix):
-    """Prefix whose totals come with their parts as the last axis."""
+    """A `Prefix` kernel whose totals have the parts of the axis as their last axis."""
 
     def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
-        """The totals' last axis goes where the scanned one stands."""
+        """Return one block for each task, after moving the totals' last axis to the position of the scanned one."""
 
         def moved() -> Iterable[Task]:
             for task in tasks:

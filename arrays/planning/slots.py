@@ -1,4 +1,4 @@
-"""Where partial results stand until they are merged."""
+"""Slots: the places of partial results until they are merged."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from bsp.arrays.expressions.layout import Axis, Layout, Shape, layout_of, replic
 
 
 class Slots:
-    """Where partial results stand: an axis of their own, last, if some summed label is split.
+    """Slots of partial results: a last axis of the value, present if some summed label is split.
 
-    On a process grid a slot is a position in the grid of the split labels.  Where tasks are placed one by one, the
-    processes that share a result block have a slot each, in the order of their pids, so that neighbours are near.
+    On a process grid a slot is a position in the grid of the split labels.  Where tasks are placed one by one, each
+    process that contributes to a result block has a slot, in the order of pids, so that neighbouring processes have
+    neighbouring slots.
+
+    labels : the split summed labels; empty if there are no slots.
+    layout : the layout of the stage's value.
     """
 
     def __init__(self, tasks: Layout, out: Sequence[int], over: Sequence[int]) -> None:
         self.tasks = tasks
         self.out = tuple(out)
-        self._slot: np.ndarray | None = None  # by task, where tasks are placed one by one
+        self._slot: np.ndarray | None = None  # slot of each task, where tasks are placed one by one
         kept = tuple(tasks.axes[label] for label in out)
         if tasks.replicated:
             self.labels: list[int] = []
@@ -37,6 +41,10 @@ class Slots:
         self._deal = [tasks.axes[label].deal for label in self.labels]
 
     def _placed(self, kept: tuple[Axis, ...]) -> Layout:
+        """Return the layout of partial results that no process grid gives; set each task's slot.
+
+        Every block gets as many slots as the block with most contributing processes; its last process owns the rest.
+        """
         if not self.labels:
             owner = self.tasks.owner.transpose(
                 *self.out, *[k for k in range(len(self.tasks.axes)) if k not in self.out]
@@ -51,13 +59,13 @@ class Slots:
         for k, row in enumerate(flat):
             pids, slot[k] = np.unique(row, return_inverse=True)
             table[k, : len(pids)] = pids
-            table[k, len(pids) :] = pids[-1]  # slots nobody fills
+            table[k, len(pids) :] = pids[-1]  # slots that no task fills
         back = slot.reshape([self.tasks.axes[label].parts for label in order]).transpose(np.argsort(order))
         self._slot = back
         return layout_of((*kept, Axis(most, most)), False, tuple(table.reshape(-1).tolist()))
 
     def place(self, at: Shape) -> Shape:
-        """The coordinates of the block that a task adds to."""
+        """Return the coordinates of the block to which a task adds."""
         where = tuple(at[label] for label in self.out)
         if not self.labels:
             return where
@@ -69,11 +77,14 @@ class Slots:
         return (*where, slot)
 
     def mine(self, pid: int) -> list[Shape]:
-        """The blocks that a process must have, also those that no task of its own adds to."""
+        """Return the blocks that a process must make, including those to which none of its tasks adds."""
         return self.layout.mine(pid)
 
     def counts(self, over: Sequence[int]) -> np.ndarray:
-        """Values that each slot stands for; by block and slot where tasks are placed one by one."""
+        """Return the number of values behind each slot's partial result.
+
+        The array is by slot; by block and slot where tasks are placed one by one and the blocks differ.
+        """
         if self._slot is not None:
             axes = self.tasks.axes
             sizes = np.ones((), np.int64)
@@ -93,7 +104,7 @@ class Slots:
 
 
 def _slot_axis(axes: Sequence[Axis]) -> Axis | None:
-    """The axis of slots of split labels, if their digits are next to each other in the process grid."""
+    """Return the axis of slots of split labels; None unless their digits are adjacent in the process grid."""
     if not axes:
         return None
     stride = axes[-1].stride

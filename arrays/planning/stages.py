@@ -1,7 +1,7 @@
-"""What a plan is made of: values, references to them, and stages that make values from values.
+"""Parts of a plan: values, references to them, and stages that compute values from values.
 
-A stage is a computation over labels (named index ranges): its tasks are the blocks of a layout over them, each
-run by its owner.  References say which box of which value a task needs; a fetch brings it there.
+A stage is a computation over labels (named index ranges).  Its tasks are the blocks of a layout over the labels, each
+run by its owner.  A reference determines the box of a value that a task needs; a fetch brings that box to the task.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from bsp.arrays.planning.moves import Pieces, pieces, stays
 
 @dataclass(eq=False)
 class Value:
-    """A distributed array inside a plan: a leaf's, or what a stage makes."""
+    """A distributed array inside a plan: a leaf, or the result of a stage."""
 
     number: int
     name: str
     shape: Shape
-    dtype: DType  # of what is stored: of partial results a structured one
+    dtype: DType  # of the stored elements; partial results may have a structured one
     layout: Layout
     level: int = 0  # the superstep in which it is computed; leaves: 0
     last: int = 0  # the superstep in which it is last used
@@ -34,60 +34,60 @@ class Value:
 
 
 class Ref(NamedTuple):
-    """How a stage reads a value: for each axis of the value, the label and the affine map that index it."""
+    """A stage's reference to a value: for each axis of the value, the label and the affine map that index it."""
 
     value: Value
     access: tuple[Access, ...]
 
     @property
     def labels(self) -> tuple[int, ...]:
-        """Ascending, each once: the order of a region's axes."""
+        """Labels of the reference, ascending, each once: the order of a region's axes."""
         return tuple(sorted({each.label for each in self.access if each.label >= 0}))
 
 
 class Spec(NamedTuple):
-    """A stage before it has a place."""
+    """Description of a stage before its tasks are placed."""
 
-    labels: Shape
+    labels: Shape  # extent of each label
     refs: tuple[Ref, ...]
     out: tuple[int, ...]  # labels of the result
     over: tuple[int, ...]  # labels that are summed
     work: float  # flop-times for each point
     itemsize: int  # of the result
-    classes: tuple[tuple[int, ...], ...] = ()  # of a contraction: batch, rows, columns, summed; labels of several
-    flops_on: Callable[[Layout], float] | None = None  # where operations are not work times points
+    classes: tuple[tuple[int, ...], ...] = ()  # of a join: batch, rows, columns, summed
+    flops_on: Callable[[Layout], float] | None = None  # operations of the fullest process, if not work × points
 
 
 def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:
-    """The index that makes a region of `ref` broadcast over `labels`."""
+    """Return the index that makes a region of `ref` broadcast over `labels`."""
     has = ref.labels
     return (*[slice(None) if label in has else None for label in labels], ...)
 
 
 class Row(NamedTuple):
-    """One piece of a region: where it comes from and where it goes."""
+    """One piece of a region: its source block and its place in the region."""
 
-    number: int  # of the row in the table
-    source: int  # pid
+    number: int  # of the row in the table of pieces
+    source: int  # pid of the owner; -1: replicated
     block: Shape
     where: tuple[Any, ...]  # an index into the source block
-    into: tuple[slice, ...]  # into the region
+    into: tuple[slice, ...]  # an index into the region
 
 
 class Region(NamedTuple):
-    """What one task reads of one reference."""
+    """Box that one task reads of one reference, and its pieces."""
 
     shape: Shape
     rows: list[Row]
 
 
 class Fetch:
-    """A reference as tasks of a layout read it: who sends which pieces to whom, at the end of which superstep."""
+    """Exchange that brings one reference to tasks of a layout: pieces, senders, receivers, and superstep."""
 
     def __init__(self, ref: Ref, tasks: Layout, nprocs: int) -> None:
         self.ref = ref
         self.tasks = tasks
-        self.level = -1  # of the first stage that reads it; told by the plan
+        self.level = -1  # level of the first stage that reads it; set by the plan
         self.nprocs = nprocs
         self.local = stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}
@@ -96,31 +96,31 @@ class Fetch:
 
     @cached_property
     def pieces(self) -> Pieces:
-        """The table."""
+        """Table of all pieces."""
         return pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
 
     @cached_property
     def traffic(self) -> tuple[np.ndarray, np.ndarray]:
-        """Bytes out of and into each process."""
+        """Bytes that each process sends and receives."""
         if self.local:
             return np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
         return self.pieces.traffic(self.nprocs, self.ref.value.dtype.itemsize)
 
     @cached_property
     def moves(self) -> bool:
-        """Whether anything goes from one process to another."""
+        """True if any piece is sent from one process to another."""
         return bool(self.traffic[0].any())
 
     @cached_property
     def messages(self) -> int:
-        """The most pieces one process sends, counted once for each receiver."""
+        """Most pieces that one process sends, counted once for each receiver."""
         if self.local:
             return 0
         table = self.pieces
         return int(np.bincount(table.source, (table.dests >= 0).sum(axis=1), self.nprocs).max(initial=0))
 
     def regions_held(self) -> np.ndarray:
-        """Bytes of the regions of all of a process's tasks together, were each put together; by process."""
+        """Return, by process, the bytes of the regions of all its tasks, as if each region were copied together."""
         tasks = self.tasks
         itemsize = self.ref.value.dtype.itemsize
         if tasks.replicated:
@@ -133,7 +133,7 @@ class Fetch:
 
     @cached_property
     def direct(self) -> bool:
-        """Whether each task reads exactly one block, its own."""
+        """True if each task reads from exactly one block, which its own process holds."""
         if not self.local:
             return False
         used = set()
@@ -151,7 +151,7 @@ class Fetch:
 
     @cached_property
     def _columns(self) -> tuple[list[Any], ...]:
-        """The table as lists, and the cuts of the source's axes and of the labels: what rows are made of."""
+        """Columns of the table as lists, then the cuts of the source's axes and of the labels."""
         table = self.pieces
         cuts = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
         labels = [self.tasks.axes[label].bounds.tolist() for label in table.labels]
@@ -161,7 +161,7 @@ class Fetch:
         )  # fmt: skip
 
     def row(self, number: int) -> Row:
-        """A row of the table as slices; the same for every process that has to do with it."""
+        """Return a row of the table as slices; sender and receivers of the piece use the same object."""
         found = self._rows.get(number)
         if found is not None:
             return found
@@ -187,7 +187,7 @@ class Fetch:
         return found
 
     def sends(self, pid: int) -> list[tuple[Row, tuple[int, ...]]]:
-        """What a process sends, in order, and to whom."""
+        """Return the rows that a process sends, in order, with the receivers of each."""
         if self.local:
             return []
         table = self.pieces
@@ -198,7 +198,7 @@ class Fetch:
         return found
 
     def regions(self, pid: int) -> dict[Shape, Region]:
-        """What each of a process's tasks reads, by task coordinates."""
+        """Return the regions that a process's tasks read, by task coordinates."""
         table = self.pieces
         mine = self.tasks.mine(pid)
         if all(tuple(at[label] for label in table.labels) in self._regions for at in mine):
@@ -227,7 +227,7 @@ class Fetch:
         return found
 
     def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:
-        """A piece of a block, its axes in the order of the labels; a view."""
+        """Return a view of a piece of a block, with its axes in the order of the labels."""
         part = block[index]
         labels = [each.label for each in self.ref.access if each.label >= 0]
         while len(set(labels)) != len(labels):  # two axes with one label: their diagonal, which becomes the last axis
@@ -242,11 +242,14 @@ class Fetch:
 class Stage:
     """One computation over labels.
 
-    labels : the extent of each.
-    tasks  : the layout over the labels: which process runs what.
-    kernel : what a task computes (see `kernels`).
-    out    : the value it makes.
-    what   : the expression, for people;  pattern : why the tasks are where they are.
+    labels : the extent of each label.
+    tasks : the layout over the labels, whose owners run the tasks.
+    kernel : the computation of a task (see `kernels`).
+    out : the value that the stage computes.
+    what : the expression as text.
+    pattern : the name of the pattern by which the tasks were placed.
+    level : the superstep in which the stage runs.
+    fetches : one for each reference.
     """
 
     number: int
@@ -262,7 +265,7 @@ class Stage:
 
 
 def walk(stages: Sequence[Stage]) -> Iterator[tuple[Stage, Fetch]]:
-    """Every fetch of some stages, in the order in which pieces travel."""
+    """Yield every fetch of some stages with its stage, in the order in which pieces are sent."""
     for stage in stages:
         for fetch in stage.fetches:
             yield stage, fetch

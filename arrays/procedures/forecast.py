@@ -1,15 +1,15 @@
-"""What a procedure will cost, before it runs: it is rehearsed with shapes only, on all p processes, by this one.
+"""The predicted cost of a procedure: a rehearsal of all p processes, with shapes only, run by the calling process.
 
-A procedure looks at values on its way, so no plan made from coordinates says what it does: sort, unique, quantile, a
-mask, a factorisation.  Where its sizes follow from values the rehearsal takes the largest, so words and bytes are
-upper bounds, and it says so.  `forecast(ba.sort, x)` shows one; a memory limit asks for one of every procedure whose
-arrays are not small beside the limit, and refuses what would not fit; `explain()` of a result shows the one of how it
-was made.
+Procedures (sort, unique, quantile, a mask, a factorisation) look at values while they run, so no plan made from
+coordinates can predict them.  Where sizes follow from values the rehearsal takes the largest; words and bytes are then
+upper bounds, and the forecast is marked `bounded`.  `forecast(ba.sort, x)` returns one.  Under a memory limit, every
+procedure whose arrays are not small beside the limit is forecast before it runs, and refused if it would not fit.
+`explain()` of a result shows the forecast of the call that made it.
 
-Its peak is that of the fullest process with its own memory: the operands, what it sends and receives, the copies it
-works on.  It lies above what is taken in fact, by less than a factor of two where sizes do not follow from values.
-Not in it are the freed blocks that an interpreter keeps for the next ones (`execution.memory`), and about 1 MiB beside
-arrays: tables of blocks, what is small, the pieces of fused chains.
+The peak is the memory of the fullest process: the operands, the data it sends and receives, and its working copies.  It
+is above the memory used in fact, by less than a factor of two where sizes do not follow from values.  It does not
+include the freed blocks that an interpreter keeps for reuse (`execution.memory`), nor about 1 MiB beside arrays: tables
+of blocks, small objects, the pieces of fused chains.
 """
 
 from __future__ import annotations
@@ -33,42 +33,42 @@ from bsp.cost.prediction.predict import predicted
 from bsp.cost.units import counted, in_bytes, in_seconds
 from bsp.runner import raise_failure
 
-SAFE = 16  # no procedure holds so many times its arrays on one process: below, a limit needs no rehearsal
+SAFE = 16  # no procedure holds SAFE times its arrays on one process: if that fits the limit, no rehearsal is needed
 _KEPT = 256
 _forecasts: dict[Any, Forecast] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Superstep(NamedTuple):
-    """What the program does up to a boundary, and the total exchange there."""
+    """One superstep of a forecast: the work up to the boundary, and the total exchange there."""
 
     what: str
-    seconds: float  # of the busiest process's work, on the machine
+    seconds: float  # the work of the busiest process on the machine
     h: int  # words
     messages: int
 
 
 class Forecast(NamedTuple):
-    """The price of a procedure; words and bytes are upper bounds if `bounded`, exact otherwise."""
+    """The predicted cost of a procedure; words and bytes are upper bounds if `bounded`, exact otherwise."""
 
     name: str
     supersteps: list[Superstep]
-    peak_bytes: int  # of the fullest process
+    peak_bytes: int  # on the fullest process
     seconds: float
     bounded: bool
     price: Cost
 
     @property
     def words(self) -> int:
-        """H: the h-relations of all supersteps, added."""
+        """The total H of the h-relations of all supersteps, in words."""
         return sum(step.h for step in self.supersteps)
 
     def cost(self) -> Cost:
-        """W, H, S, peak bytes and seconds."""
+        """Return W, H, S, peak bytes and seconds."""
         return self.price
 
     def explain(self) -> Explanation:
-        """One line for each superstep, then all of it."""
+        """Return one line for each superstep, then their total."""
         most = "at most " if self.bounded else ""
         lines = [
             f"superstep {k + 1}  {step.what:<42}  h = {most}{counted(step.h, 'word')}, "
@@ -90,41 +90,62 @@ class Forecast(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """How an array was made: the call, its arrays as shapes and layouts."""
+    """A record of how an array was made: the function called, and its arrays as shapes and layouts."""
 
     function: Callable[..., Any]
     args: Any
     kwargs: Any
+    kept: bool = False  # whether findings about its arrays are remembered (`procedures.remembered`)
 
     def forecast(self) -> Forecast:
-        """What that costs here."""
+        """Return the forecast of that call on this machine."""
         return _forecast(self, world())
+
+    def again(self) -> Forecast | None:
+        """Return the forecast of a repeated call on the same arrays; None if no remembered finding makes it cheaper."""
+        if not self.kept:
+            return None
+        first, second = self.forecast(), _forecast(self, world(), True)
+        return second if second.words < first.words or len(second.supersteps) < len(first.supersteps) else None
+
+    def explain(self) -> Explanation:
+        """Return the cost of the call as text, followed by that of a repeated call if that is less."""
+        first, second = self.forecast().explain(), self.again()
+        if second is None:
+            return first
+        return Explanation(
+            f"{first}\nagain, of the same arrays, of which it keeps what it has found out:\n{second.explain()}"
+        )
 
 
 class Sketch(NamedTuple):
-    """An array without its data."""
+    """An array without its data: shape, dtype and layout."""
 
     shape: Shape
     dtype: DType
-    layout: Layout | None  # None: NumPy's own, of which every process has all
+    layout: Layout | None  # None: a NumPy array, which every process has
 
 
 def forecast(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Forecast:
-    """What `function(*args, **kwargs)`, persisted, will cost on this machine; nothing is computed, no superstep ends.
+    """Predict the cost of `function(*args, **kwargs)`, persisted, on this machine.  No superstep; computes nothing.
 
-    function : of arrays: `ba.sort`, `ba.linalg.qr`, a function of your own of which every process runs all lines.
+    function : a function of arrays: `ba.sort`, `ba.linalg.qr`, or your own, of which every process runs all lines.
     Raises what a run with shapes only raises: ValueNeeded where the function decides by a value.
     """
     return Origin(function, _sketched(args), _sketched(kwargs)).forecast()
 
 
 def procedure(function: _Function) -> _Function:
-    """A function that runs at once, in supersteps of its own: refused beforehand if it would not fit a limit."""
+    """Make a function a procedure: it runs when called, in supersteps of its own, and keeps its origin with its result.
+
+    A call that would not fit the memory limit raises PlanTooLarge before it starts.  A procedure called by another runs
+    as part of it.
+    """
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         here = world()
-        if here.abstract or here.in_procedure:
+        if here.in_procedure:
             return function(*args, **kwargs)
         if here.memory and SAFE * sum(map(_nbytes, _arrays((args, kwargs)))) > here.memory:
             _fitting(Origin(called, _sketched(args), _sketched(kwargs)), here)
@@ -135,8 +156,10 @@ def procedure(function: _Function) -> _Function:
         finally:
             here.in_procedure = False
         leaves = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is LEAF]
-        if leaves:  # by now its arrays are computed, so that their layouts are known
-            origin = Origin(called, _sketched(args), _sketched(kwargs))
+        if leaves:  # the arguments have been computed by now, so their layouts are known
+            arrays = [array for array in _arrays((args, kwargs)) if isinstance(array, Array)]
+            kept = any(array._node.findings for array in arrays if array._node.op is LEAF)
+            origin = Origin(called, _sketched(args), _sketched(kwargs), kept)
             for node in leaves:
                 node.origin = origin
         return found
@@ -145,14 +168,14 @@ def procedure(function: _Function) -> _Function:
 
 
 def explain(*arrays: Array) -> Explanation:
-    """The plan of arrays together; of one that a procedure has made, what that was expected to cost."""
+    """Return the plan of several arrays together; for one that a procedure has made, the forecast of that call."""
     if len(arrays) == 1 and (origin := origin_of(arrays[0])) is not None:
-        return origin.forecast().explain()
+        return origin.explain()
     return world().planned([array._node for array in arrays], False)[0].explain()
 
 
 def origin_of(array: Array) -> Origin | None:
-    """How it was made, if a procedure has made it."""
+    """Return the origin of an array that a procedure has made; None for others."""
     node = array._node
     return node.origin if node.op is LEAF else None
 
@@ -161,7 +184,7 @@ def origin_of(array: Array) -> Origin | None:
 
 
 def _fitting(origin: Origin, here: World) -> None:
-    """PlanTooLarge if it takes more than the limit."""
+    """Raise PlanTooLarge if the call takes more than the memory limit."""
     found = _forecast(origin, here)
     if found.peak_bytes > here.memory:
         most = "may need" if found.bounded else "needs"
@@ -171,36 +194,44 @@ def _fitting(origin: Origin, here: World) -> None:
         )
 
 
-def _forecast(origin: Origin, here: World) -> Forecast:
+def _forecast(origin: Origin, here: World, again: bool = False) -> Forecast:
     import cloudpickle
 
     try:
-        key = (here.nprocs, here.machine, here.schedule, cloudpickle.dumps(origin))
-    except (pickle.PicklingError, TypeError, ValueError):  # a function that holds what no other process could
-        return _rehearsed(origin, here)
+        key = (here.nprocs, here.machine, here.schedule, cloudpickle.dumps(origin[:3]), again)
+    except (pickle.PicklingError, TypeError, ValueError):  # what cannot be pickled gives no key
+        return _rehearsed(origin, here, again)
     found = _forecasts.get(key)
     if found is None:
         if len(_forecasts) >= _KEPT:
             _forecasts.clear()
-        found = _forecasts[key] = _rehearsed(origin, here)
+        found = _forecasts[key] = _rehearsed(origin, here, again)
     return found
 
 
-def _rehearsed(origin: Origin, here: World) -> Forecast:
+def _rehearsed(origin: Origin, here: World, again: bool) -> Forecast:
+    """Run a call with shapes only and return its forecast.
+
+    again : forecast the second of two calls on the same arrays.
+    """
     name = getattr(origin.function, "__name__", "a function")
+    first = _forecast(origin, here) if again else None
 
     def body() -> None:
         there = world()
         there.schedule, there.memory = here.schedule, here.memory
-        found = origin.function(*_filled(origin.args, there), **_filled(origin.kwargs, there))
-        lazy = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is not LEAF]
-        if lazy:
-            there.evaluate(lazy, False)
+        args, kwargs = _filled(origin.args, there), _filled(origin.kwargs, there)
+        for _ in range(2 if again else 1):
+            found = origin.function(*args, **kwargs)
+            lazy = [array._node for array in _arrays(found) if isinstance(array, Array) and array._node.op is not LEAF]
+            if lazy:
+                there.evaluate(lazy, False)
+            del found, lazy
 
     machine = here.machine
     here.task.leave()
     collects = gc.isenabled()
-    gc.disable()  # when a cycle is found, and its arrays given back, must not differ between elements
+    gc.disable()  # collections free arrays in cycles at moments that differ between elements: peaks would differ too
     try:
         record, verdict, element = predicted(
             lambda element: element.host(lambda task: body()),
@@ -215,9 +246,9 @@ def _rehearsed(origin: Origin, here: World) -> Forecast:
     peak = max(account.peak_bytes for account in element.abstract.accounts)
     steps = [
         Superstep(row["label"] or row["call"], row["w"], max(row["h_sent"], row["h_received"]), row["messages"])
-        for row in record["per_superstep"]
+        for row in record["per_superstep"][len(first.supersteps) if first else 0 :]
     ]
-    total = record["seconds"]
+    total = record["seconds"] - (first.seconds if first else 0.0)
     work = sum(step.seconds for step in steps) + record["end"]["w"]
     price = Cost(
         work * machine.r, sum(step.h for step in steps), len(steps), -(-peak // WORD),
@@ -230,7 +261,7 @@ def _rehearsed(origin: Origin, here: World) -> Forecast:
 
 
 def _sketched(value: Any) -> Any:
-    """Arguments without data."""
+    """Replace the arrays in arguments by sketches, which have no data."""
     if isinstance(value, Array):
         return Sketch(value.shape, value.dtype, value.layout)
     if isinstance(value, np.ndarray) and value.nbytes > 1 << 16 and not value.dtype.hasobject:
@@ -243,7 +274,7 @@ def _sketched(value: Any) -> Any:
 
 
 def _filled(value: Any, here: World) -> Any:
-    """Arguments with shapes for data, on a process of the rehearsal."""
+    """Replace the sketches in arguments by arrays with shapes for data, on a process of the rehearsal."""
     if isinstance(value, Sketch):
         layout = value.layout
         if layout is None:
@@ -258,7 +289,7 @@ def _filled(value: Any, here: World) -> Any:
 
 
 def _arrays(value: Any) -> Iterator[Any]:
-    """Arrays, ours and NumPy's."""
+    """Yield the arrays in arguments or results, ours and NumPy's."""
     if isinstance(value, (Array, np.ndarray)):
         yield value
     elif isinstance(value, (tuple, list)):

@@ -1,7 +1,7 @@
-"""Functions of whole lines: each line along an axis is brought together on one process, the other axes stay dealt.
+"""Functions of whole lines: each line along an axis is gathered on one process; the other axes stay dealt.
 
-Lazy: nodes of an expression.  Cost: one total exchange, size/p words, if the axis is cut; none else.  A single line
-has no other axes to deal: it is brought to every process, with the price told (see `gathering`).
+Lazy: nodes of an expression.  Cost: one total exchange, size/p words, if the axis is cut; else none.  A single line
+has no other axes to deal: it is gathered on every process, with a warning if it is large (see `gathering`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from bsp.arrays.expressions.graph import Along, DType, Node, kind_of
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.gathering import is_everywhere, permitted
 from bsp.arrays.kernels.shared_errors import current
+from bsp.arrays.typing import ArrayLike
+
+__all__ = ["apply_along_axis", "apply_over_axes"]
 
 
 class LineFunction:
-    """What `Along` calls: arrays (..., n), one for each argument, to one array (..., *core)."""
+    """A function that `Along` calls with arrays (..., n), one for each argument; it returns one array (..., *core)."""
 
     fallible = True
 
@@ -34,7 +37,7 @@ class LineFunction:
 
 
 def of_lines(how: LineFunction, arrays: Sequence[Any], axis: int, core: Shape, dtype: DType) -> Array:
-    """`how` of the lines of arrays along an axis; they broadcast along the others.  The result has `core` last."""
+    """Apply `how` to the lines of arrays along an axis; other axes broadcast.  Lazy.  The result has `core` last."""
     given = [wrap(build.strong(asarray(each)._node)) for each in arrays]
     lines = [moveaxis(each, axis, -1) for each in given]
     outer = np.broadcast_shapes(*[each.shape[:-1] for each in lines])
@@ -45,10 +48,11 @@ def of_lines(how: LineFunction, arrays: Sequence[Any], axis: int, core: Shape, d
     return wrap(Node(Along(how, (1,) * len(nodes), core), nodes, kind_of((*outer, *core), dtype)))
 
 
-def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Array:
-    """`func1d(line, *args, **kwargs)` of each line along an axis; its result, of any shape, stands in the axis' place.
+def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Array:
+    """Return `func1d(line, *args, **kwargs)` for each line along an axis; its result, of any shape, replaces that axis.
 
-    func1d : takes NumPy's vectors, and gives every process the same; the first line's result decides shape and dtype.
+    func1d : takes NumPy vectors and must return the same on every process; the first line's result sets shape and
+        dtype.
     Collective: the first line is brought to every process; the rest is lazy (see the module).
     """
     array = asarray(arr)
@@ -72,8 +76,8 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     return moveaxis(found, tuple(places), tuple(range(place, place + sample.ndim)))
 
 
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Array:
-    """`func(a, axis)` for one axis after the other; an axis that it takes away comes back with length 1."""
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Array:
+    """Apply `func(a, axis)` for one axis after the other; an axis that it removes is restored with length 1."""
     array = asarray(a)
     ndim = array.ndim
     for axis in np.atleast_1d(axes).tolist():
@@ -84,6 +88,3 @@ def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Array:
                 raise ValueError("function is not returning an array of the correct shape")
         array = found
     return array
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (apply_along_axis, apply_over_axes)}

@@ -1,7 +1,7 @@
-"""What procedures share: arrays that are there, as blocks or as one line; words that all processes agree on.
+"""Functions that procedures share: operands as computed blocks or in one line, layouts, and exchanges.
 
-A procedure is a collective on arrays that have been computed: it looks at their values.  Every choice it makes
-follows from shapes, layouts and what all processes have been told, so all take the same supersteps.
+A procedure is a collective on computed arrays, whose values it uses.  Every choice that it makes must follow from
+shapes, layouts and values that all processes have, so that all run the same supersteps.
 """
 
 from __future__ import annotations
@@ -12,14 +12,28 @@ from typing import Any
 import numpy as np
 
 from bsp.arrays import build
+from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import LEAF, DType, Node, leaf
-from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of
+from bsp.arrays.expressions.graph import LEAF, Access, DType, Node, leaf
+from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of
+from bsp.arrays.planning.moves import pieces, stays
+from bsp.arrays.typing import ArrayLike
+from bsp.declared import Reported
+
+
+def array_of(given: ArrayLike) -> Array:
+    """Return an array of anything that `bsp.arrays.asarray` takes; its dtype no longer yields to those of others."""
+    return wrap(build.strong(asarray(given)._node))
+
+
+def node_of(array: Array) -> Node:
+    """Return the expression of an array."""
+    return array._node
 
 
 def computed(*nodes: Node) -> tuple[Node, ...]:
-    """The nodes as leaves, computed together if any is not one.  Cost: their plan's; nothing for leaves."""
+    """Return the nodes as leaves; compute those that are not, in one plan.  Cost: that plan's; none for leaves."""
     found = tuple(build.strong(node) for node in nodes)
     waiting = [node for node in dict.fromkeys(found) if node.op is not LEAF]
     if waiting:
@@ -28,13 +42,13 @@ def computed(*nodes: Node) -> tuple[Node, ...]:
 
 
 def layout_at(node: Node) -> Layout:
-    """Where the blocks of a leaf are."""
+    """Return the layout of a leaf: which process has which block."""
     assert node.layout is not None
     return node.layout
 
 
 def known(node: Node) -> Any:
-    """All the values of a leaf if every process has them, else None."""
+    """Return all values of a leaf if every process has them, else None."""
     layout = layout_at(node)
     if not layout.replicated:
         return None
@@ -42,12 +56,19 @@ def known(node: Node) -> Any:
 
 
 def made_of(shape: Shape, dtype: DType, layout: Layout, blocks: Mapping[Shape, Any]) -> Array:
-    """An array of blocks that this procedure has made."""
+    """Return an array of the blocks that this procedure has made."""
     return wrap(leaf(shape, np.dtype(dtype), layout, blocks))
 
 
+def declared_of(costs: Reported, shape: Shape, dtype: DType, layout: Layout | None = None) -> Array:
+    """Return an array that a procedure declares to make: this process's blocks of a layout, as shapes."""
+    layout = automatic(shape, costs.p) if layout is None else layout
+    blocks = {at: costs.memory(layout.block_shape(at), dtype) for at in layout.mine(world().pid)}
+    return made_of(shape, dtype, layout, blocks)
+
+
 def line_layout(bounds: Sequence[int]) -> Layout:
-    """A vector of one piece a process: process k has positions bounds[k] to bounds[k + 1]."""
+    """Return the layout of a vector in one piece a process: process k has positions bounds[k] to bounds[k + 1]."""
     cuts = tuple(int(cut) for cut in bounds)
     parts = len(cuts) - 1
     even = Axis(cuts[-1], parts)
@@ -56,22 +77,45 @@ def line_layout(bounds: Sequence[int]) -> Layout:
 
 
 def even_line(length: int, nprocs: int) -> Layout:
-    """A vector in its automatic layout, however short."""
+    """Return the automatic layout of a vector; it is dealt even if it is short."""
     return automatic((length,), nprocs, False)
 
 
 def bounds_of(layout: Layout, nprocs: int) -> np.ndarray:
-    """Where the pieces of a vector of one piece a process begin and end; processes without one have none."""
+    """Return the bounds of a vector's pieces, one piece a process; processes without one have empty pieces."""
     found = np.full(nprocs + 1, layout.shape[0], np.int64)
     bounds = layout.axes[0].bounds
     found[: len(bounds)] = bounds
     return found
 
 
-def in_line(node: Node) -> tuple[np.ndarray, Any]:
-    """A vector with one piece on each process, in the order of pids: the bounds of all, and this process's piece.
+def slabs(shape: Shape, nprocs: int) -> Layout:
+    """Return the layout of whole rows, dealt evenly."""
+    if not shape:
+        return dealt((), (), ())
+    grid = (nprocs, *[1] * (len(shape) - 1))
+    return dealt(shape, grid, grid)
 
-    Cost: nothing if it lies so; else one total exchange.  A replicated vector is cut, which costs nothing.
+
+def in_layout(node: Node, layout: Layout) -> Node:
+    """Return a leaf in a layout; the same leaf if it has that layout already.  Cost: at most one total exchange."""
+    if node.layout is layout:
+        return node
+    return wrap(build.relaid(node, layout)).persist()._node
+
+
+def traffic(source: Layout, target: Layout, nprocs: int, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the bytes that each process sends and receives to bring an array from one layout to another."""
+    access = tuple(Access(axis) for axis in range(len(source.axes)))
+    if source is target or stays(source, access, target):
+        return np.zeros(nprocs, np.int64), np.zeros(nprocs, np.int64)
+    return pieces(source, access, target, nprocs).traffic(nprocs, itemsize)
+
+
+def in_line(node: Node) -> tuple[np.ndarray, Any]:
+    """Return a vector in one piece a process, in the order of pids: the bounds of all pieces, and this process's.
+
+    Cost: none if it is dealt so already; else one total exchange.  A replicated vector is cut, which costs nothing.
     """
     here = world()
     (node,) = computed(node)
@@ -88,12 +132,12 @@ def in_line(node: Node) -> tuple[np.ndarray, Any]:
 
 
 def flattened(node: Node) -> Node:
-    """All elements in C order."""
+    """Return the expression of all elements in C order."""
     return build.reshaped(node, (node.kind.size,))
 
 
 def mine(node: Node) -> list[Any]:
-    """This process's share of a leaf: its blocks; of what all have, a piece of C order, so that shares are disjoint."""
+    """Return this process's share of a leaf: blocks, or a piece in C order if it is replicated; shares are disjoint."""
     here = world()
     layout = layout_at(node)
     if not layout.replicated:
@@ -105,7 +149,7 @@ def mine(node: Node) -> list[Any]:
 
 
 def one_vector(here: World, pieces: Sequence[Any], dtype: DType) -> Any:
-    """Blocks as one vector; the block itself where there is just one."""
+    """Return blocks as one vector; a single block is not copied."""
     flat = [piece.reshape(-1) for piece in pieces]
     if len(flat) == 1:
         return flat[0]
@@ -113,20 +157,23 @@ def one_vector(here: World, pieces: Sequence[Any], dtype: DType) -> Any:
 
 
 def told(here: World, text: str, message: Any, to: Sequence[int] | None = None) -> list[Any]:
-    """One superstep in which each process tells all an array; by pid what they tell."""
+    """Send an array to all processes, or to those of `to`; return what arrived, by pid.  Collective: one superstep."""
     arrived = here.exchange(text, [(dest, message) for dest in (range(here.nprocs) if to is None else to)])
     return [array for _, array in arrived]
 
 
 def block_map(node: Node, dtype: DType, call: Callable[[Any], Any]) -> Array:
-    """`call` of each block of a leaf, which keeps the shape.  No superstep."""
+    """Apply `call`, which keeps shapes, to each block of a leaf.  No superstep."""
     layout = layout_at(node)
     blocks = {at: call(block) for at, block in node.value.items()}
     return made_of(node.kind.shape, dtype, layout, blocks)
 
 
 def evened(array: Array, axis: int = 0) -> Array:
-    """Slabs along an axis, cut evenly if the fullest has more than twice the mean.  Cost: one total exchange then."""
+    """Deal an array evenly along an axis if its fullest part has more than twice the mean; else return it unchanged.
+
+    Cost: one total exchange if it is dealt again.
+    """
     layout = layout_at(array._node)
     at = layout.axes[axis]
     lengths = np.diff(at.bounds)

@@ -12,5 +12,5 @@ __all__ = ["Generator", "default_rng"]
 
 
 def __dir__() -> list[str]:
-    """Return the public names: what help and completion show."""
+    """Return the public names, which help and completion show."""
     return sorted(__all__)

@@ -1,36 +1,38 @@
-"""Random arrays whose numbers depend on the seed and the shape, and on nothing else.
+"""The random generator: arrays whose numbers depend on the seed and the shape, and on nothing else.
 
     rng = ba.random.default_rng(7)
     x = rng.normal(size=(1_000_000, 20))        # the same numbers on 1 process and on 64, in any grid
 
-A generator has NumPy's methods.  Every process makes one with the same seed and draws alike; each draw is numbered,
-and its numbers come from tiles of the shape (see `random_tiles`), so they are not those that NumPy's own generator
-gives for this seed.  Creation costs no words and no superstep.
+A generator has NumPy's methods.  Every process makes one with the same seed and calls the same methods in the same
+order.  Each draw is numbered, and its numbers come from tiles of the shape (see `tiles`).  So they differ from those
+of NumPy's own generator for this seed.  Creation costs no words and no superstep.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from inspect import Parameter, Signature
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
+from bsp.abstract.table import RANDOM
 from bsp.arrays import build
-from bsp.arrays.api.creation import Grid, asarray, checked_shape, layout_for, made
+from bsp.arrays.api.creation import asarray, checked_shape, layout_for, made
+from bsp.arrays.api.dtypes import ndim
 from bsp.arrays.api.manipulation import reshape
 from bsp.arrays.api.reductions import cumulative_sum
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import element_type
-from bsp.arrays.expressions.graph import LEAF, DType, leaf
+from bsp.arrays.expressions.graph import LEAF, DType, Node, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.gathering import brought
-from bsp.arrays.procedures.operands import computed, known, layout_at
+from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of
 from bsp.arrays.random import parameters as random_parameters
+from bsp.arrays.random import vectors
 from bsp.arrays.random.order import Order
 from bsp.arrays.random.parameters import Part
 from bsp.arrays.random.tiles import Box, Draw, Span, Streams, Tiles, filled
@@ -38,35 +40,33 @@ from bsp.arrays.selection.selecting import take_along_axis
 from bsp.arrays.sorting.quantiles import topk
 from bsp.arrays.sorting.searching import searchsorted
 from bsp.arrays.sorting.sorting import argsort
+from bsp.arrays.typing import ArrayLike, DTypeLike, Grid, Int, ShapeLike
 from bsp.arrays.views import store
-from bsp.values.payload import is_abstract
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+from bsp.declared import Reported, declares
+from bsp.values.payload import as_array
 
 _INT, _FLOAT = np.dtype(np.int64), np.dtype(float)
 _ADVICE = "every tile is drawn with all of it"
-_JOB = 0x6A6F62  # keeps the job's seeds apart from a program's own
-_UNSEEDED = "arrays.random"  # how many generators a process has made without a seed
+_JOB = 0x6A6F62  # separates streams of the job's seed from those of a program's own seeds
+_UNSEEDED = "arrays.random"  # key of the count of generators that a process has made without a seed
 
 
 class Generator:
     """NumPy's `Generator` for distributed arrays; made by `default_rng`.
 
     Every method takes NumPy's arguments, and `size=`, `dtype=`, `grid=`, `process_grid=`.  Parameters are numbers, or
-    arrays that broadcast to `size`: NumPy's, which are equal on all processes, or ours.  Of one that is dealt each
-    process gets what it draws with, in one superstep, and one more tells all processes of parameters out of range; the
-    result lies where a parameter of its shape does.  The parameters of vectors (`multivariate_normal`, `dirichlet`,
-    `multinomial`) are brought to every process, with a GatherWarning above 16 MB; a dealt p of `choice` is not.
-    Without a size and with numbers for parameters the result is a number, the same on every process.
-    It can be pickled, and be part of a bsp.State: it then goes on from where it stood.
+    arrays that broadcast to `size`: NumPy arrays, equal on all processes, or distributed ones.  Of a dealt parameter
+    each process receives the elements that it draws with, in one superstep; one more superstep raises an error on all
+    processes if a parameter is out of range.  The result has the layout of a parameter of its shape, if there is one.
+    The parameters of vectors (`multivariate_normal`, `dirichlet`, `multinomial`) are brought to every process if they
+    have at most 16 MB.  Larger ones stay where they are (see `vectors`), except for the covariance of
+    `multivariate_normal` unless method="cholesky": that is gathered on every process with a GatherWarning.
+    Without a size and with numbers for parameters the result is a number, the same on every process.  The types say
+    so for `random`, `standard_normal`, `normal`, `uniform` and `integers`; for the other methods they say Array.
+    A generator can be pickled, and be part of a bsp.State: it then continues with its next draw.
     """
 
     __slots__ = ("_draws", "_entropy", "_key", "_spawned")
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]: ...  # the distributions that are like all others
 
     def __init__(self, entropy: int | Sequence[int], key: Sequence[int] = ()) -> None:
         self._entropy = entropy
@@ -78,31 +78,41 @@ class Generator:
         return f"<generator of seed {self._entropy}{list(self._key) if self._key else ''} after {self._draws} draws>"
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """Generators of their own, independent of this one and of each other."""
+        """Return new generators whose numbers are independent of this one's and of each other's."""
         first, self._spawned = self._spawned, self._spawned + n_children
         return [Generator(self._entropy, (*self._key, k)) for k in range(first, self._spawned)]
 
     # ------------------------------------------------------------------------- how draws are made
 
     def _next(self) -> tuple[int, ...]:
-        """The key of the next draw."""
+        """Return the key of the next draw, and count the draw."""
         self._draws += 1
         return (*self._key, self._draws - 1)
 
     def _drawn(
         self, name: str, parameters: Sequence[Any], size: Any, natural: DType, dtype: Any, grid: Grid,
-        process_grid: Grid, options: dict[str, Any], core: Sequence[int] | None = None,
+        process_grid: Grid, options: dict[str, Any], core: Sequence[int] | None = None, last: Sequence[int] = (),
     ) -> Any:  # fmt: skip
-        """A distribution of NumPy's: with parameters elementwise, or (core given) of vectors of that shape."""
+        """Draw from the distribution that is NumPy's method `name`; every draw comes through here.
+
+        core : the shape of the vectors drawn; None: numbers, with parameters that broadcast elementwise.
+        last : for multinomial with rows of probabilities, their length, which `size` lacks; n has one element there.
+        """
         here = world()
         key = self._next()
         given = random_parameters.given(here, parameters)
         arrays = [] if core is not None else [each for each in given if getattr(each, "shape", ())]
         if size is None and not arrays and core is None:
-            return self._number(here, key, name, given, natural, dtype, options)
+            kind = natural if dtype is None else element_type(dtype)
+
+            def one(generator: np.random.Generator) -> Any:
+                number = getattr(generator, name)(*given, **options)
+                return number if dtype is None else kind.type(number)
+
+            return _number(Streams(self._entropy, key), kind, one)
         found: Shape = np.broadcast_shapes(*[each.shape for each in arrays]) if size is None and core is None else ()
         if size is not None:
-            found = checked_shape(size)
+            found = (*checked_shape(size), *last)
         if not all(_broadcasts(each.shape, found) for each in arrays):
             raise ValueError(
                 f"{name}: parameters of shapes {[each.shape for each in arrays]} do not broadcast to size={found}"
@@ -113,12 +123,12 @@ class Generator:
         lying = [part.layout for part in parts if part.shape == shape]
         asked_for = grid is not None or process_grid is not None
         layout = lying[0] if lying and not asked_for else layout_for(shape, grid, process_grid)
-        streams = None if here.abstract else Streams(self._entropy, key)
-        tiles = Tiles(shape, len(core or ()))
+        streams = Streams(self._entropy, key)
+        tiles = Tiles(shape, len(core or last))
         if parts:
             random_parameters.fetch(here, name, parts, tiles, layout)
-        elif streams is not None:
-            _check(name, getattr(streams(0), name), given, options, core is not None)
+        elif not last:
+            _check(name, streams, given, options, core is not None)
         leading = len(found)
 
         def draw(generator: np.random.Generator, box: Box) -> Any:
@@ -130,48 +140,65 @@ class Generator:
                 else each
                 for each in given
             ]  # fmt: skip
-            return getattr(generator, name)(*mine, size=tuple(high - low for low, high in box), **options)
+            lengths = tuple(high - low for low, high in box)
+            if last:
+                trials, chances = mine
+                return generator.multinomial(trials[..., 0], chances, size=lengths[: -len(last)])
+            return getattr(generator, name)(*mine, size=lengths, **options)
 
-        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts))
-
-    def _number(
-        self, here: World, key: tuple[int, ...], name: str, given: Sequence[Any], natural: DType, dtype: Any,
-        options: dict[str, Any],
-    ) -> Any:  # fmt: skip
-        if here.abstract:
-            return _abstract(here, None, natural if dtype is None else element_type(dtype), None, None)
-        found = getattr(Streams(self._entropy, key)(0), name)(*given, **options)
-        return found if dtype is None else element_type(dtype).type(found)
+        return _dealt(here, kind, layout, streams, draw, tiles, bool(parts or last))
 
     # ----------------------------------------------------------------- distributions of their own
 
+    @overload
     def random(
-        self, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
+        self, size: None = None, dtype: DTypeLike = np.float64, out: None = None, *, grid: Grid = None,
         process_grid: Grid = None,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def random(
+        self, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, out: Array | None = None, *,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def random(
+        self, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, out: Array | None = None, *,
+        grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Uniform in [0, 1); float64 or float32."""
+        """Draw uniform numbers in [0, 1); float64 or float32.  No words, no superstep."""
         return self._plain("random", (), size, dtype, out, grid, process_grid)
 
+    @overload
     def standard_normal(
-        self, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
+        self, size: None = None, dtype: DTypeLike = np.float64, out: None = None, *, grid: Grid = None,
         process_grid: Grid = None,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def standard_normal(
+        self, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, out: Array | None = None, *,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def standard_normal(
+        self, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, out: Array | None = None, *,
+        grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Normal, of mean 0 and standard deviation 1; float64 or float32."""
+        """Draw normal numbers of mean 0 and standard deviation 1; float64 or float32.  No words, no superstep."""
         return self._plain("standard_normal", (), size, dtype, out, grid, process_grid)
 
     def standard_exponential(
-        self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None, *, grid: Grid = None,
-        process_grid: Grid = None,
-    ) -> Any:  # fmt: skip
-        """Exponential, of scale 1; float64 or float32."""
-        return self._plain("standard_exponential", (), size, dtype, out, grid, process_grid, method=method)
+        self, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, method: Literal["zig", "inv"] = "zig",
+        out: Array | None = None, *, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw exponential numbers of scale 1; float64 or float32.  No words, no superstep."""
+        found: Array = self._plain("standard_exponential", (), size, dtype, out, grid, process_grid, method=method)
+        return found
 
     def standard_gamma(
-        self, shape: Any, size: Any = None, dtype: Any = np.float64, out: Any = None, *, grid: Grid = None,
-        process_grid: Grid = None,
-    ) -> Any:  # fmt: skip
-        """Gamma, of scale 1; float64 or float32."""
-        return self._plain("standard_gamma", (shape,), size, dtype, out, grid, process_grid)
+        self, shape: ArrayLike, size: ShapeLike | None = None, dtype: DTypeLike = np.float64, out: Array | None = None,
+        *, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Gamma numbers of scale 1; float64 or float32.  No words, no superstep, unless `shape` is dealt."""
+        found: Array = self._plain("standard_gamma", (shape,), size, dtype, out, grid, process_grid)
+        return found
 
     def _plain(
         self, name: str, parameters: Sequence[Any], size: Any, dtype: Any, out: Any, grid: Grid, process_grid: Grid,
@@ -191,61 +218,354 @@ class Generator:
         found = self._drawn(name, parameters, size, kind, None, grid, process_grid, {"dtype": kind.type, **options})
         return found if out is None else stored(found, out)
 
+    @overload
     def integers(
-        self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: builtins.bool = False, *,
-        grid: Grid = None, process_grid: Grid = None,
+        self, low: Int, high: Int | None = None, size: None = None, dtype: DTypeLike = np.int64,
+        endpoint: builtins.bool = False, *, grid: Grid = None, process_grid: Grid = None,
+    ) -> np.int64: ...  # fmt: skip
+    @overload
+    def integers(
+        self, low: ArrayLike, high: ArrayLike | None = None, size: ShapeLike | None = None,
+        dtype: DTypeLike = np.int64, endpoint: builtins.bool = False, *, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def integers(
+        self, low: ArrayLike, high: ArrayLike | None = None, size: ShapeLike | None = None,
+        dtype: DTypeLike = np.int64, endpoint: builtins.bool = False, *, grid: Grid = None, process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Integers from low to high (0 to low, if high is None), high itself only with `endpoint`."""
-        if high is None:
-            low, high = 0, low
+        """Draw integers from low to high (from 0 to low if high is None); high itself only with `endpoint`.
+
+        No words, no superstep, unless a bound is dealt.
+        """
+        bounds = (0, low) if high is None else (low, high)
         kind = element_type(dtype)
         options = {"dtype": kind.type, "endpoint": endpoint}
-        return self._drawn("integers", (low, high), size, kind, None, grid, process_grid, options)
+        return self._drawn("integers", bounds, size, kind, None, grid, process_grid, options)
 
     def multinomial(
-        self, n: int, pvals: ArrayLike, size: Any = None, *, dtype: Any = None, grid: Grid = None,
-        process_grid: Grid = None,
-    ) -> Any:  # fmt: skip
-        """How often each of len(pvals) outcomes came in n trials: shape (*size, len(pvals))."""
-        if np.ndim(n):
-            raise TypeError("multinomial: n is one number")
-        chances = brought("multinomial: pvals", pvals, _ADVICE)
-        core = np.shape(chances)[-1:]
-        return self._drawn("multinomial", (n, chances), size, _INT, dtype, grid, process_grid, {}, core)
+        self, n: ArrayLike, pvals: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw the number of times that each outcome occurs in n trials: shape (*size, outcomes).
+
+        pvals : the probabilities of the outcomes along its last axis.  The other axes, and those of n, broadcast to
+            size; of dealt arrays each process receives the rows that it draws with.
+        """
+        if ndim(n) or ndim(pvals) > 1:
+            trials: Any = n[..., None] if isinstance(n, Array) else np.asarray(n)[..., None]
+            chances = pvals if isinstance(pvals, Array) else np.asarray(pvals)
+            last = chances.shape[-1:]
+            rows: Array = self._drawn(
+                "multinomial", (trials, chances), size, _INT, dtype, grid, process_grid, {}, last=last
+            )  # fmt: skip
+            return rows
+        if vectors.large(pvals) and pvals.ndim == 1:
+            return self._of_large(n, pvals, () if size is None else checked_shape(size), dtype, grid, process_grid)
+        whole = brought("multinomial: pvals", pvals, _ADVICE)
+        core = np.shape(whole)
+        found: Array = self._drawn("multinomial", (n, whole), size, _INT, dtype, grid, process_grid, {}, core)
+        return found
+
+    def _of_large(self, n: Any, pvals: Array, size: Shape, dtype: Any, grid: Grid, process_grid: Grid) -> Array:
+        """Draw from a multinomial distribution with one large dealt vector of probabilities.  Collective."""
+        here, shape = world(), (*size, *pvals.shape)
+        keys = self._next(), self._next()
+        rows, streams = (Streams(self._entropy, key) for key in keys)
+        layout = layout_for(shape, grid, process_grid)
+        tiles, draw = vectors.multinomial(here, n, pvals, shape, layout, rows)
+        return _dealt(here, _INT if dtype is None else element_type(dtype), layout, streams, draw, tiles)
 
     def dirichlet(
-        self, alpha: ArrayLike, size: Any = None, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None
-    ) -> Any:
-        """Vectors of len(alpha) numbers that sum to 1: shape (*size, len(alpha))."""
+        self, alpha: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Dirichlet vectors of len(alpha) numbers that sum to 1: shape (*size, len(alpha))."""
+        if vectors.large(alpha):
+            found = vectors.dirichlet(self, alpha, () if size is None else checked_shape(size), grid, process_grid)
+            return found if dtype is None else found.astype(element_type(dtype))
         whole = brought("dirichlet: alpha", alpha, _ADVICE)
-        return self._drawn("dirichlet", (whole,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(whole))
+        drawn: Array = self._drawn("dirichlet", (whole,), size, _FLOAT, dtype, grid, process_grid, {}, np.shape(whole))
+        return drawn
 
     def multivariate_normal(
-        self, mean: ArrayLike, cov: ArrayLike, size: Any = None, check_valid: str = "warn", tol: float = 1e-8, *,
-        method: str = "svd", dtype: Any = None, grid: Grid = None, process_grid: Grid = None,
-    ) -> Any:  # fmt: skip
-        """Normal vectors of this mean and covariance: shape (*size, len(mean))."""
+        self, mean: ArrayLike, cov: ArrayLike, size: ShapeLike | None = None,
+        check_valid: Literal["warn", "raise", "ignore"] = "warn", tol: float = 1e-8, *,
+        method: Literal["svd", "eigh", "cholesky"] = "svd", dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw normal vectors of a mean and a covariance: shape (*size, len(mean))."""
         options = {"check_valid": check_valid, "tol": tol, "method": method}
-        both = brought("multivariate_normal: mean", mean, _ADVICE), brought("multivariate_normal: cov", cov, _ADVICE)
+        if vectors.large(cov) and method == "cholesky":
+            lengths = () if size is None else checked_shape(size)
+            found = vectors.multivariate_normal(self, mean, cov, lengths, grid, process_grid)
+            return found if dtype is None else found.astype(element_type(dtype))
+        advice = f"{_ADVICE}; method='cholesky' leaves a large covariance where it is"
+        both = brought("multivariate_normal: mean", mean, _ADVICE), brought("multivariate_normal: cov", cov, advice)
         core = np.shape(both[0])
-        return self._drawn("multivariate_normal", both, size, _FLOAT, dtype, grid, process_grid, options, core)
+        drawn: Array = self._drawn("multivariate_normal", both, size, _FLOAT, dtype, grid, process_grid, options, core)
+        return drawn
+
+    # ----------------------------------------------------------------- distributions like all others
+
+    def _draws_of(
+        self, name: str, parameters: Sequence[Any], size: Any, natural: DType, dtype: Any, grid: Grid,
+        process_grid: Grid,
+    ) -> Array:  # fmt: skip
+        found: Array = self._drawn(name, parameters, size, natural, dtype, grid, process_grid, {})
+        return found
+
+    def beta(
+        self, a: ArrayLike, b: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Beta numbers.  No words, no superstep."""
+        return self._draws_of("beta", (a, b), size, _FLOAT, dtype, grid, process_grid)
+
+    def binomial(
+        self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw binomial numbers, successes in n trials.  No words, no superstep."""
+        return self._draws_of("binomial", (n, p), size, _INT, dtype, grid, process_grid)
+
+    def chisquare(
+        self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw chi-square numbers.  No words, no superstep."""
+        return self._draws_of("chisquare", (df,), size, _FLOAT, dtype, grid, process_grid)
+
+    def exponential(
+        self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw exponential numbers.  No words, no superstep."""
+        return self._draws_of("exponential", (scale,), size, _FLOAT, dtype, grid, process_grid)
+
+    def f(
+        self, dfnum: ArrayLike, dfden: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Fisher's F numbers.  No words, no superstep."""
+        return self._draws_of("f", (dfnum, dfden), size, _FLOAT, dtype, grid, process_grid)
+
+    def gamma(
+        self, shape: ArrayLike, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Gamma numbers.  No words, no superstep."""
+        return self._draws_of("gamma", (shape, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def geometric(
+        self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw geometric numbers.  No words, no superstep."""
+        return self._draws_of("geometric", (p,), size, _INT, dtype, grid, process_grid)
+
+    def gumbel(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Gumbel numbers.  No words, no superstep."""
+        return self._draws_of("gumbel", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def hypergeometric(
+        self, ngood: ArrayLike, nbad: ArrayLike, nsample: ArrayLike, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw hypergeometric numbers.  No words, no superstep."""
+        return self._draws_of("hypergeometric", (ngood, nbad, nsample), size, _INT, dtype, grid, process_grid)
+
+    def laplace(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Laplace numbers.  No words, no superstep."""
+        return self._draws_of("laplace", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def logistic(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw logistic numbers.  No words, no superstep."""
+        return self._draws_of("logistic", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def lognormal(
+        self, mean: ArrayLike = 0.0, sigma: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw log-normal numbers.  No words, no superstep."""
+        return self._draws_of("lognormal", (mean, sigma), size, _FLOAT, dtype, grid, process_grid)
+
+    def logseries(
+        self, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw logarithmic series numbers.  No words, no superstep."""
+        return self._draws_of("logseries", (p,), size, _INT, dtype, grid, process_grid)
+
+    def negative_binomial(
+        self, n: ArrayLike, p: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw negative binomial numbers.  No words, no superstep."""
+        return self._draws_of("negative_binomial", (n, p), size, _INT, dtype, grid, process_grid)
+
+    def noncentral_chisquare(
+        self, df: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw noncentral chi-square numbers.  No words, no superstep."""
+        return self._draws_of("noncentral_chisquare", (df, nonc), size, _FLOAT, dtype, grid, process_grid)
+
+    def noncentral_f(
+        self, dfnum: ArrayLike, dfden: ArrayLike, nonc: ArrayLike, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw noncentral F numbers.  No words, no superstep."""
+        return self._draws_of("noncentral_f", (dfnum, dfden, nonc), size, _FLOAT, dtype, grid, process_grid)
+
+    @overload
+    def normal(
+        self, loc: float = 0.0, scale: float = 1.0, size: None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def normal(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def normal(
+        self, loc: ArrayLike = 0.0, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Draw normal numbers.  No words, no superstep."""
+        return self._draws_of("normal", (loc, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def pareto(
+        self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Pareto II numbers.  No words, no superstep."""
+        return self._draws_of("pareto", (a,), size, _FLOAT, dtype, grid, process_grid)
+
+    def poisson(
+        self, lam: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Poisson numbers.  No words, no superstep."""
+        return self._draws_of("poisson", (lam,), size, _INT, dtype, grid, process_grid)
+
+    def power(
+        self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw power numbers.  No words, no superstep."""
+        return self._draws_of("power", (a,), size, _FLOAT, dtype, grid, process_grid)
+
+    def rayleigh(
+        self, scale: ArrayLike = 1.0, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Rayleigh numbers.  No words, no superstep."""
+        return self._draws_of("rayleigh", (scale,), size, _FLOAT, dtype, grid, process_grid)
+
+    def standard_cauchy(
+        self, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Cauchy numbers.  No words, no superstep."""
+        return self._draws_of("standard_cauchy", (), size, _FLOAT, dtype, grid, process_grid)
+
+    def standard_t(
+        self, df: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Student's t numbers.  No words, no superstep."""
+        return self._draws_of("standard_t", (df,), size, _FLOAT, dtype, grid, process_grid)
+
+    def triangular(
+        self, left: ArrayLike, mode: ArrayLike, right: ArrayLike, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw triangular numbers.  No words, no superstep."""
+        return self._draws_of("triangular", (left, mode, right), size, _FLOAT, dtype, grid, process_grid)
+
+    @overload
+    def uniform(
+        self, low: float = 0.0, high: float = 1.0, size: None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> float: ...  # fmt: skip
+    @overload
+    def uniform(
+        self, low: ArrayLike = 0.0, high: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def uniform(
+        self, low: ArrayLike = 0.0, high: ArrayLike = 1.0, size: ShapeLike | None = None, *,
+        dtype: DTypeLike | None = None, grid: Grid = None, process_grid: Grid = None,
+    ) -> Any:  # fmt: skip
+        """Draw uniform numbers in [low, high).  No words, no superstep."""
+        return self._draws_of("uniform", (low, high), size, _FLOAT, dtype, grid, process_grid)
+
+    def vonmises(
+        self, mu: ArrayLike, kappa: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Von Mises numbers.  No words, no superstep."""
+        return self._draws_of("vonmises", (mu, kappa), size, _FLOAT, dtype, grid, process_grid)
+
+    def wald(
+        self, mean: ArrayLike, scale: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None,
+        grid: Grid = None, process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Wald numbers.  No words, no superstep."""
+        return self._draws_of("wald", (mean, scale), size, _FLOAT, dtype, grid, process_grid)
+
+    def weibull(
+        self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Weibull numbers.  No words, no superstep."""
+        return self._draws_of("weibull", (a,), size, _FLOAT, dtype, grid, process_grid)
+
+    def zipf(
+        self, a: ArrayLike, size: ShapeLike | None = None, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array:  # fmt: skip
+        """Draw Zipf numbers.  No words, no superstep."""
+        return self._draws_of("zipf", (a,), size, _INT, dtype, grid, process_grid)
 
     # ---------------------------------------------------------------------------- choosing, ordering
 
+    @overload
     def choice(
-        self, a: Any, size: Any = None, replace: builtins.bool = True, p: Any = None, axis: int = 0,
-        shuffle: builtins.bool = True, *, dtype: Any = None, grid: Grid = None, process_grid: Grid = None,
+        self, a: ArrayLike, size: None = None, replace: builtins.bool = True, p: ArrayLike | None = None,
+        axis: int = 0, shuffle: builtins.bool = True, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Any: ...  # fmt: skip
+    @overload
+    def choice(
+        self, a: ArrayLike, size: ShapeLike, replace: builtins.bool = True, p: ArrayLike | None = None,
+        axis: int = 0, shuffle: builtins.bool = True, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
+    ) -> Array: ...  # fmt: skip
+    def choice(
+        self, a: ArrayLike, size: ShapeLike | None = None, replace: builtins.bool = True, p: ArrayLike | None = None,
+        axis: int = 0, shuffle: builtins.bool = True, *, dtype: DTypeLike | None = None, grid: Grid = None,
+        process_grid: Grid = None,
     ) -> Any:  # fmt: skip
-        """Some of range(a), or of an array along an axis.
+        """Choose randomly from range(a), or from the parts of an array along an axis.
 
-        p : the probability of each.  Without replacement an exponential number over it is drawn for each, and the
-            least are taken, in their order (Efraimidis and Spirakis 2006).
+        p : the probability of each.  Without replacement an exponential number divided by its probability is drawn
+            for each, and the least are taken, in their order (Efraimidis and Spirakis 2006).
         grid, process_grid : of the positions that are drawn.
-        Cost: no words where `a` is a number or NumPy's, and every process has p; what a[positions] costs for an array
-        of ours.  A dealt p stays where it is: one superstep checks it; with replacement its sums, and `searchsorted`
-        of random numbers in them; without, `topk` of as many numbers as p has, or `argsort` of all if many are taken.
+        Cost: no words where `a` is a number or a NumPy array, and every process has p; for a distributed array what
+        a[positions] costs.  A dealt p stays where it is: one superstep checks it; with replacement its cumulative sum,
+        and `searchsorted` of random numbers in it; without replacement `topk` of as many numbers as p has, or
+        `argsort` of all if many are taken.
         """
-        source = a if is_abstract(a) or isinstance(a, Array) else np.asarray(a)
+        source: Any = a if isinstance(a, Array) else as_array(a)
         count = int(source) if source.ndim == 0 else source.shape[build.normal_axis(axis, source.ndim)]
         if count <= 0 and (size is None or np.prod(checked_shape(size)) > 0):
             raise ValueError("a must be a positive integer unless no samples are taken")
@@ -266,13 +586,11 @@ class Generator:
         here, key = world(), self._next()
         if isinstance(chances, Array):
             return self._by_dealt_chances(here, key, chances, size, grid, process_grid)
-        if here.abstract:
-            return _abstract(here, size, _INT, grid, process_grid)
         cdf = chances.cumsum()
         cdf /= cdf[-1]
         streams = Streams(self._entropy, key)
         if size is None:
-            return np.int64(cdf.searchsorted(streams(0).random(), side="right"))
+            return _number(streams, _INT, lambda stream: np.int64(cdf.searchsorted(stream.random(), side="right")))
         shape = checked_shape(size)
 
         def draw(generator: np.random.Generator, spans: Box) -> Any:
@@ -283,10 +601,13 @@ class Generator:
     def _by_dealt_chances(
         self, here: World, key: tuple[int, ...], chances: Array, size: Any, grid: Grid, process_grid: Grid
     ) -> Any:
-        """Positions, with replacement: where random numbers stand among the sums of the chances."""
+        """Draw positions with replacement: search random numbers in the cumulative sum of dealt chances.
+
+        Collective.
+        """
         sums = cumulative_sum(chances)
         sums = wrap((sums / sums[-1:])._node)
-        streams = None if here.abstract else Streams(self._entropy, key)
+        streams = Streams(self._entropy, key)
         shape = () if size is None else checked_shape(size)
 
         def draw(generator: np.random.Generator, spans: Box) -> Any:
@@ -294,7 +615,7 @@ class Generator:
 
         numbers = _dealt(here, _FLOAT, layout_for(shape, grid, process_grid), streams, draw, Tiles(shape))
         found = searchsorted(sums, numbers, "right")
-        return np.int64(found.compute()) if size is None and not here.abstract else found
+        return _position(found) if size is None else found
 
     def _without_replacement(
         self, count: int, size: Any, p: Any, shuffle: builtins.bool, grid: Grid, process_grid: Grid
@@ -306,20 +627,16 @@ class Generator:
         here, key = world(), self._next()
         layout = layout_for(shape, grid, process_grid)
         if p is not None:
-            chances = _chances(p, count)
-            if isinstance(chances, Array) or not here.abstract:
-                found = _least(here, key, self._entropy, chances, many)
-                found = wrap(build.relaid(build.reshaped(found._node, shape), layout)).persist()
-                return np.int64(found.compute()) if size is None and not here.abstract else found
-        if here.abstract:
-            return _abstract(here, size, _INT, grid, process_grid)
+            found = _least(here, Streams(self._entropy, key), _chances(p, count), many)
+            found = wrap(build.relaid(build.reshaped(found._node, shape), layout)).persist()
+            return _position(found) if size is None else found
         order = Order(count, Streams(self._entropy, key))
         if size is None:
-            return np.int64(order.at(np.zeros(1, np.int64))[0])
-        return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
+            return _number(order.streams, _INT, lambda stream: np.int64(order.at(np.zeros(1, np.int64))[0]))
+        return _in_order(order, shape, layout)
 
     def _taken(self, source: Any, where: Any, axis: int) -> Any:
-        """Parts of an array along an axis.  Of NumPy's, which every process has, without words."""
+        """Return parts of an array along an axis; no words for a NumPy array, which every process has."""
         axis = build.normal_axis(axis, source.ndim)
         if not isinstance(where, Array):
             return source[(slice(None),) * axis + (int(where),)]
@@ -343,33 +660,30 @@ class Generator:
         blocks = {own.box(at): block for at, block in node.value.items()}
         return made(shape, source.dtype, layout, make)
 
-    def permutation(self, x: Any, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
-        """range(x) in a random order, or an array with its parts along an axis in one.
+    def permutation(self, x: ArrayLike, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
+        """Return range(x) in random order, or an array with its parts along an axis in random order.
 
-        Cost: of a number none; of an array one superstep, h at most size/p words, once it is in slabs.
+        Cost: no words for a number; for an array one superstep, h at most size/p words, after an exchange into slabs
+        along the axis if it has another layout.
         """
         here = world()
-        if not isinstance(x, Array) and np.ndim(x) == 0 and not is_abstract(x):
+        if not isinstance(x, Array) and ndim(x) == 0:
             shape = checked_shape(x)
             if len(shape) != 1:
                 raise TypeError(f"permutation of {x!r}: a number or an array")
             key = self._next()
             layout = layout_for(shape, grid, process_grid)
-            if here.abstract:
-                return _abstract_array(here, shape, _INT, layout)
-            some = Order(shape[0], Streams(self._entropy, key))
-            return made(shape, _INT, layout, lambda size, box: some.at(np.arange(*box[0])))
+            return _in_order(Order(shape[0], Streams(self._entropy, key)), shape, layout)
         array = asarray(x)
         axis = build.normal_axis(axis, array.ndim)
         key = self._next()
-        order = None if here.abstract else Order(array.shape[axis], Streams(self._entropy, key))
-        return wrap(_reordered(here, array, axis, order))
+        return wrap(_reordered(here, array, axis, Order(array.shape[axis], Streams(self._entropy, key))))
 
-    def permuted(self, x: Any, axis: int | None = None, out: Any = None) -> Array:
-        """An array with each line along an axis in a random order of its own; None: all elements in one.
+    def permuted(self, x: ArrayLike, axis: int | None = None, out: Array | None = None) -> Array:
+        """Return an array with each line along an axis in its own random order; axis None: all elements in one order.
 
-        Cost: a sort of as many random numbers along the axis, and what takes the elements from there; without an axis
-        as `permutation`.
+        Cost: an argsort of as many random numbers along the axis, and a `take_along_axis`; without an axis as
+        `permutation`.
         """
         array = asarray(x)
         if axis is None:
@@ -381,34 +695,61 @@ class Generator:
         return stored(found, out, name="permuted")
 
     def bytes(self, length: int) -> builtins.bytes:
-        """Random bytes, the same on every process, which each makes all of: no words."""
-        here, key, count = world(), self._next(), index(length)
-        return builtins.bytes(max(count, 0)) if here.abstract else Streams(self._entropy, key)(0).bytes(count)
+        """Return random bytes, the same on every process; each process makes all of them, no words are sent."""
+        return _bytes(Streams(self._entropy, self._next()), index(length))
 
     def shuffle(self, x: Array, axis: int = 0) -> None:
-        """Brings an array of ours into a random order along an axis, and so all that share its elements."""
+        """Put the parts of a distributed array along an axis into random order, in place.
+
+        Arrays that share its elements change too.  Cost: as `permutation`.
+        """
         if not isinstance(x, Array):
             raise TypeError("shuffle takes an array of bsp.arrays; permutation(x) gives one of a NumPy array")
         store(x, self.permutation(x, axis)._node)
 
 
-def _abstract(here: World, size: Any, dtype: DType, grid: Grid, process_grid: Grid) -> Any:
-    """An abstract array, or number if size is None; the work of drawing it is counted."""
-    if size is None:
-        return _abstract_generator(here).random(dtype=dtype)
-    shape = checked_shape(size)
-    return _abstract_array(here, shape, dtype, layout_for(shape, grid, process_grid))
+@declares(lambda costs, streams, length: builtins.bytes(max(length, 0)))
+def _bytes(streams: Streams, length: int) -> builtins.bytes:
+    """Return `length` random bytes, the same on every process."""
+    return streams(0).bytes(length)
 
 
-def _abstract_array(here: World, shape: Shape, dtype: DType, layout: Layout) -> Array:
-    generator = _abstract_generator(here)
-    blocks = {at: generator.random(layout.block_shape(at), dtype=dtype) for at in layout.mine(here.pid)}
-    return wrap(leaf(shape, dtype, layout, blocks))
+def _number_cost(costs: Reported, streams: Streams, kind: DType, draw: Callable[..., Any]) -> Any:
+    """Declare the work of drawing one number."""
+    costs.work(elementwise=RANDOM)
+    return costs.array((), kind)
 
 
-def _abstract_generator(here: World) -> Any:
-    assert here._abstraction is not None
-    return here._abstraction.generator(0, here.pid)
+@declares(_number_cost)
+def _number(streams: Streams, kind: DType, draw: Callable[[np.random.Generator], Any]) -> Any:
+    """Return one number from `draw`, the same on every process."""
+    return draw(streams(0))
+
+
+def _position_cost(costs: Reported, found: Array) -> Any:
+    """Declare the cost of `_position`."""
+    found.compute()
+    return costs.array((), _INT)
+
+
+@declares(_position_cost)
+def _position(found: Array) -> Any:
+    """Return the integer in an array of one element.  Collective."""
+    return np.int64(found.compute())
+
+
+def _draw_cost(costs: Reported, shape: Shape, kind: DType, layout: Layout) -> Array:
+    """Declare the work of drawing an array."""
+    found = declared_of(costs, shape, kind, layout)
+    for block in found._node.value.values():
+        costs.work(elementwise=RANDOM * block.size)
+    return found
+
+
+@declares(lambda costs, order, shape, layout: _draw_cost(costs, shape, _INT, layout))
+def _in_order(order: Order, shape: Shape, layout: Layout) -> Array:
+    """Return an array of a shape with the first positions of a random order, as many as it has elements."""
+    return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
 
 
 def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
@@ -416,11 +757,11 @@ def _broadcasts(own: Shape, shape: Shape) -> builtins.bool:
     return len(own) <= len(shape) and all(mine in (1, given) for mine, given in zip(own, last, strict=True))
 
 
-def _check(
-    name: str, method: Callable[..., Any], given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool
-) -> None:
-    """NumPy's errors for wrong parameters that every process has, on every process and not on those that draw alone."""
-    if name == "integers":  # which looks at nothing if it is to draw nothing
+@declares(lambda costs, name, streams, given, options, vectors: None)
+def _check(name: str, streams: Streams, given: Sequence[Any], options: dict[str, Any], vectors: builtins.bool) -> None:
+    """Raise NumPy's errors for wrong replicated parameters on every process, whether it has elements to draw or not."""
+    method = getattr(streams(0), name)
+    if name == "integers":  # NumPy's `integers` does not check its bounds if it draws nothing
         low, high = np.broadcast_arrays(*given)
         wrong = (low > high if options["endpoint"] else low >= high).reshape(-1)
         limits = np.iinfo(options["dtype"]) if np.dtype(options["dtype"]).kind in "iu" else None
@@ -434,108 +775,165 @@ def _check(
     method(*given, size=(0, *np.broadcast_shapes(*shapes)), **options)
 
 
-def _dealt(
-    here: World, dtype: DType, layout: Layout, streams: Streams | None, draw: Draw, tiles: Tiles,
+def _dealt_cost(
+    costs: Reported, here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
     agree: builtins.bool = False,
 ) -> Array:  # fmt: skip
-    """A new array of a draw.  `agree`: a superstep in which all processes hear of an error of one."""
+    """Declare the cost of `_dealt`."""
+    if agree:
+        costs.total_exchange("a draw", [])
+    return _draw_cost(costs, tiles.shape, dtype, layout)
+
+
+@declares(_dealt_cost)
+def _dealt(
+    here: World, dtype: DType, layout: Layout, streams: Streams, draw: Draw, tiles: Tiles,
+    agree: builtins.bool = False,
+) -> Array:  # fmt: skip
+    """Draw a new array.
+
+    agree : take one superstep, in which an error on one process is raised on all.
+    """
 
     def work() -> dict[Box, np.ndarray]:
-        return {} if streams is None else filled(tiles, dtype, layout, here.pid, streams, draw)
+        return filled(tiles, dtype, layout, here.pid, streams, draw)
 
     blocks = here.together("a draw", work) if agree else work()
-    if streams is None:
-        return _abstract_array(here, tiles.shape, dtype, layout)
     return made(tiles.shape, dtype, layout, lambda size, box: blocks[box])
 
 
 def _chances(p: Any, count: int) -> Any:
-    """Probabilities, checked as NumPy checks them; an Array only if they are dealt.  Of those one superstep."""
+    """Check probabilities as NumPy does; return them as an Array if they are dealt, else as a NumPy array.
+
+    Collective for an Array: dealt probabilities take one superstep.
+    """
     if isinstance(p, Array):
         (node,) = computed(build.cast(p._node, _FLOAT))
         whole = known(node)
         chances: Any = wrap(node) if whole is None else whole
     else:
-        chances = p if is_abstract(p) else np.asarray(p, float)
+        chances = as_array(p).astype(float, copy=False)
     if chances.shape != (count,):
         raise ValueError("a and p must have same size")
-    if is_abstract(chances):
-        return chances
+    _check_chances(chances)
+    return chances
+
+
+def _good_and_total(chances: Any) -> tuple[Any, Any]:
+    """Return whether all chances are finite and not negative, and their sum.  Collective, one plan, if dealt."""
     good, total = ((chances >= 0) & (chances < np.inf)).all(), chances.sum()
     if isinstance(chances, Array):
         good, total = compute(good, total)
-    if is_abstract(good):
-        return chances
+    return good, total
+
+
+def _check_chances_cost(costs: Reported, chances: Any) -> None:
+    """Declare the cost of `_check_chances`."""
+    _good_and_total(chances)
+
+
+@declares(_check_chances_cost)
+def _check_chances(chances: Any) -> None:
+    """Raise NumPy's ValueError unless all chances are at least 0 and their sum is 1."""
+    good, total = _good_and_total(chances)
     if not good:
         raise ValueError("Probabilities are not non-negative")
     if abs(total - 1) > max(np.sqrt(np.finfo(float).eps), 0):
         raise ValueError("Probabilities do not sum to 1.  See Notes section of docstring for more information.")
-    return chances
 
 
-def _least(here: World, key: tuple[int, ...], entropy: Any, chances: Any, many: int) -> Array:
-    """Positions of the least of exponential numbers, each over its chance: a draw without replacement, in its order."""
+def _possible_cost(costs: Reported, chances: Any, many: int) -> None:
+    """Declare the cost of `_check_possible`."""
+    possible = (chances > 0).sum()
+    if isinstance(possible, Array):
+        possible.compute()
+
+
+@declares(_possible_cost)
+def _check_possible(chances: Any, many: int) -> None:
+    """Raise ValueError if fewer than `many` chances are positive.  Collective if they are dealt."""
+    possible = (chances > 0).sum()
+    if (possible.compute() if isinstance(possible, Array) else possible) < many:
+        raise ValueError("Fewer non-zero entries in p than size")
+
+
+@declares(lambda costs, numbers, chances: costs.memory(numbers.shape, _FLOAT))
+def _divided(numbers: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """Return numbers divided by their chances; infinity where the chance is 0."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.divide(numbers, chances, out=np.full(chances.shape, np.inf), where=chances > 0))
+
+
+def _least(here: World, streams: Streams, chances: Any, many: int) -> Array:
+    """Draw `many` positions without replacement: those of the least exponential numbers divided by chances, in order.
+
+    Collective if the chances are dealt.
+    """
     shape = chances.shape
 
     def draw(generator: np.random.Generator, spans: Box) -> Any:
         return generator.standard_exponential(tuple(high - low for low, high in spans))
 
-    def over(numbers: np.ndarray, own: np.ndarray) -> np.ndarray:
-        with np.errstate(over="ignore"):
-            return np.asarray(np.divide(numbers, own, out=np.full(own.shape, np.inf), where=own > 0))
-
     node = chances._node if isinstance(chances, Array) else build.from_whole(chances, replicated(shape))
     layout = layout_at(node)
-    possible = (chances > 0).sum()
-    possible = possible.compute() if isinstance(possible, Array) else possible
-    if not is_abstract(possible) and possible < many:
-        raise ValueError("Fewer non-zero entries in p than size")
-    streams = None if here.abstract else Streams(entropy, key)
-    numbers = _dealt(here, _FLOAT, layout, streams, draw, Tiles(shape))
-    if not here.abstract:
-        blocks = {at: over(numbers._node.value[at], block) for at, block in node.value.items()}
-        numbers = wrap(leaf(shape, _FLOAT, layout, blocks))
+    _check_possible(chances, many)
+    drawn = _dealt(here, _FLOAT, layout, streams, draw, Tiles(shape))._node.value
+    numbers = made_of(shape, _FLOAT, layout, {at: _divided(drawn[at], block) for at, block in node.value.items()})
     if 2 * many * here.nprocs <= shape[0]:
         return topk(numbers, many, largest=False)[1]
     return argsort(numbers)[:many]
 
 
 def _numbers(shape: Shape, box: Sequence[Span]) -> np.ndarray:
-    """The places, in C order of the whole, of the elements of a box."""
+    """Return the C-order positions, in the whole shape, of the elements of a box."""
     found = np.zeros((), np.int64)
     for length, (low, high) in zip(shape, box, strict=True):
         found = found[..., None] * length + np.arange(low, high)
     return found
 
 
-def _reordered(here: World, array: Array, axis: int, order: Order | None) -> Any:
-    """A leaf with the parts of an array along an axis in another order.
+def _reordered(here: World, array: Array, axis: int, order: Order) -> Any:
+    """Return a leaf with the parts of an array along an axis in random order.  Collective.
 
-    Both sides know the order, so no index travels: who has part i knows where it goes, who gets it knows whence.
+    Sender and receiver both compute the order, so no indices are sent: the process that has part i computes where it
+    goes, and the process that gets it computes from where it comes.
     """
     node = build.strong(array._node)
     node = node if node.op is LEAF else wrap(node).persist()._node
     shape, dtype = array.shape, array.dtype
-    length = shape[axis]
-    index: Any = (slice(None),) * axis
     own = node.layout
     assert own is not None
     if own.replicated:
-        (whole,) = node.value.values()
-        taken = whole if order is None else whole.take(order.at(np.arange(length)), axis)
-        return leaf(shape, dtype, replicated(shape), {(0,) * len(shape): taken})
+        return leaf(shape, dtype, own, {at: _in_other_order(whole, axis, order) for at, whole in node.value.items()})
     grid = [1] * len(shape)
     grid[axis] = here.nprocs
     slabs = dealt(shape, grid, grid)
     if node.layout is not slabs:
         node = wrap(build.relaid(node, slabs)).persist()._node
+    return _exchanged(here, node, slabs, axis, order)._node
+
+
+@declares(lambda costs, whole, axis, order: whole)
+def _in_other_order(whole: Any, axis: int, order: Order) -> Any:
+    """Return a whole array with its parts along an axis in the given order."""
+    return whole.take(order.at(np.arange(whole.shape[axis])), axis)
+
+
+def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axis: int, order: Order) -> Array:
+    """Declare the cost of `_exchanged`, assuming that all of a slab belongs elsewhere."""
+    (block,) = node.value.values()
+    costs.total_exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
+    return declared_of(costs, node.kind.shape, node.kind.dtype, slabs)
+
+
+@declares(_exchanged_cost)
+def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Order) -> Array:
+    """Return slabs along an axis with their parts in the given order.  Collective: one superstep."""
+    index: Any = (slice(None),) * axis
     bounds = slabs.axes[axis].bounds
-    low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
     (at,) = slabs.mine(here.pid)
     block = node.value[at]
-    if order is None:
-        here.exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
-        return leaf(shape, dtype, slabs, {at: here.empty(slabs.block_shape(at), dtype)})
+    low, high = int(bounds[here.pid]), int(bounds[here.pid + 1])
     to = order.where(np.arange(low, high))
     ranked = np.argsort(to, kind="stable")
     cuts = np.searchsorted(to[ranked], bounds)
@@ -546,86 +944,24 @@ def _reordered(here: World, array: Array, axis: int, order: Order | None) -> Any
     ]
     arrived = here.exchange("permutation", out)
     whence = np.searchsorted(bounds, order.at(np.arange(low, high)), side="right") - 1
-    found = np.empty(slabs.block_shape(at), dtype)
+    found = np.empty(slabs.block_shape(at), node.kind.dtype)
     for source, part in arrived:
         found[(*index, whence == source)] = part
-    return leaf(shape, dtype, slabs, {at: found})
+    return made_of(node.kind.shape, node.kind.dtype, slabs, {at: found})
 
 
-# ----------------------------------------------------------------- distributions like all others
+def default_rng(seed: Int | Sequence[int] | np.random.SeedSequence | Generator | None = None) -> Generator:
+    """Return a generator for distributed arrays; every process must call this with the same seed.
 
-_REQUIRED: Any = Parameter.empty
-_DISTRIBUTIONS: dict[str, tuple[dict[str, Any], DType, str]] = {
-    "beta": ({"a": _REQUIRED, "b": _REQUIRED}, _FLOAT, "Beta"),
-    "binomial": ({"n": _REQUIRED, "p": _REQUIRED}, _INT, "Binomial: successes in n trials"),
-    "chisquare": ({"df": _REQUIRED}, _FLOAT, "Chi-square"),
-    "exponential": ({"scale": 1.0}, _FLOAT, "Exponential"),
-    "f": ({"dfnum": _REQUIRED, "dfden": _REQUIRED}, _FLOAT, "Fisher's F"),
-    "gamma": ({"shape": _REQUIRED, "scale": 1.0}, _FLOAT, "Gamma"),
-    "geometric": ({"p": _REQUIRED}, _INT, "Geometric"),
-    "gumbel": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Gumbel"),
-    "hypergeometric": ({"ngood": _REQUIRED, "nbad": _REQUIRED, "nsample": _REQUIRED}, _INT, "Hypergeometric"),
-    "laplace": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Laplace"),
-    "logistic": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Logistic"),
-    "lognormal": ({"mean": 0.0, "sigma": 1.0}, _FLOAT, "Log-normal"),
-    "logseries": ({"p": _REQUIRED}, _INT, "Logarithmic series"),
-    "negative_binomial": ({"n": _REQUIRED, "p": _REQUIRED}, _INT, "Negative binomial"),
-    "noncentral_chisquare": ({"df": _REQUIRED, "nonc": _REQUIRED}, _FLOAT, "Noncentral chi-square"),
-    "noncentral_f": ({"dfnum": _REQUIRED, "dfden": _REQUIRED, "nonc": _REQUIRED}, _FLOAT, "Noncentral F"),
-    "normal": ({"loc": 0.0, "scale": 1.0}, _FLOAT, "Normal"),
-    "pareto": ({"a": _REQUIRED}, _FLOAT, "Pareto II"),
-    "poisson": ({"lam": 1.0}, _INT, "Poisson"),
-    "power": ({"a": _REQUIRED}, _FLOAT, "Power"),
-    "rayleigh": ({"scale": 1.0}, _FLOAT, "Rayleigh"),
-    "standard_cauchy": ({}, _FLOAT, "Cauchy"),
-    "standard_t": ({"df": _REQUIRED}, _FLOAT, "Student's t"),
-    "triangular": ({"left": _REQUIRED, "mode": _REQUIRED, "right": _REQUIRED}, _FLOAT, "Triangular"),
-    "uniform": ({"low": 0.0, "high": 1.0}, _FLOAT, "Uniform in [low, high)"),
-    "vonmises": ({"mu": _REQUIRED, "kappa": _REQUIRED}, _FLOAT, "Von Mises"),
-    "wald": ({"mean": _REQUIRED, "scale": _REQUIRED}, _FLOAT, "Wald"),
-    "weibull": ({"a": _REQUIRED}, _FLOAT, "Weibull"),
-    "zipf": ({"a": _REQUIRED}, _INT, "Zipf"),
-}
-
-
-def _distribution(name: str, parameters: dict[str, Any], natural: DType, text: str) -> Callable[..., Any]:
-    """A method of the generator."""
-    own = [Parameter(each, Parameter.POSITIONAL_OR_KEYWORD, default=value) for each, value in parameters.items()]
-    signature = Signature([
-        Parameter("self", Parameter.POSITIONAL_ONLY), *own,
-        Parameter("size", Parameter.POSITIONAL_OR_KEYWORD, default=None),
-        *[Parameter(each, Parameter.KEYWORD_ONLY, default=None) for each in ("dtype", "grid", "process_grid")],
-    ])  # fmt: skip
-
-    def method(self: Generator, *args: Any, **kwargs: Any) -> Any:
-        try:
-            bound = signature.bind(self, *args, **kwargs)
-        except TypeError as wrong:
-            raise TypeError(f"{name}(): {wrong}") from None
-        bound.apply_defaults()
-        _, *values, size, dtype, grid, process_grid = bound.args + tuple(bound.kwargs.values())
-        return self._drawn(name, values, size, natural, dtype, grid, process_grid, {})
-
-    method.__name__, method.__qualname__ = name, f"Generator.{name}"
-    method.__doc__ = f"{text} numbers; no words, no superstep."
-    method.__signature__ = signature  # type: ignore[attr-defined]  # known to inspect alone
-    return method
-
-
-for _name, _about in _DISTRIBUTIONS.items():
-    setattr(Generator, _name, _distribution(_name, *_about))
-
-
-def default_rng(seed: Any = None) -> Generator:
-    """A generator for distributed arrays; every process calls this alike.
-
-    seed : an integer, a sequence of them, or a SeedSequence; a generator of ours is given back.  None: the job's
-        seed (`--seed`), and how many generators were made without one before; never the clock or the machine (D4).
+    seed : an integer, a sequence of integers, or a SeedSequence; a Generator of this module is returned unchanged.
+        None: the job's seed (`--seed`) together with the number of generators made without a seed before; never the
+        clock or the machine (D4).
     """
     if isinstance(seed, Generator):
         return seed
-    if hasattr(seed, "spawn_key"):  # a SeedSequence
-        return Generator(_entropy(seed.entropy), seed.spawn_key)
+    given: Any = seed
+    if hasattr(given, "spawn_key"):  # a SeedSequence
+        return Generator(_entropy(given.entropy), given.spawn_key)
     if seed is None:
         task = world().task
         number = task.libraries[_UNSEEDED] = task.libraries.get(_UNSEEDED, 0) + 1
@@ -634,7 +970,7 @@ def default_rng(seed: Any = None) -> Generator:
 
 
 def _entropy(seed: Any) -> int | list[int]:
-    """A seed as integers."""
+    """Return a seed as an integer or a list of integers; raise TypeError or ValueError for anything else."""
     try:
         found = [int(each.__index__()) for each in seed] if np.ndim(seed) else int(seed.__index__())
     except (AttributeError, TypeError):

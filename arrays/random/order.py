@@ -1,16 +1,17 @@
-"""A random order of 0..n-1 of which any part can be had alone: no sort, no words.
+"""Random permutations of 0..n-1 of which any part can be computed alone, without a sort and without communication.
 
 Up to SMALL numbers every process shuffles all of them.  Beyond, position i is written as (i // c, i % c) and goes
-through ROUNDS of a Feistel network: one half is shifted by a random function of the other, in turns.  That is a
-permutation of a·c >= n positions whatever the functions are; what falls on n or more goes through again (seldom:
+through ROUNDS of a Feistel network: in turns, one half is shifted by a random function of the other.  That is a
+permutation of a·c >= n positions for any functions.  A result of n or more goes through the network again (seldom:
 a·c - n < a + c), which leaves a permutation of 0..n-1.  The functions are tables of about sqrt(n) random numbers.
 
 Sources: Luby and Rackoff (SIAM J. Comput. 17, 1988) for networks of random functions; Black and Rogaway (CT-RSA
-2002) for halves of any size and for going through again.
+2002) for halves of any size and for repeating the network.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import isqrt
 from typing import Any
 
@@ -18,9 +19,9 @@ import numpy as np
 
 from bsp.arrays.random.tiles import Streams
 
-SMALL = 1 << 16
+SMALL = 1 << 16  # up to so many numbers are shuffled as a whole
 ROUNDS = 10
-PIECE = 1 << 14  # positions at a time, so that they stay in a cache
+PIECE = 1 << 14  # positions computed at a time, so that they stay in the cache
 
 
 class Order:
@@ -31,25 +32,30 @@ class Order:
 
     def __init__(self, n: int, streams: Streams) -> None:
         self.n = n
-        self._whole: np.ndarray | None = None
-        if n <= SMALL:
-            self._whole = streams(0).permutation(n)
-            return
-        self._high = isqrt(n - 1) + 1
-        self._low = -(-n // self._high)
-        self._shifts = [
-            streams(k).integers(self._low if k % 2 else self._high, size=self._high if k % 2 else self._low)
-            for k in range(ROUNDS)
-        ]
+        self.streams = streams
+        if n > SMALL:
+            self._high = isqrt(n - 1) + 1
+            self._low = -(-n // self._high)
+
+    @cached_property
+    def _whole(self) -> np.ndarray | None:
+        """The whole permutation if it is short, else None."""
+        return self.streams(0).permutation(self.n) if self.n <= SMALL else None
+
+    @cached_property
+    def _shifts(self) -> list[np.ndarray]:
+        """The random functions of a long permutation, as tables."""
+        sizes = [(self._low, self._high) if k % 2 else (self._high, self._low) for k in range(ROUNDS)]
+        return [self.streams(k).integers(most, size=size) for k, (most, size) in enumerate(sizes)]
 
     def at(self, positions: np.ndarray) -> np.ndarray:
-        """What stands at these positions."""
+        """Return the numbers at these positions of the permutation."""
         if self._whole is not None:
             return np.asarray(self._whole[positions])
         return self._walked(positions, range(ROUNDS), 1)
 
     def where(self, values: np.ndarray) -> np.ndarray:
-        """The positions at which these stand: `where(at(i)) == i`."""
+        """Return the positions of these numbers in the permutation: `where(at(i)) == i`."""
         if self._whole is not None:
             inverse = np.empty_like(self._whole)
             inverse[self._whole] = np.arange(self.n)
@@ -77,7 +83,7 @@ class Order:
 
 
 def _wrap(numbers: np.ndarray, size: int, sign: int) -> None:
-    """Numbers less than one size out of 0..size-1, into it again."""
+    """Reduce numbers modulo `size` in place; they are less than one `size` out of range, on the side of `sign`."""
     if sign > 0:
         np.subtract(numbers, size, out=numbers, where=numbers >= size)
     else:

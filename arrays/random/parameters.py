@@ -1,8 +1,8 @@
-"""The parameters of a draw: of a dealt array each process gets what its tiles need, and none gets all of it.
+"""The parameters of a draw: of a dealt array each process receives what its tiles need, and none receives all of it.
 
-A distribution is drawn tile by tile (see `random_tiles`), each tile as a whole by every process whose blocks meet it.
-So a process needs of a parameter what lies under these tiles: as much as under its own blocks, and a margin of less
-than a tile.  Which part that is, and who has it, follows from the layouts; one superstep brings it.
+A distribution is drawn tile by tile (see `tiles`), each tile as a whole by every process whose blocks meet it.  So a
+process needs the elements of a parameter under these tiles: those under its own blocks, and a margin of less than a
+tile.  Which elements these are, and which processes have them, follows from the layouts; one superstep brings them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.graph import LEAF, Node
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.random.tiles import Box, Tiles
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array
 
 
 class Part:
-    """A dealt parameter, and of its elements those that this process draws with, by boxes."""
+    """A dealt parameter, with the elements that this process draws with, by box."""
 
     def __init__(self, node: Node) -> None:
         assert node.layout is not None
@@ -33,19 +33,19 @@ class Part:
         self.boxes: dict[Box, Any] = {}
 
     def under(self, box: Box) -> Box:
-        """The box of the parameter that broadcasts to a box of the result."""
+        """Return the box of the parameter that broadcasts to a box of the result."""
         own = box[len(box) - len(self.shape) :]
         return tuple((0, 1) if length == 1 else span for length, span in zip(self.shape, own, strict=True))
 
     def at(self, box: Box) -> Any:
-        """The elements that broadcast to a box of the result."""
+        """Return the elements that broadcast to a box of the result; `fetch` must have brought them."""
         return self.boxes[self.under(box)]
 
 
 def given(here: World, values: Sequence[Any]) -> list[Any]:
-    """Parameters as they are drawn with: numbers, NumPy arrays that every process has, and parts.
+    """Convert parameters to numbers, to NumPy arrays if every process has all of them, or to Parts if they are dealt.
 
-    Arrays of ours are computed, by one plan.
+    Collective: distributed arrays are computed, by one plan.
     """
     nodes = [build.strong(value._node) if isinstance(value, Array) else None for value in values]
     waiting = [node for node in dict.fromkeys(nodes) if node is not None and node.op is not LEAF]
@@ -65,26 +65,27 @@ def given(here: World, values: Sequence[Any]) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, (int, float)) or is_abstract(value):
+    if isinstance(value, (int, float)):
         return value
-    found = np.asarray(value)
+    found = as_array(value)
     return found[()] if found.ndim == 0 else found
 
 
 class _Meeting(NamedTuple):
-    """Where a block of a parameter meets a box that somebody needs."""
+    """The intersection of a block of a parameter and a box that some process needs."""
 
     block: Any  # indices into the block
-    at: Shape  # the block
+    at: Shape  # coordinates of the block
     box: Box
     inside: Any  # indices into the box
     shape: Shape
 
 
 def fetch(here: World, name: str, parts: Sequence[Part], tiles: Tiles, layout: Layout) -> None:
-    """Bring to each process what of the parameters lies under the tiles that its blocks of a layout meet.
+    """Bring to each process the elements of the parameters under the tiles that its blocks of a layout meet.
 
-    Cost: one superstep; h = what does not lie there already, at most a tile more than a block along each cut.
+    Collective.
+    Cost: one superstep; h = the elements that are not there already, at most a tile more than a block along each cut.
     """
     needed = [
         [list(dict.fromkeys(part.under(tiles.box(where)) for where in tiles.met(layout, pid))) for part in parts]
@@ -117,7 +118,7 @@ def fetch(here: World, name: str, parts: Sequence[Part], tiles: Tiles, layout: L
 
 
 def _meetings(layout: Layout, pid: int, boxes: Sequence[Box]) -> Iterator[_Meeting]:
-    """A process's blocks where they meet some boxes, in an order that all processes have alike."""
+    """Yield the intersections of a process's blocks with some boxes, in the same order on every process."""
     if not boxes:
         return
     ends = np.array(boxes, np.int64).reshape(len(boxes), len(layout.axes), 2)

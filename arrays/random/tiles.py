@@ -1,9 +1,9 @@
-"""Which random numbers an array is made of: fixed tiles of its shape, each with a stream of its own.
+"""The tiles of random arrays: fixed parts of a shape, each with its own stream of random numbers.
 
-The tiles follow from the shape alone, and a tile's stream from (seed, number of the draw, tile): so the numbers
-are the same for every p, grid and process grid, and a process makes just the tiles that its blocks meet.  The
-streams are Philox's (Salmon et al., SC 2011): a draw has a key, the tile is the top word of the counter, so no
-two tiles overlap within 2^192 numbers.
+The tiles are a function of the shape alone, and a tile's stream of (seed, number of the draw, tile).  So the numbers
+are the same for every p, grid and process grid, and a process makes only the tiles that its blocks meet.  The
+streams are Philox's (Salmon et al., SC 2011): a draw has a key, and the tile is the top word of the counter, so that
+no two tiles overlap within 2^192 numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.kernels.kernels import Task
 from bsp.arrays.kernels.shared_errors import current
 
-TILE = 1 << 15  # numbers in a tile at most: to place a stream costs as much as a few hundred of them
+TILE = 1 << 15  # most numbers in a tile; setting up a tile's stream costs as much as a few hundred numbers
 
 Span = tuple[int, int]
 Box = tuple[Span, ...]
@@ -28,25 +28,29 @@ Draw = Callable[[np.random.Generator, Box], Any]  # the numbers of a tile, from 
 
 
 class Streams:
-    """The streams of one draw."""
+    """The streams of one draw; the seed is hashed when the first of them is used."""
 
     def __init__(self, entropy: int | Sequence[int], key: tuple[int, ...]) -> None:
-        self._bits = np.random.Philox(np.random.SeedSequence(entropy, spawn_key=key))
-        self._generator = np.random.Generator(self._bits)
-        self._state: Any = self._bits.state
+        self._seed = entropy, key
+        self._state: Any = None
 
     def __call__(self, tile: int) -> np.random.Generator:
-        """The generator of a tile at its first number; valid until the next call."""
+        """Return the generator of a tile, at its first number; it is valid until the next call."""
+        if self._state is None:
+            entropy, key = self._seed
+            self._bits = np.random.Philox(np.random.SeedSequence(entropy, spawn_key=key))
+            self._generator = np.random.Generator(self._bits)
+            self._state = self._bits.state
         self._state["state"]["counter"][:] = (0, 0, 0, tile)
         self._bits.state = self._state
         return self._generator
 
 
 def tile_shape(shape: Shape, core: int = 0) -> Shape:
-    """Lengths of the tiles: the longest axis (the first of equals) is halved until a tile has TILE numbers or fewer.
+    """Return the lengths of tiles: the longest axis (the first of equals) is halved until a tile fits into TILE.
 
     core : this many last axes stay whole.  Narrow arrays get tiles of whole rows, square ones square tiles, and
-    cuts of a grid of powers of two fall on tiles' edges as nearly as can be.
+    cuts of a grid of powers of two fall on edges of tiles as nearly as possible.
     """
     found = list(shape)
     free = len(shape) - core
@@ -57,14 +61,14 @@ def tile_shape(shape: Shape, core: int = 0) -> Shape:
 
 
 class Tiles:
-    """The tiles of a shape, by their places in a grid of tiles."""
+    """The tiles of a shape, named by their coordinates in a grid of tiles."""
 
     def __init__(self, shape: Shape, core: int = 0) -> None:
         self.shape = shape
         self.lengths = tile_shape(shape, core)
 
     def met(self, layout: Layout, pid: int) -> dict[Shape, list[Box]]:
-        """The tiles that a process's blocks meet; of each, the boxes of these blocks."""
+        """Return the tiles that a process's blocks meet, each with the boxes of these blocks."""
         found: dict[Shape, list[Box]] = {}
         for at in layout.mine(pid):
             box = layout.box(at)
@@ -78,14 +82,14 @@ class Tiles:
         return found
 
     def box(self, where: Shape) -> Box:
-        """The index ranges of a tile."""
+        """Return the index ranges of a tile."""
         return tuple(
             (k * step, min((k + 1) * step, length))
             for k, step, length in zip(where, self.lengths, self.shape, strict=True)
         )
 
     def number(self, where: Shape) -> int:
-        """The stream of a tile."""
+        """Return the number of a tile's stream: its place in C order of the grid of tiles."""
         found = 0
         for k, step, length in zip(where, self.lengths, self.shape, strict=True):
             found = found * -(-length // step) + k
@@ -93,9 +97,9 @@ class Tiles:
 
 
 def filled(tiles: Tiles, dtype: DType, layout: Layout, pid: int, streams: Streams, draw: Draw) -> dict[Box, np.ndarray]:
-    """A process's blocks by their boxes; each tile that they meet is drawn once.
+    """Draw a process's blocks, and return them by box; each tile that they meet is drawn once.
 
-    Cost: as many numbers as the tiles have that the blocks meet.  No words.
+    Cost: all numbers of the tiles that the blocks meet.  No words.
     """
     blocks = {layout.box(at): np.empty(layout.block_shape(at), dtype) for at in layout.mine(pid)}
     for where, wanting in tiles.met(layout, pid).items():

@@ -1,1 +1,1 @@
-"""What depends on values: masks, positions, sorting, ranks, sets."""
+"""Selection by masks and positions: indexing, lookups, grids of indices, sliding windows, ufunc methods."""

@@ -1,13 +1,13 @@
-"""Positions as arrays: grids of coordinates, triangles, diagonals, C-order positions and back.
+"""Arrays of positions: grids of coordinates, triangles, diagonals, C-order positions and back.
 
-What a grid or a triangle has at a place follows from the place alone: every process makes its own blocks, no words.
+An element of a grid or a triangle is a function of its position: every process makes its own blocks, no words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -17,8 +17,15 @@ from bsp.arrays.api.creation import arange, asarray, checked_shape, linspace, of
 from bsp.arrays.api.manipulation import concat, stack
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
-from bsp.arrays.execution.world import world
 from bsp.arrays.selection.masks import flatnonzero, nonzero
+from bsp.arrays.typing import ArrayLike, Arrays, DTypeLike, Int, Mode, ShapeLike
+from bsp.declared import Reported, declares
+
+__all__ = [
+    "c_", "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "mgrid", "ogrid", "r_",
+    "ravel_multi_index", "tri", "tril_indices", "tril_indices_from", "triu_indices", "triu_indices_from",
+    "unravel_index",
+]  # fmt: skip
 
 
 def _on_axis(line: Array, axis: int, ndim: int) -> Array:
@@ -30,14 +37,21 @@ def _open_grid(lines: list[Array]) -> tuple[Array, ...]:
 
 
 def _dense(lines: list[Array]) -> Array:
-    """All coordinates of a grid, stacked along a new first axis."""
+    """Return the coordinates of all points of a grid, stacked along a new first axis."""
     shape = tuple(line.shape[0] for line in lines)
     whole = [wrap(build.broadcast(each._node, shape)) for each in _open_grid(lines)]
     return stack(whole, axis=0)
 
 
-def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """The indices of a grid: one array with an axis more, or `sparse`, one of one long axis for each."""
+@overload
+def indices(dimensions: Sequence[Int], dtype: DTypeLike = int, sparse: Literal[False] = False) -> Array: ...
+@overload
+def indices(dimensions: Sequence[Int], dtype: DTypeLike = int, *, sparse: Literal[True]) -> tuple[Array, ...]: ...
+def indices(dimensions: Sequence[Int], dtype: DTypeLike = int, sparse: bool = False) -> Any:
+    """Return the indices of a grid as one array, shape (axes, *dimensions).
+
+    sparse : return instead an array for each axis, of length 1 along all other axes.
+    """
     shape = checked_shape(tuple(dimensions))
     lines = [arange(length, dtype=dtype) for length in shape]
     if sparse:
@@ -46,7 +60,7 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 
 
 def _line(part: slice, kind: Any) -> Array:
-    """start:stop:step; a step that is imaginary says how many points, the last included."""
+    """Return the numbers start:stop:step; an imaginary step is a number of points, including stop."""
     start = 0 if part.start is None else part.start
     step = 1 if part.step is None else part.step
     if isinstance(step, complex):
@@ -62,7 +76,7 @@ class Grid:
         self._sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
-        """The coordinates of one slice, or of several."""
+        """Return the coordinates for one slice, or the grid for several."""
         parts = key if isinstance(key, tuple) else (key,)
         numbers = [each for part in parts for each in (part.start, part.stop, part.step)]
         given = [abs(each) if isinstance(each, complex) else each for each in numbers if each is not None]
@@ -75,13 +89,13 @@ class Grid:
 
 
 class Joined:
-    """`r_[...]` and `c_[...]`: arrays, numbers and slices, one after the other or as columns."""
+    """`r_[...]` and `c_[...]`: arrays, numbers and slices joined along the first axis, or as columns."""
 
     def __init__(self, columns: bool) -> None:
         self._columns = columns
 
     def __getitem__(self, key: Any) -> Array:
-        """Slices are read as those of `mgrid`."""
+        """Join the parts of the key; slices mean the same as for `mgrid`."""
         found: list[Array] = []
         for part in key if isinstance(key, tuple) else (key,):
             if isinstance(part, str):
@@ -98,8 +112,8 @@ mgrid, ogrid, r_, c_ = Grid(False), Grid(True), Joined(False), Joined(True)
 # ---------------------------------------------------------------------- triangles and diagonals
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Array:
-    """Ones on and below the k-th diagonal, zeros above."""
+def tri(N: Int, M: Int | None = None, k: int = 0, dtype: DTypeLike = float) -> Array:
+    """Return a matrix of ones on and below the k-th diagonal, zeros above."""
     shape = (int(N), int(N if M is None else M))
     return of_indices(lambda i, j: j - i <= k, shape, dtype=np.dtype(dtype))
 
@@ -110,12 +124,12 @@ def _of_mask(mask: Array) -> tuple[Array, Array]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The positions on and below the k-th diagonal.  Collective: as `nonzero`."""
+    """Return the positions on and below the k-th diagonal.  Collective: as `nonzero`."""
     return _of_mask(tri(n, m, k, bool))
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """The positions on and above the k-th diagonal.  Collective: as `nonzero`."""
+    """Return the positions on and above the k-th diagonal.  Collective: as `nonzero`."""
     return _of_mask(of_indices(lambda i, j: j - i >= k, (n, n if m is None else m)))
 
 
@@ -126,30 +140,30 @@ def _matrix_shape(arr: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`tril_indices` for a matrix of this shape."""
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Return `tril_indices` for a matrix of the shape of `arr`.  Collective: as `nonzero`."""
     rows, columns = _matrix_shape(arr)
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`triu_indices` for a matrix of this shape."""
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Return `triu_indices` for a matrix of the shape of `arr`.  Collective: as `nonzero`."""
     rows, columns = _matrix_shape(arr)
     return triu_indices(rows, k, columns)
 
 
-def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0) -> tuple[Array, ...]:
-    """The positions of an n by n matrix that `mask_func(ones, k)` leaves."""
+def mask_indices(n: int, mask_func: Callable[..., Any], k: float = 0) -> tuple[Array, ...]:
+    """Return the positions where `mask_func` of an n by n matrix of ones, and k, is not zero.  Collective."""
     return nonzero(mask_func(of_indices(lambda i, j: np.ones_like(i + j), (n, n)), k) != 0)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The positions of the main diagonal of a cube of `ndim` axes."""
+    """Return the positions of the main diagonal of a cube of `ndim` axes."""
     return (arange(n),) * ndim
 
 
-def diag_indices_from(arr: Any) -> tuple[Array, ...]:
-    """`diag_indices` for an array of this shape."""
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """Return `diag_indices` for an array of the shape of `arr`."""
     shape = asarray(arr).shape
     if len(shape) < 2:
         raise ValueError("input array must be at least 2-d")
@@ -158,8 +172,8 @@ def diag_indices_from(arr: Any) -> tuple[Array, ...]:
     return diag_indices(shape[0], len(shape))
 
 
-def ix_(*args: Any) -> tuple[Array, ...]:
-    """Vectors of positions, or masks, as an index of the grid they make."""
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
+    """Return arrays that index the grid of the given vectors of positions, or masks.  Collective for masks."""
     found = []
     for each in args:
         array = asarray(each)
@@ -181,14 +195,20 @@ def _integers(x: Any) -> Array:
     return astype(array, np.intp)
 
 
-def _refused(wrong: Array, message: str) -> None:
-    """ValueError on every process if some element is wrong.  A collective."""
-    if not world().abstract and bool(reductions.any(wrong)):
-        raise ValueError(message)
+def _refused_cost(costs: Reported, wrong: Array, message: Callable[[], str]) -> None:
+    """Declare the cost of `_refuse`, assuming that nothing is wrong."""
+    reductions.any(wrong).compute()
 
 
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Array, ...]:
-    """The index along each axis of positions in C order, or Fortran's.  Collective: positions are checked."""
+@declares(_refused_cost)
+def _refuse(wrong: Array, message: Callable[[], str]) -> None:
+    """Raise ValueError on every process if any element of `wrong` is true.  Collective."""
+    if bool(reductions.any(wrong)):
+        raise ValueError(message())
+
+
+def unravel_index(indices: ArrayLike, shape: ShapeLike, order: Literal["C", "F"] | None = "C") -> tuple[Array, ...]:
+    """Return the index along each axis of positions in C or Fortran order.  Collective: checks the positions."""
     at = _integers(indices)
     lengths = checked_shape(shape)
     order = "C" if order is None else order
@@ -196,9 +216,8 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Array, ..
         raise ValueError("only 'C' or 'F' order is permitted")
     size = prod(lengths)
     wrong = (at < 0) | (at >= size)
-    if not world().abstract and bool(reductions.any(wrong)):
-        first = int(at[wrong][0])
-        raise ValueError(f"index {first} is out of bounds for array with size {size}")
+    whole = at
+    _refuse(wrong, lambda: f"index {int(whole[wrong][0])} is out of bounds for array with size {size}")
     found: list[Array] = []
     for length in reversed(lengths) if order == "C" else lengths:
         found.append(at % length)
@@ -206,10 +225,14 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Array, ..
     return tuple(reversed(found)) if order == "C" else tuple(found)
 
 
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Array:
-    """The positions in C order, or Fortran's, of indices along each axis.
+def ravel_multi_index(
+    multi_index: Arrays, dims: ShapeLike, mode: Mode | tuple[Mode, ...] | None = "raise",
+    order: Literal["C", "F"] | None = "C",
+) -> Array:  # fmt: skip
+    """Return the positions in C or Fortran order of indices along each axis.
 
-    mode : of indices out of range: "raise" (a collective: it looks at them), "wrap", "clip"; or one for each axis.
+    mode : what to do with indices out of range: "raise" (collective: checks the indices), "wrap", "clip"; or a tuple
+        with one for each axis.
     """
     lengths = checked_shape(dims)
     given = [_integers(each) for each in multi_index]
@@ -227,17 +250,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
         elif how == "clip":
             at = at.clip(0, length - 1)
         elif how == "raise":
-            _refused((at < 0) | (at >= length), "invalid entry in coordinates array")
+            _refuse((at < 0) | (at >= length), lambda: "invalid entry in coordinates array")
         else:
             raise ValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {how!r})")
         found = found * length + at
     return asarray(found)
-
-
-FUNCTIONS: dict[str, Any] = {
-    each.__name__: each
-    for each in (
-        indices, tri, tril_indices, triu_indices, tril_indices_from, triu_indices_from, mask_indices, diag_indices,
-        diag_indices_from, ix_, unravel_index, ravel_multi_index,
-    )
-} | {"mgrid": mgrid, "ogrid": ogrid, "r_": r_, "c_": c_}  # fmt: skip

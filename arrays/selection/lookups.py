@@ -1,8 +1,9 @@
-"""Elements at integer positions: who has them, who wants them, and the one or two supersteps between.
+"""Lookup and assignment of elements at integer positions, in one or two supersteps.
 
 Some axes of an array are indexed by arrays of positions, which broadcast to one shape; the others by slices.  The
-result has the shape of the positions first, the sliced axes after.  Positions that every process knows need no
-request: owners compute who wants what, one superstep.  Positions that are dealt cost two: requests and replies.
+result has the shape of the positions first, the sliced axes after.  Positions that every process has need no
+requests: owners compute which process wants which elements, one superstep.  Positions that are dealt cost two:
+requests and replies.
 """
 
 from __future__ import annotations
@@ -21,53 +22,54 @@ from bsp.arrays.expressions.graph import Blocks, Node
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.reshaping import contiguous
-from bsp.arrays.procedures.operands import computed, layout_at, made_of
+from bsp.arrays.procedures.operands import computed, declared_of, layout_at, made_of
 from bsp.arrays.procedures.remembered import recalled, remember
+from bsp.declared import Reported, declares
 from bsp.values.payload import is_abstract
 
 
 class Slice(NamedTuple):
-    """An axis that is sliced: position start + step·k for k < size; step is positive."""
+    """A slice of an axis: the positions start + step·k for 0 <= k < size; step is positive."""
 
     start: int
     step: int
     size: int
 
     def part(self, low: int, high: int) -> slice:
-        """What k = low, ..., high - 1 are on the axis."""
+        """Return the slice of the axis for k = low, ..., high - 1."""
         if high <= low:
             return slice(0, 0)
         return slice(self.start + self.step * low, self.start + self.step * (high - 1) + 1, self.step)
 
 
 class Lookup(NamedTuple):
-    """What is looked up in an array."""
+    """A lookup in an array: which axes are indexed by positions, of which shape, and the slices of the others."""
 
     places: tuple[int, ...]  # axes that positions index
     slices: tuple[tuple[int, Slice], ...]  # the other axes, ascending
-    outer: Shape  # of the positions
+    outer: Shape  # the common shape of the positions
 
     @property
     def rest(self) -> Shape:
-        """Lengths of the sliced axes."""
+        """The lengths of the sliced axes."""
         return tuple(each.size for _, each in self.slices)
 
 
 class BadPosition(NamedTuple):
     """A position that is out of range."""
 
-    place: int  # the axis among those indexed
-    at: int  # in C order of the positions
+    place: int  # the number of the axis among the indexed axes
+    at: int  # where it is among the positions, in C order
     value: int
 
 
 def out_of_bounds(value: int, axis: int, length: int) -> IndexError:
-    """NumPy's words."""
+    """Return an IndexError with NumPy's message."""
     return IndexError(f"index {value} is out of bounds for axis {axis} with size {length}")
 
 
 def bad_positions(positions: Sequence[np.ndarray], lengths: Sequence[int]) -> Iterator[BadPosition]:
-    """The first out of range for each axis, where there is one."""
+    """Yield the first position out of range for each axis that has one."""
     for place, (each, length) in enumerate(zip(positions, lengths, strict=True)):
         if each.size and (int(each.min()) < -length or int(each.max()) >= length):
             flat = each.reshape(-1)
@@ -76,13 +78,32 @@ def bad_positions(positions: Sequence[np.ndarray], lengths: Sequence[int]) -> It
 
 
 def wrapped(positions: np.ndarray, length: int) -> np.ndarray:
-    """Negative positions from the end; as int64."""
+    """Return positions as int64, with negative ones counted from the end."""
     found = positions.astype(np.int64, copy=False)
     return np.where(found < 0, found + length, found) if found.size and found.min() < 0 else found
 
 
+def _unchecked(costs: Reported, positions: Sequence[Any], what: Lookup, lengths: Sequence[int]) -> list[Any]:
+    """Declare the cost of `checked`, assuming that positions without values are in range."""
+    if any(is_abstract(each) for each in positions):
+        return [np.broadcast_to(each, what.outer) for each in positions]
+    return _in_range(positions, what, lengths)
+
+
+def _in_range(positions: Sequence[Any], what: Lookup, lengths: Sequence[int]) -> list[Any]:
+    """Return what `checked` returns; needs values."""
+    refused(list(bad_positions(positions, lengths))[:1], what, lengths)
+    return [np.broadcast_to(wrapped(each, length), what.outer) for each, length in zip(positions, lengths, strict=True)]
+
+
+@declares(_unchecked)
+def checked(positions: Sequence[Any], what: Lookup, lengths: Sequence[int]) -> list[Any]:
+    """Return replicated positions in the shape `what.outer` without negative ones; raise IndexError out of range."""
+    return _in_range(positions, what, lengths)
+
+
 class Owners:
-    """Which block of a layout has a position, and where in the block."""
+    """The map from positions along the indexed axes to blocks of a layout, and to places in a block."""
 
     def __init__(self, layout: Layout, places: Sequence[int]) -> None:
         self.layout = layout
@@ -91,7 +112,7 @@ class Owners:
         self.grid = tuple(axis.parts for axis in self.axes)
 
     def codes(self, positions: Sequence[np.ndarray]) -> np.ndarray:
-        """For each position the C-order number of its part along the indexed axes."""
+        """Return for each position the number, in C order, of its part along the indexed axes."""
         found: Any = 0
         for axis, each in zip(self.axes, positions, strict=True):
             part = np.searchsorted(axis.bounds, each, side="right") - 1 if axis.parts > 1 else np.zeros_like(each)
@@ -99,22 +120,36 @@ class Owners:
         return np.asarray(found)
 
     def code(self, at: Shape) -> int:
-        """Of a block."""
+        """Return the number of a block's part along the indexed axes, as `codes` counts them."""
         found = 0
         for axis, place in zip(self.axes, self.places, strict=True):
             found = found * axis.parts + at[place]
         return found
 
     def inside(self, at: Shape, positions: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Positions counted from the start of a block."""
+        """Return positions relative to the start of a block."""
         return [
             each - int(axis.bounds[at[place]])
             for axis, place, each in zip(self.axes, self.places, positions, strict=True)
         ]
 
 
+def _codes_at_most(costs: Reported, owners: Owners, positions: Sequence[Any]) -> np.ndarray:
+    """Declare the cost of `codes_of`, assuming that positions without values are all in one block."""
+    if not any(is_abstract(each) for each in positions):
+        return owners.codes(positions)
+    costs.at_most()
+    return np.zeros(positions[0].shape, np.int64)
+
+
+@declares(_codes_at_most)
+def codes_of(owners: Owners, positions: Sequence[Any]) -> np.ndarray:
+    """Return `owners.codes` of replicated positions."""
+    return owners.codes(positions)
+
+
 def _sliced(axis: Axis, part: int, each: Slice) -> tuple[int, int]:
-    """Which k of a slice lie in a part."""
+    """Return the range of k for which the slice's positions start + step·k are in a part of the axis."""
     low, high = int(axis.bounds[part]), int(axis.bounds[part + 1])
     first = -((each.start - low) // each.step)
     last = -((each.start - high) // each.step)
@@ -122,13 +157,13 @@ def _sliced(axis: Axis, part: int, each: Slice) -> tuple[int, int]:
 
 
 def _local(axis: Axis, part: int, each: Slice, low: int, high: int) -> slice:
-    """The k from low to high of a slice, in a block."""
+    """Return the positions for k = low, ..., high - 1 of a slice as a slice of a part of the axis."""
     first = each.start + each.step * low - int(axis.bounds[part])
     return slice(first, first + each.step * (high - low - 1) + 1, each.step) if high > low else slice(0, 0)
 
 
 class Piece(NamedTuple):
-    """What of a source block meets a box of the sliced axes: local slices, and the box's own."""
+    """The intersection of a source block and a box of the sliced axes, as slices of the block and of the box."""
 
     local: tuple[slice, ...]
     into: tuple[slice, ...]
@@ -147,13 +182,13 @@ def _meeting(layout: Layout, at: Shape, what: Lookup, box: Sequence[tuple[int, i
 
 
 def _front(block: Any, what: Lookup) -> Any:
-    """A block with the indexed axes first; a view."""
+    """Return a view of a block with the indexed axes first."""
     order = (*what.places, *[axis for axis, _ in what.slices])
     return block if order == tuple(range(len(order))) else block.transpose(order)
 
 
 def _taken(block: Any, what: Lookup, inside: Sequence[np.ndarray], local: tuple[slice, ...]) -> Any:
-    """The elements of a block."""
+    """Return the elements of a block at positions inside it, and local slices of the other axes."""
     view = _front(block, what)
     if isinstance(view, np.ndarray) and len(inside) == 1 and inside[0].ndim == 1:
         return view[(slice(None), *local)].take(inside[0], axis=0)
@@ -164,7 +199,7 @@ def _taken(block: Any, what: Lookup, inside: Sequence[np.ndarray], local: tuple[
 
 
 def _outer_axes(shape: Shape, deal: int, stride: int) -> tuple[Axis, ...]:
-    """Axes cut into C-order ranges, dealt to `deal` processes `stride` apart."""
+    """Return axes that are cut into ranges of C order and dealt to `deal` processes, `stride` apart."""
     return tuple(
         Axis(axis.length, axis.parts, axis.deal, axis.stride * stride, axis.cuts)
         for axis in contiguous(shape, deal).axes
@@ -172,7 +207,7 @@ def _outer_axes(shape: Shape, deal: int, stride: int) -> tuple[Axis, ...]:
 
 
 def _target(source: Layout, what: Lookup, nprocs: int) -> tuple[Layout, bool]:
-    """Where the result goes, and whether everything is there already."""
+    """Return the layout of the result, and whether all its elements are in place already."""
     shape = what.outer + what.rest
     dealt = sorted({source.axes[axis] for axis in what.places if source.axes[axis].deal > 1}, key=lambda a: -a.stride)
     rest = [source.axes[axis] for axis, _ in what.slices]
@@ -195,12 +230,12 @@ def _target(source: Layout, what: Lookup, nprocs: int) -> tuple[Layout, bool]:
 
 
 class _Wanted(NamedTuple):
-    """One block of the result: whose it is, which positions, which box of the sliced axes."""
+    """One block of the result: the processes that have it, its positions, and its box of the sliced axes."""
 
-    at: Shape
+    at: Shape  # block coordinates
     pids: tuple[int, ...]
     chosen: tuple[np.ndarray, ...]  # positions, of the shape of the block's outer axes, flat
-    codes: np.ndarray
+    codes: np.ndarray  # the part of the source that each position is in
     box: tuple[tuple[int, int], ...]
 
 
@@ -222,7 +257,7 @@ def _wanted(
 
 
 def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array:
-    """The elements at positions that every process knows.
+    """Return the elements at positions that every process has.  Collective.
 
     positions : one array of the shape `what.outer` for each indexed axis, in range.
     Cost: nothing for a replicated array or axes that are not dealt; else one superstep, each element moves at most
@@ -245,7 +280,7 @@ def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array
         return made_of(shape, dtype, target, blocks)
     target, stays = _target(source, what, here.nprocs)
     owners = Owners(source, what.places)
-    wanted = _wanted(target, what, positions, owners.codes(positions), here.nprocs)
+    wanted = _wanted(target, what, positions, codes_of(owners, positions), here.nprocs)
     mine = [each for each in wanted if here.pid in each.pids]
     results = {each.at: here.empty(_block_shape(target, each.at), dtype) for each in mine}
     flat = {at: _rows(result, free) for at, result in results.items()}
@@ -267,7 +302,7 @@ def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array
     if stays:
         assert not out
         return made_of(shape, dtype, target, results)
-    arrived = iter(here.exchange("elements at positions", out))
+    arrived = iter(here.exchange(_ELEMENTS, out))
     for pid in range(here.nprocs):
         for at in source.mine(pid) if pid != here.pid else ():
             for each in mine:
@@ -280,7 +315,7 @@ def at_known(node: Node, what: Lookup, positions: Sequence[np.ndarray]) -> Array
 
 
 def _rows(block: Any, free: int) -> Any:
-    """The first axes as one; a view of what is contiguous."""
+    """Return a block with its first `free` axes joined to one; a view if the block is contiguous."""
     return block.reshape(prod(block.shape[:free]), *block.shape[free:])
 
 
@@ -288,18 +323,26 @@ def _block_shape(layout: Layout, at: Shape) -> Shape:
     return layout.block_shape(at)
 
 
+def _whole_cost(costs: Reported, block: Any, what: Lookup, positions: Sequence[Any], local: tuple[slice, ...]) -> Any:
+    """Declare the cost of `_whole`: a copy."""
+    outer = np.broadcast_shapes(*[each.shape for each in positions])
+    rest = [len(range(*each.indices(block.shape[axis]))) for (axis, _), each in zip(what.slices, local, strict=True)]
+    found = costs.memory((*outer, *rest), block.dtype)
+    costs.work(nbytes=2 * found.nbytes)
+    return found
+
+
+@declares(_whole_cost)
 def _whole(block: Any, what: Lookup, positions: Sequence[Any], local: tuple[slice, ...]) -> Any:
-    if isinstance(block, np.ndarray) and any(is_abstract(each) for each in positions):  # NumPy would need their values
-        block = world().empty(block.shape, block.dtype)
-    found = _front(block, what)[(*positions, *local)]
-    return np.asarray(found) if not getattr(found, "shape", ()) and isinstance(found, np.generic) else found
+    """Return the elements at positions of a block that is the whole array."""
+    return np.asarray(_front(block, what)[(*positions, *local)])
 
 
 # ------------------------------------------------------------------------ dealt positions
 
 
 class Dealt(NamedTuple):
-    """Positions in blocks."""
+    """Dealt positions: this process's blocks of them, and the first one out of range."""
 
     layout: Layout
     blocks: list[tuple[Shape, list[Any]]]  # this process's: the positions for each indexed axis
@@ -307,40 +350,51 @@ class Dealt(NamedTuple):
 
 
 def dealt_positions(nodes: Sequence[Node], what: Lookup, lengths: Sequence[int]) -> Dealt:
-    """Arrays of positions, broadcast to one shape and laid alike; checked here, told to nobody yet."""
+    """Broadcast arrays of positions to one shape, lay them alike, and check this process's blocks.
+
+    Collective.  The caller must exchange the bad positions: other processes may have found some.
+    """
     here = world()
     nodes = computed(*nodes)
     layout = _laid_as(nodes, what)
     laid = computed(*[
         node if layout_at(node) is layout else build.relaid(build.broadcast(node, what.outer), layout) for node in nodes
     ])  # fmt: skip
-    bad, blocks = None, []
+    bad: BadPosition | None = None
+    blocks = []
     for at in layout.mine(here.pid):
-        chosen = [node.value[at] for node in laid]
-        if not here.abstract:
-            for place, each in enumerate(chosen):
-                length = lengths[place]
-                if each.size and (int(each.min()) < -length or int(each.max()) >= length):
-                    local = np.argwhere((each < -length) | (each >= length))[0]
-                    start = [low for low, _ in layout.box(at)]
-                    where = int(np.ravel_multi_index(tuple(local + start), what.outer))
-                    found = BadPosition(place, where, int(each[tuple(local)]))
-                    bad = found if bad is None else min(bad, found)
-            if bad is None:
-                chosen = [wrapped(each, length) for each, length in zip(chosen, lengths, strict=True)]
+        chosen, wrong = _checked_block([node.value[at] for node in laid], layout.box(at), what, lengths)
+        bad = wrong if bad is None else bad if wrong is None else min(bad, wrong)
         blocks.append((at, chosen))
     return Dealt(layout, blocks, bad)
 
 
+@declares(lambda costs, chosen, box, what, lengths: (chosen, None))
+def _checked_block(
+    chosen: list[Any], box: Sequence[tuple[int, int]], what: Lookup, lengths: Sequence[int]
+) -> tuple[list[Any], BadPosition | None]:
+    """Return a block's positions without negative ones and None; or unchanged, and the first out of range."""
+    bad: BadPosition | None = None
+    for place, (each, length) in enumerate(zip(chosen, lengths, strict=True)):
+        if each.size and (int(each.min()) < -length or int(each.max()) >= length):
+            local = np.argwhere((each < -length) | (each >= length))[0]
+            where = int(np.ravel_multi_index(tuple(local + [low for low, _ in box]), what.outer))
+            found = BadPosition(place, where, int(each[tuple(local)]))
+            bad = found if bad is None else min(bad, found)
+    if bad is not None:
+        return chosen, bad
+    return [wrapped(each, length) for each, length in zip(chosen, lengths, strict=True)], None
+
+
 def refused(told: Sequence[BadPosition], what: Lookup, lengths: Sequence[int]) -> None:
-    """Raise for the first bad position any process has found; all raise alike."""
+    """Raise IndexError for the first bad position that any process has found; every process raises the same."""
     if told:
         first = min(told)
         raise out_of_bounds(first.value, what.places[first.place], lengths[first.place])
 
 
 def _alarm(here: World, bad: BadPosition) -> list[tuple[int, Any]]:
-    """A bad position to everybody; two axes tell it from requests, which have one."""
+    """Return messages of a bad position to all; they have two axes, while requests have one."""
     return [(dest, np.array([bad], np.int64)) for dest in range(here.nprocs)]
 
 
@@ -349,7 +403,7 @@ def _alarms(arrived: Sequence[tuple[int, Any]]) -> list[BadPosition]:
 
 
 class Routes(NamedTuple):
-    """Which elements go where, for positions that are dealt: it follows from them and from the layout of the source."""
+    """Which elements go where, for dealt positions: a function of the positions and of the layout of the source."""
 
     blocks: list[tuple[Shape, Shape]]  # this process's blocks of positions: coordinates, shape
     due: list[list[tuple[int, np.ndarray, Shape]]]  # by source: the block of positions, its rows, the source's block
@@ -357,12 +411,12 @@ class Routes(NamedTuple):
 
 
 def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
-    """The elements at positions that are dealt in blocks; the result lies with them.
+    """Return the elements at dealt positions, in the layout of the positions.  Collective.
 
-    Cost: two supersteps: one word out for each position, its elements back.  The routes are kept with the positions:
-    where these are looked up again in an array of the same layout, one superstep, elements only.  An array with fewer
-    elements than that, of 16 MB at most, goes to every process instead, as a replicated one is there already: one
-    superstep to agree that all are in range, none the second time.
+    Cost: two supersteps: one word out for each position, its elements back.  The positions remember the routes: when
+    they are looked up again in an array of the same layout, one superstep is enough, for the elements only.  An array
+    with fewer elements than these words, of 16 MB at most, is brought to every process instead; for it and for a
+    replicated array one superstep checks that all positions are in range, none the second time.
     """
     here = world()
     (node,) = computed(node)
@@ -376,7 +430,7 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
     if routes is None:
         asked = dealt_positions(nodes, what, lengths)
         words = layout.held(here.nprocs).max(initial=0) * (1 + prod(what.rest))
-        small = node.kind.size * dtype.itemsize <= SILENT_BYTES  # to hold more on every process is a gather
+        small = node.kind.size * dtype.itemsize <= SILENT_BYTES  # larger ones on every process are a silent gather
         if source.replicated or (node.kind.size <= words and small):
             (node,) = computed(node if source.replicated else build.everywhere(node))
             if recalled(nodes, ("in range", lengths)) is None:
@@ -393,24 +447,31 @@ def at_dealt(node: Node, what: Lookup, nodes: Sequence[Node]) -> Array:
 
 
 def _laid_as(nodes: Sequence[Node], what: Lookup) -> Layout:
-    """Return the layout of the blocks of positions: that of the first array of them that has their shape."""
+    """Return the layout for positions: that of the first dealt array of them with the full shape, else automatic."""
     dealt = [node for node in nodes if not layout_at(node).replicated and node.kind.shape == what.outer]
     layout = layout_at(dealt[0]) if dealt else automatic(what.outer, world().nprocs, False)
     return automatic(what.outer, world().nprocs, False) if layout.table is not None else layout
 
 
+def _routes_cost(
+    costs: Reported, here: World, source: Layout, what: Lookup, asked: Dealt, lengths: Sequence[int]
+) -> Routes:
+    """Declare the cost of `_routes`, assuming that all requested elements are on one process."""
+    costs.at_most()
+    blocks = [(at, tuple(chosen[0].shape)) for at, chosen in asked.blocks]
+    out = [(costs.busiest, costs.memory((1 + prod(own),), np.dtype(np.int64))) for _, own in blocks]
+    arrived = costs.total_exchange(_REQUESTS, out)
+    return Routes(blocks, [[] for _ in range(here.nprocs)], [(pid, (), request[1:]) for pid, request in arrived])
+
+
+@declares(_routes_cost)
 def _routes(here: World, source: Layout, what: Lookup, asked: Dealt, lengths: Sequence[int]) -> Routes:
-    """Ask the owners for the elements at positions.  One superstep, one word for each position."""
+    """Send requests to the owners of the elements at positions.  One superstep, one word for each position."""
     owners = Owners(source, what.places)
     whole = tuple((0, length) for length in what.rest)
     blocks = [(at, tuple(chosen[0].shape)) for at, chosen in asked.blocks]
     due: list[list[tuple[int, np.ndarray, Shape]]] = [[] for _ in range(here.nprocs)]
     out: list[tuple[int, Any]] = []
-    if here.abstract:  # at most: every element asked for is on one process
-        here.at_most()
-        out = [(here.busiest, here.empty((1 + prod(own),), np.dtype(np.int64))) for _, own in blocks]
-        arrived = here.exchange(_REQUESTS, out)
-        return Routes(blocks, due, [(pid, (), request[1:]) for pid, request in arrived])
     if asked.bad is not None:
         out = _alarm(here, asked.bad)
     else:
@@ -439,25 +500,32 @@ def _routes(here: World, source: Layout, what: Lookup, asked: Dealt, lengths: Se
     return Routes(blocks, due, requests)
 
 
-_REQUESTS = "requests for elements at positions"
+_REQUESTS, _ELEMENTS = "requests for elements at positions", "elements at positions"
 
 
+def _along_cost(costs: Reported, here: World, node: Node, what: Lookup, routes: Routes) -> Blocks:
+    """Declare the cost of `_along`."""
+    costs.at_most()
+    dtype, rest = node.kind.dtype, (0,) * len(what.rest)
+    found = {(*at, *rest): costs.memory((*shape, *what.rest), dtype) for at, shape in routes.blocks}
+    size = prod(what.rest)
+    replies = [(pid, costs.memory((each.shape[0] * size,), dtype)) for pid, _, each in routes.requests]
+    costs.total_exchange(_ELEMENTS, replies)
+    return found
+
+
+@declares(_along_cost)
 def _along(here: World, node: Node, what: Lookup, routes: Routes) -> Blocks:
-    """Send the elements that were asked for; return the blocks of the result.  One superstep."""
-    source, dtype, text = layout_at(node), node.kind.dtype, "elements at positions"
+    """Send the requested elements along the routes; return the blocks of the result.  One superstep."""
+    source, dtype = layout_at(node), node.kind.dtype
     whole, rest = tuple((0, length) for length in what.rest), (0,) * len(what.rest)
     results = [(at, here.empty((*shape, *what.rest), dtype)) for at, shape in routes.blocks]
     found = {(*at, *rest): result for at, result in results}
-    if here.abstract:
-        here.at_most()
-        size = prod(what.rest)
-        here.exchange(text, [(pid, here.empty((each.shape[0] * size,), dtype)) for pid, _, each in routes.requests])
-        return found
     replies = [
         (pid, _taken(node.value[at], what, inside, _meeting(source, at, what, whole).local))
         for pid, at, inside in routes.requests
     ]
-    due = iter(here.exchange(text, replies))
+    due = iter(here.exchange(_ELEMENTS, replies))
     for pid in range(here.nprocs):
         for number, rows, at in routes.due[pid]:
             _, values = next(due)
@@ -466,7 +534,7 @@ def _along(here: World, node: Node, what: Lookup, routes: Routes) -> Blocks:
 
 
 def _grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each code with the rows that have it, ascending."""
+    """Yield each code that occurs, ascending, with the rows that have it, ascending."""
     if not codes.size:
         return
     low, high = int(codes.min()), int(codes.max())
@@ -485,49 +553,83 @@ def _grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 # ----------------------------------------------------------------------------- assignment
 
 
-Store = Callable[[Any, Any, Any], None]  # (a view of a block, an index into it, values): changes the view
+Store = Callable[[Any, Any, Any], None]  # (a view of a block, an index into it, values): writes into the view
 
 
 def assign(view: Any, index: Any, values: Any) -> None:
-    """Values take the places that an index names; of repeated ones the last."""
+    """Assign values at an index of a view; of repeated positions the last value stays."""
     view[index] = values
 
 
-def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: Node, how: Store = assign) -> Node:
-    """`node` with `value`, of shape outer + rest, at positions that every process knows; of repeated ones the last.
+class _Putting:
+    """An assignment to the blocks of an array at replicated positions; blocks are copied before the first write."""
 
-    how : what happens at the positions instead, in their C order (ufunc.at).
+    def __init__(self, node: Node, what: Lookup, positions: Sequence[Any], how: Store) -> None:
+        self.layout = layout_at(node)
+        self.what, self.how = what, how
+        self.owners = Owners(self.layout, what.places)
+        self.codes = codes_of(self.owners, positions).reshape(-1)
+        self.flat = [each.reshape(-1) for each in positions]
+        self.rest = tuple((0, length) for length in what.rest)
+        self.new = dict(node.value)
+        self._copied: set[Shape] = set()
+
+    def meeting(self, at: Shape) -> Piece:
+        """Return the part of a block that the slices select."""
+        return _meeting(self.layout, at, self.what, self.rest)
+
+    def store(self, at: Shape, rows: np.ndarray, values: Any) -> None:
+        """Store values at some of the positions, all of which are in block `at`.  rows : their numbers."""
+        if at not in self._copied:
+            self.new[at] = self.new[at].copy()
+            self._copied.add(at)
+        index = (*self.owners.inside(at, [each[rows] for each in self.flat]), *self.meeting(at).local)
+        stored_by(self.how, _front(self.new[at], self.what), index, values)
+
+
+@declares(lambda costs, how, view, index, values: costs.work(nbytes=2 * values.nbytes))
+def stored_by(how: Store, view: Any, index: Any, values: Any) -> None:
+    """Call `how` to store values at an index of a view."""
+    how(view, index, values)
+
+
+def _put_here_cost(
+    costs: Reported, here: World, node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store
+) -> Node:
+    """Declare the cost of `_put_here`: copies of the blocks."""
+    return declared_of(costs, node.kind.shape, node.kind.dtype, layout_at(node))._node
+
+
+@declares(_put_here_cost)
+def _put_here(here: World, node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store) -> Node:
+    """Return `node` with a replicated value at replicated positions.  No superstep."""
+    putting, shape = _Putting(node, what, positions, how), what.outer + what.rest
+    (block,) = value.value.values()
+    own: Any = _rows(block, len(what.outer)) if block.shape == shape else np.broadcast_to(block, shape)
+    for at in putting.layout.mine(here.pid):
+        rows = np.flatnonzero(putting.codes == putting.owners.code(at))
+        piece = putting.meeting(at)
+        if rows.size and not piece.empty:
+            if block.shape == shape:
+                values = own[(rows, *piece.into)]
+            else:
+                values = own[(*np.unravel_index(rows, what.outer), *piece.into)] if what.outer else own[piece.into]
+            putting.store(at, rows, values)
+    return made_of(node.kind.shape, node.kind.dtype, putting.layout, putting.new)._node
+
+
+def put_known(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store = assign) -> Node:
+    """Return `node` with `value`, of shape outer + rest, at replicated positions; of repeated ones the last counts.
+
+    Collective.
+    how : what to do at the positions instead of assigning, in their C order (ufunc.at).
     Cost: nothing if every process has the value; else what brings it into C order, and one superstep.
     """
     here = world()
     node, value = computed(node, value)
     layout, shape = layout_at(node), what.outer + what.rest
-    owners = Owners(layout, what.places)
-    codes = owners.codes(positions).reshape(-1)
-    flat = [each.reshape(-1) for each in positions]
-    whole = tuple((0, length) for length in what.rest)
-    new = dict(node.value)
-    copied: set[Shape] = set()
-
-    def store(at: Shape, rows: np.ndarray, piece: Piece, values: Any) -> None:
-        if at not in copied:
-            new[at] = new[at].copy()
-            copied.add(at)
-        how(_front(new[at], what), (*owners.inside(at, [each[rows] for each in flat]), *piece.local), values)
-
     if layout_at(value).replicated:
-        (block,) = value.value.values()
-        own: Any = _rows(block, len(what.outer)) if block.shape == shape else np.broadcast_to(block, shape)
-        for at in layout.mine(here.pid):
-            rows = np.flatnonzero(codes == owners.code(at))
-            piece = _meeting(layout, at, what, whole)
-            if rows.size and not piece.empty and not here.abstract:
-                if block.shape == shape:
-                    values = own[(rows, *piece.into)]
-                else:
-                    values = own[(*np.unravel_index(rows, what.outer), *piece.into)] if what.outer else own[piece.into]
-                store(at, rows, piece, values)
-        return made_of(node.kind.shape, node.kind.dtype, layout, new)._node
+        return _put_here(here, node, what, positions, value, how)
     if layout.replicated:
         (value,) = computed(build.everywhere(value))
         return put_known(node, what, positions, value, how)
@@ -536,19 +638,19 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
     spans = np.concatenate([[0], np.cumsum(laid.sizes.reshape(-1) // max(prod(what.rest), 1))])
     if not prod(what.rest):
         return node
+    putting = _Putting(node, what, positions, how)
 
     def share(pid: int, at: Shape) -> np.ndarray:
-        """Which positions that a process has values for lie in a block."""
+        """Return the positions in block `at` that process `pid` has values for."""
         if pid >= len(spans) - 1:
             return np.zeros(0, np.int64)
         low, high = int(spans[pid]), int(spans[pid + 1])
-        return low + np.flatnonzero(codes[low:high] == owners.code(at))
+        return low + np.flatnonzero(putting.codes[low:high] == putting.owners.code(at))
 
     out = []
     for dest in range(here.nprocs):
         for at in layout.mine(dest):
-            rows = share(here.pid, at)
-            piece = _meeting(layout, at, what, whole)
+            rows, piece = share(here.pid, at), putting.meeting(at)
             if rows.size and not piece.empty:
                 (own,) = value.value.values()
                 out.append((dest, _rows(own, len(what.outer))[(rows - spans[here.pid], *piece.into)]))
@@ -556,17 +658,17 @@ def put_known(node: Node, what: Lookup, positions: Sequence[np.ndarray], value: 
     for pid in range(here.nprocs):
         for at in layout.mine(here.pid):
             rows = share(pid, at)
-            piece = _meeting(layout, at, what, whole)
-            if rows.size and not piece.empty:
+            if rows.size and not putting.meeting(at).empty:
                 _, values = next(arrived)
-                store(at, rows, piece, values)
-    return made_of(node.kind.shape, node.kind.dtype, layout, new)._node
+                putting.store(at, rows, values)
+    return made_of(node.kind.shape, node.kind.dtype, layout, putting.new)._node
 
 
 def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node, how: Store = assign) -> Node:
-    """`node` with `value` at positions that are dealt; of repeated ones the last in C order.  `how`: see `put_known`.
+    """Return `node` with `value` at dealt positions; of repeated ones the last in C order counts.  Collective.
 
-    Cost: what brings positions and values into C order, and one superstep of both.
+    how : see `put_known`.
+    Cost: what brings positions and values into C order, and one superstep that sends both.
     """
     here = world()
     node, value = computed(node, value)
@@ -575,35 +677,50 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node, how:
     lengths = [node.kind.shape[axis] for axis in what.places]
     if layout.replicated:
         nodes = computed(*[build.everywhere(build.broadcast(each, what.outer)) for each in nodes])
-        whole_positions = [next(iter(each.value.values())) for each in nodes]
-        if not here.abstract:
-            refused(list(bad_positions(whole_positions, lengths)), what, lengths)
-            whole_positions = [wrapped(each, length) for each, length in zip(whole_positions, lengths, strict=True)]
-            return put_known(node, what, whole_positions, value, how)
-        computed(build.everywhere(value))
-        return node
+        positions = [next(iter(each.value.values())) for each in nodes]
+        return put_known(node, what, checked(positions, what, lengths), value, how)
     line = automatic((size,), here.nprocs, False)
     flat = computed(*[build.relaid(build.reshaped(build.broadcast(each, what.outer), (size,)), line) for each in nodes])
-    values: Any = None
     if value.kind.size != 1:
         laid = layout_of(line.axes + tuple(Axis(length) for length in rest))
         spread = build.broadcast(value, what.outer + rest)
         (value,) = computed(build.relaid(build.reshaped(spread, (size, *rest)), laid))
-        values = next(iter(value.value.values()), None)
     else:
         (value,) = computed(build.everywhere(value))
-        (one,) = value.value.values()
-    own = Lookup(what.places, what.slices, (size,))
-    asked = dealt_positions(flat, own, lengths)
+    return _put_routed(here, node, Lookup(what.places, what.slices, (size,)), flat, value, how)
+
+
+def _put_routed_cost(
+    costs: Reported, here: World, node: Node, what: Lookup, positions: Sequence[Node], value: Node, how: Store
+) -> Node:
+    """Declare the cost of `_put_routed`, assuming that all elements go to one process."""
+    costs.at_most()
+    asked = dealt_positions(positions, what, [node.kind.shape[axis] for axis in what.places])
+    out: list[tuple[int, Any]] = []
+    for _, chosen in asked.blocks:
+        out.append((costs.busiest, costs.memory((1 + prod(chosen[0].shape),), np.dtype(np.int64))))
+        out += [(costs.busiest, block) for block in value.value.values() if value.kind.size != 1]
+    costs.total_exchange("values to positions", out)
+    return declared_of(costs, node.kind.shape, node.kind.dtype, layout_at(node))._node
+
+
+@declares(_put_routed_cost)
+def _put_routed(here: World, node: Node, what: Lookup, positions: Sequence[Node], value: Node, how: Store) -> Node:
+    """Return `node` with values at a vector of positions, both in one layout; a single value is replicated.
+
+    Collective: one superstep.
+    """
+    layout, rest = layout_at(node), what.rest
+    lengths = [node.kind.shape[axis] for axis in what.places]
+    values: Any = next(iter(value.value.values()), None)
+    one: Any = None
+    if value.kind.size == 1:
+        one, values = values, None
+    asked = dealt_positions(positions, what, lengths)
     owners = Owners(layout, what.places)
     whole = tuple((0, length) for length in rest)
     out: list[tuple[int, Any]] = []
-    if here.abstract:
-        for _, chosen in asked.blocks:
-            here.at_most()
-            out.append((here.busiest, here.empty((1 + prod(chosen[0].shape),), np.dtype(np.int64))))
-            out += [] if values is None else [(here.busiest, values)]
-    elif asked.bad is not None:
+    if asked.bad is not None:
         out = _alarm(here, asked.bad)
     else:
         places: dict[int, list[tuple[int, Shape]]] = {}
@@ -622,8 +739,6 @@ def put_dealt(node: Node, what: Lookup, nodes: Sequence[Node], value: Node, how:
                     if values is not None:
                         out.append((pid, np.ascontiguousarray(values[(rows, *piece.into)]).reshape(-1)))
     arrived = here.exchange("values to positions", out)
-    if here.abstract:
-        return node
     refused(_alarms(arrived), what, lengths)
     new = dict(node.value)
     copied: set[Shape] = set()

@@ -1,15 +1,15 @@
-"""Selecting by a mask: the elements where it holds, in C order, whatever the blocks are.
+"""Selection by masks: the elements where a mask is true, in C order, whatever the blocks are.
 
-Blocks that are ranges of C order are compressed where they are, and only counts travel: the result lies where its
-elements lay, in ragged pieces, evened out if they are badly uneven.  Other blocks are made of fragments of lines:
-from the counts of all fragments each process knows the rank of each of its elements and sends it straight to its
-place.  Where fragments would be so many that their counts outweigh the data, the array is cut into rows first.
+Blocks that are ranges of C order are compressed in place, and only counts are sent: the result stays where its
+elements were, in ragged pieces, which are evened out if they are badly uneven.  Other blocks consist of fragments of
+lines.  From the counts of all fragments each process computes the position of each of its elements in the result, and
+sends it there directly.  Where the counts of fragments would outweigh the data, the array is cut into rows first.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -37,19 +37,24 @@ from bsp.arrays.procedures.operands import (
     made_of,
 )
 from bsp.arrays.selection.selected import Selected
+from bsp.arrays.typing import ArrayLike
+from bsp.declared import Reported, declares
 
-_PIECE = 1 << 17  # elements selected at once
+__all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero"]
 
-Payload = Callable[[Shape, Any], Any]  # (block coordinates, mask block) -> what is selected, axis 0 in C order
+_PIECE = 1 << 17  # elements of a vector from which is selected at once
+_INT64 = np.dtype(np.int64)
+
+Payload = Callable[[Shape, Any], Any]  # (block coordinates, mask block) -> selected elements, axis 0 in C order
 
 
 def mask_node(mask: Any) -> Node:
-    """A mask as a node; every process has a NumPy one whole."""
+    """Return a mask as a node; a NumPy mask is replicated."""
     return build.strong(build.operand(mask))
 
 
 def checked_mask(shape: Shape, mask: Shape) -> None:
-    """NumPy's refusals of a mask that does not fit."""
+    """Raise NumPy's IndexError if a mask's shape does not fit the first axes of an array's shape."""
     if len(mask) > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {len(mask)} were indexed")
     for axis, (length, other) in enumerate(zip(shape, mask, strict=False)):
@@ -61,16 +66,19 @@ def checked_mask(shape: Shape, mask: Shape) -> None:
 
 
 class Located(NamedTuple):
-    """An array and a mask over its first axes, computed; the mask's blocks lie with the array's."""
+    """The blocks of an array, and for each the block of a mask over its first axes."""
 
     layout: Layout  # of the array
     values: Blocks
     masks: Blocks  # by block coordinates of the array
-    known: Any  # the whole mask if every process has it
+    known: Any  # the whole mask if it is replicated, else None
 
 
 def _with_mask(node: Node, mask: Node) -> Located:
-    """Both computed, the mask in the cuts of the array.  One evaluation, and a superstep if the mask must move."""
+    """Compute an array and a mask, and cut the mask like the array.
+
+    Collective: one evaluation, and one superstep if the mask must move.
+    """
     here = world()
     ndim = len(mask.kind.shape)
     node, mask = computed(node, mask)
@@ -95,22 +103,38 @@ def _with_mask(node: Node, mask: Node) -> Located:
     return Located(layout, node.value, blocks, None)
 
 
+def _count_at_most(costs: Reported, mask: Any) -> int:
+    """Declare the cost of `_count`; return the size of a mask without values, else the true count."""
+    if isinstance(mask, np.ndarray):
+        return int(np.count_nonzero(mask))
+    costs.at_most()
+    return int(mask.size)
+
+
+@declares(_count_at_most)
 def _count(mask: Any) -> int:
-    """How many hold; in an abstract run the most there can be."""
-    if not isinstance(mask, np.ndarray):
-        world().at_most()
-        return int(mask.size)
+    """Return how many elements of a mask are true."""
     return int(np.count_nonzero(mask))
 
 
+def _picked_cost(costs: Reported, block: Any, mask: Any) -> Any:
+    """Declare an upper bound of the cost of `_picked`: a copy, and the positions where the mask is true."""
+    count = _count(mask)
+    found = costs.memory((count, *block.shape[mask.ndim :]), block.dtype)
+    costs.passing(min(count, _PIECE) if block.ndim == 1 else count, _INT64)
+    costs.work(nbytes=2 * found.nbytes)
+    return found
+
+
+@declares(_picked_cost)
 def _picked(block: Any, mask: Any) -> Any:
-    """block[mask]; of a large vector piece by piece, by the positions where the mask holds: twice as quick."""
-    if mask.ndim == block.ndim == 1 and block.size > _PIECE and isinstance(block, np.ndarray):
+    """Return block[mask]; for a large vector in pieces, by the positions where the mask is true: twice as fast."""
+    if mask.ndim == block.ndim == 1 and block.size > _PIECE:
         found = memory.empty((int(np.count_nonzero(mask)),), block.dtype)
         start = 0
         for first in range(0, block.size, _PIECE):
             places = np.flatnonzero(mask[first : first + _PIECE])
-            # "clip" is the mode that needs no buffer; there is nothing to clip
+            # mode="clip" writes into `out` without a buffer; no position is out of range
             np.take(block[first : first + _PIECE], places, out=found[start : start + places.size], mode="clip")
             start += places.size
         return found
@@ -119,8 +143,14 @@ def _picked(block: Any, mask: Any) -> Any:
     return block[mask]
 
 
+@declares(lambda costs, values, masks: {at: _picked(values[at], mask) for at, mask in masks.items()})
+def _selected(values: Blocks, masks: Blocks) -> Mapping[Shape, Any]:
+    """Return the selected elements of the blocks of a vector as a mapping that picks them on first use."""
+    return Selected(values, masks, _picked)
+
+
 def _stays(layout: Layout, ndim: int) -> bool:
-    """Whether what is selected by a mask over `ndim` axes may stay in the block it lies in."""
+    """Return whether elements selected by a mask over `ndim` axes may stay in their blocks (ranges of C order)."""
     if layout.table is not None or not ndim:
         return False
     leading = layout.axes[0]
@@ -128,10 +158,10 @@ def _stays(layout: Layout, ndim: int) -> bool:
 
 
 def compress_node(node: Node, mask: Node) -> Array:
-    """node[mask].
+    """Return node[mask].  Collective.
 
-    Cost: one superstep for counts, h = p - 1, and none if every process knows the mask; one more if the pieces are
-    uneven.  Blocks that are no ranges of C order: counts of line fragments, then each element moves once.
+    Cost: one superstep for counts, h = p - 1, and none if every process has the mask; one more if the pieces are
+    uneven.  For blocks that are no ranges of C order: counts of line fragments, then each element moves once.
     """
     checked_mask(node.kind.shape, mask.kind.shape)
     node, mask = _fitted(node, mask)
@@ -140,14 +170,14 @@ def compress_node(node: Node, mask: Node) -> Array:
     def payload(at: Shape, chosen: Any) -> Any:
         return _picked(found.values[at], chosen)
 
-    plain = len(node.kind.shape) == 1 and node.kind.dtype == np.float64 and not world().abstract
+    plain = len(node.kind.shape) == 1 and node.kind.dtype == np.float64
     if plain and not found.layout.replicated and _stays(found.layout, 1):
-        return _placed(found, (), node.kind.dtype, Selected(found.values, found.masks, _picked))
+        return _placed(found, (), node.kind.dtype, _selected(found.values, found.masks))
     return _collected(found, len(mask.kind.shape), node.kind.dtype, payload, node.kind.shape)
 
 
 def _fitted(node: Node, mask: Node) -> tuple[Node, Node]:
-    """The array cut into rows where fragments would cost more than the array."""
+    """Compute array and mask; cut the array into rows if counts of fragments would cost more than the array."""
     here = world()
     node, mask = computed(node, mask)
     layout, ndim = layout_at(node), len(mask.kind.shape)
@@ -165,14 +195,17 @@ def _fitted(node: Node, mask: Node) -> tuple[Node, Node]:
 
 
 def _fragments(layout: Layout, ndim: int) -> Shape:
-    """How many lines of each axis, and parts of the last cut one: its elements follow each other in C order."""
+    """Return the shape of the fragments: the lengths before the last cut axis, and the parts of that axis.
+
+    The elements of a fragment follow each other in C order.
+    """
     cut = [axis for axis in range(ndim) if layout.axes[axis].parts > 1]
     last = cut[-1] if cut else 0
     return (*layout.shape[:last], layout.axes[last].parts) if ndim else (1,)
 
 
 def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape: Shape) -> Array:
-    """What the masks select, as an array of 1 + trailing axes."""
+    """Return the selected elements as an array of 1 + trailing axes.  Collective."""
     here = world()
     layout, trailing = found.layout, shape[ndim:]
     if layout.replicated:
@@ -186,7 +219,7 @@ def _collected(found: Located, ndim: int, dtype: DType, payload: Payload, shape:
 
 
 def _placed(found: Located, rest: tuple[Axis, ...], dtype: DType, blocks: Mapping[Shape, Any]) -> Array:
-    """What is selected where its elements lay, in ragged pieces; evened out if they are badly uneven."""
+    """Return the selected elements where they were, in ragged pieces; evened out if badly uneven.  Collective."""
     leading = found.layout.axes[0]
     counts = _counts_in_place(world(), found)
     cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
@@ -198,7 +231,10 @@ def _placed(found: Located, rest: tuple[Axis, ...], dtype: DType, blocks: Mappin
 
 
 def _counts_in_place(here: World, found: Located) -> list[int]:
-    """How many are selected in each part of the first axis: one superstep, or none if all know the mask."""
+    """Return the number of selected elements in each part of the first axis.
+
+    Collective: one superstep, or none if the mask is replicated.
+    """
     axis = found.layout.axes[0]
     bounds = axis.bounds
     if found.known is not None:
@@ -209,19 +245,37 @@ def _counts_in_place(here: World, found: Located) -> list[int]:
     return [told[int(pid)] for pid in first]
 
 
+def _line_counts_at_most(costs: Reported, mask: Any, last: int) -> np.ndarray:
+    """Declare the cost of `_line_counts`, assuming that the mask is true everywhere."""
+    costs.at_most()
+    return np.full(mask.shape[:last], prod(mask.shape[last:]), np.int64)
+
+
+@declares(_line_counts_at_most)
+def _line_counts(mask: np.ndarray, last: int) -> np.ndarray:
+    """Return how many elements are true in each line of a block of a mask; lines are over the axes from `last` on."""
+    lines = mask.reshape(*mask.shape[:last], -1) if mask.size else np.zeros((*mask.shape[:last], 1), bool)
+    return np.asarray(np.count_nonzero(lines, axis=-1))
+
+
+@declares(lambda costs, block, index, piece: costs.work(nbytes=2 * piece.nbytes))
+def _place(block: Any, index: Any, piece: Any) -> None:
+    """Write a piece into a block."""
+    block[index] = piece
+
+
 def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload, trailing: Shape) -> Array:
-    """Counts of all fragments to all, then each element to its place in an even layout: two supersteps."""
+    """Send the counts of all fragments to all, then each element to its place in an even layout.
+
+    Collective: two supersteps.
+    """
     layout = found.layout
     shape = _fragments(layout, ndim)
     last = len(shape) - 1
     counts = np.zeros(shape, np.int64)
     own: dict[Shape, np.ndarray] = {}
     for at, mask in found.masks.items():
-        if isinstance(mask, np.ndarray):
-            lines = mask.reshape(*mask.shape[:last], -1) if mask.size else np.zeros((*mask.shape[:last], 1), bool)
-            own[at] = np.count_nonzero(lines, axis=-1)
-        else:
-            own[at] = np.full(mask.shape[:last], prod(mask.shape[last:]), np.int64)
+        own[at] = _line_counts(mask, last)
     messages = here.private.allgather([own[at] for at in layout.mine(here.pid) if not any(at[ndim:])])
     for pid, sent in enumerate(messages):
         for at, block in zip([at for at in layout.mine(pid) if not any(at[ndim:])], sent, strict=True):
@@ -235,12 +289,12 @@ def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload
     bounds = result.axes[0].bounds
 
     def ranks(at: Shape) -> tuple[np.ndarray, np.ndarray]:
-        """Of the fragments of a block: the rank of the first element, and how many."""
+        """Return for the fragments of a block the rank of the first selected element, and how many are selected."""
         where: Any = (*[slice(*span) for span in layout.box(at)[:last]], at[last])
         return starts[where].reshape(-1), counts[where].reshape(-1)
 
     def shares(at: Shape) -> list[tuple[int, int, int]]:
-        """(process, from, to): which of a block's selected elements go where."""
+        """Return (process, from, to): the ranges of a block's selected elements and where they go."""
         first, many = ranks(at)
         before = np.concatenate([[0], np.cumsum(many)])
         cuts = []
@@ -266,12 +320,10 @@ def _sent(here: World, found: Located, ndim: int, dtype: DType, payload: Payload
                     if dest != here.pid:
                         continue
                     _, piece = next(pieces)
-                    if here.abstract:
-                        continue
                     first, many = ranks(at)
                     position = np.repeat(first - np.cumsum(many) + many, many) + np.arange(int(many.sum()))
                     columns = tuple(slice(*span) for span in layout.box(at)[ndim:])
-                    block[(position[start:stop] - low, *columns)] = piece
+                    _place(block, (position[start:stop] - low, *columns), piece)
         blocks[(here.pid, *[0] * len(trailing))] = block
     return made_of((total, *trailing), dtype, result, blocks)
 
@@ -285,7 +337,10 @@ def _dealt_to(length: int, nprocs: int) -> Axis:
 
 
 def positions(x: Any) -> Array:
-    """The C-order positions of the elements that are not zero, ascending.  Cost: as x[mask] of one word each."""
+    """Return the C-order positions of the elements that are not zero, ascending.
+
+    Collective.  Cost: as x[mask] of one word an element.
+    """
     node = build.strong(asarray(x)._node)
     mask = node if node.kind.dtype.kind == "b" else build.apply(ew.of_ufunc(np.not_equal), node, build.operand(0))
     if not mask.kind.shape:
@@ -296,23 +351,37 @@ def positions(x: Any) -> Array:
     found = Located(layout, mask.value, dict(mask.value), known(mask))
 
     def payload(at: Shape, chosen: Any) -> Any:
-        if not isinstance(chosen, np.ndarray):
-            return np.flatnonzero(chosen)
-        box = layout.box(at)
-        local = np.flatnonzero(chosen)
-        start = int(np.ravel_multi_index([low for low, _ in box], shape)) if chosen.size else 0
-        if chosen.shape[1:] == shape[1:]:
-            return local + start
-        return start + np.ravel_multi_index(np.unravel_index(local, chosen.shape), shape)
+        return _positions_in(chosen, [low for low, _ in layout.box(at)], shape)
 
-    return _collected(found, len(shape), np.dtype(np.int64), payload, shape)
+    return _collected(found, len(shape), _INT64, payload, shape)
+
+
+def _positions_cost(costs: Reported, chosen: Any, *where: Any) -> Any:
+    """Declare an upper bound of the cost of `_positions_in`."""
+    found = costs.memory((_count(chosen),), _INT64)
+    costs.work(elementwise=chosen.size, nbytes=2 * found.nbytes)
+    return found
+
+
+@declares(_positions_cost)
+def _positions_in(chosen: Any, corner: Sequence[int], shape: Shape) -> Any:
+    """Return the C-order positions, in the whole array, where a block of a mask is true.
+
+    corner : the position of the block's first element.  shape : of the whole array.
+    """
+    local = np.flatnonzero(chosen)
+    start = int(np.ravel_multi_index(corner, shape)) if chosen.size else 0
+    if chosen.shape[1:] == shape[1:]:
+        return local + start
+    return start + np.ravel_multi_index(np.unravel_index(local, chosen.shape), shape)
 
 
 @procedure
-def nonzero(x: Any, /) -> tuple[Array, ...]:
-    """For each axis the positions of the elements that are not zero, in C order.
+def nonzero(x: ArrayLike, /) -> tuple[Array, ...]:
+    """Return for each axis the positions of the elements that are not zero, in C order.
 
-    Cost: as `x[mask]` of one word an element.  NumPy's order and dtype; the arrays are dealt alike.
+    The order and the dtype are NumPy's; all arrays have one layout.
+    Cost: as `x[mask]` of one word an element.
     """
     array = asarray(x)
     if not array.ndim:
@@ -321,21 +390,26 @@ def nonzero(x: Any, /) -> tuple[Array, ...]:
     layout, shape = layout_at(flat), array.shape
     columns: list[Blocks] = [{} for _ in shape]
     for at, block in flat.value.items():
-        parts = np.unravel_index(block, shape) if isinstance(block, np.ndarray) else [block] * len(shape)
-        for column, part in zip(columns, parts, strict=True):
+        for column, part in zip(columns, _coordinates(block, shape), strict=True):
             column[at] = part
     return tuple(made_of(flat.kind.shape, flat.kind.dtype, layout, column) for column in columns)
 
 
+@declares(lambda costs, flat, shape: [costs.memory(flat.shape, _INT64) for _ in shape])
+def _coordinates(flat: Any, shape: Shape) -> Sequence[Any]:
+    """Return the index along each axis of C-order positions in an array of a shape."""
+    return np.unravel_index(flat, shape) if shape else ()
+
+
 @procedure
-def flatnonzero(x: Any) -> Array:
-    """Positions in C order of the elements that are not zero."""
+def flatnonzero(x: ArrayLike) -> Array:
+    """Return the C-order positions of the elements that are not zero.  Cost: as `nonzero`."""
     return positions(x)
 
 
 @procedure
-def argwhere(x: Any) -> Array:
-    """One row for each element that is not zero: its position along each axis."""
+def argwhere(x: ArrayLike) -> Array:
+    """Return one row for each element that is not zero: its position along each axis.  Cost: as `nonzero`."""
     array = asarray(x)
     flat = positions(array)._node
     layout = layout_at(flat)
@@ -343,19 +417,17 @@ def argwhere(x: Any) -> Array:
     shape = (flat.kind.shape[0], ndim)
     blocks: Blocks = {}
     for at, block in flat.value.items():
-        if not isinstance(block, np.ndarray):
-            blocks[(*at, 0)] = world().empty((block.shape[0], ndim), flat.kind.dtype)
-        elif ndim:
-            blocks[(*at, 0)] = np.stack(np.unravel_index(block, array.shape), axis=-1)
-        else:
-            blocks[(*at, 0)] = np.empty((len(block), 0), np.int64)
+        rows = world().empty((block.shape[0], ndim), flat.kind.dtype)
+        for k, column in enumerate(_coordinates(block, array.shape)):
+            rows[:, k] = column
+        blocks[(*at, 0)] = rows
     target = replicated(shape) if layout.replicated else layout_of((*layout.axes, Axis(ndim)))
     return made_of(shape, flat.kind.dtype, target, blocks)
 
 
 @procedure
-def extract(condition: Any, x: Any) -> Array:
-    """The elements of x, in C order, where the condition holds."""
+def extract(condition: ArrayLike, x: ArrayLike) -> Array:
+    """Return the elements of x, in C order, where the condition is true.  Cost: as `x[mask]`."""
     mask = mask_node(condition)
     if mask.kind.dtype.kind != "b":
         mask = build.apply(ew.of_ufunc(np.not_equal), mask, build.operand(0))
@@ -366,13 +438,16 @@ def extract(condition: Any, x: Any) -> Array:
 
 
 def flattened_array(array: Array) -> Array:
-    """All elements in C order."""
+    """Return all elements as a vector in C order."""
     return wrap(flattened(build.strong(array._node)))
 
 
 @procedure
-def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -> Array:
-    """The slices of an axis where the condition holds; None: of all elements in C order."""
+def compress(condition: ArrayLike, x: ArrayLike, axis: int | None = None, out: Array | None = None) -> Array:
+    """Return the slices along an axis where the condition is true; axis None: elements in C order.
+
+    Cost: as `x[mask]`.  A condition longer than the axis is checked beyond its end first.
+    """
     mask = mask_node(condition)
     if len(mask.kind.shape) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -385,9 +460,7 @@ def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -
     length, given = array.shape[place], mask.kind.shape[0]
     if given > length:
         (mask,) = computed(mask)
-        beyond = positions(wrap(mask)[length:])
-        if beyond.size and not world().abstract:
-            raise IndexError(f"index {length + int(beyond[0])} is out of bounds for axis {place} with size {length}")
+        _refuse_beyond(wrap(mask), length, place)
         mask = wrap(mask)[:length]._node
     moved = moveaxis(array, place, 0) if place else array
     if given < length:
@@ -396,14 +469,28 @@ def compress(condition: Any, x: Any, axis: int | None = None, out: Any = None) -
     return stored(moveaxis(found, 0, place) if place else found, out)
 
 
+def _beyond_cost(costs: Reported, mask: Array, length: int, axis: int) -> None:
+    """Declare the cost of `_refuse_beyond`."""
+    positions(mask[length:])
+
+
+@declares(_beyond_cost)
+def _refuse_beyond(mask: Array, length: int, axis: int) -> None:
+    """Raise NumPy's IndexError if a mask is true beyond the end of an axis.  Collective."""
+    beyond = positions(mask[length:])
+    if beyond.size:
+        raise IndexError(f"index {length + int(beyond[0])} is out of bounds for axis {axis} with size {length}")
+
+
 # ------------------------------------------------------------------------------ assignment
 
 
 def assigned(node: Node, mask: Node, value: Node) -> Node:
-    """`node` with `value` where the mask holds: lazily if each place gets the same, else a procedure.
+    """Return `node` with `value` where the mask is true.
 
-    Cost of values of the mask's count: one superstep for counts, one that brings the values; an array whose blocks
-    are no ranges of C order is cut into rows first.
+    Lazy, without cost, if every selected place gets the same value.  Else collective, with one value for each selected
+    place: one superstep for counts, and one that brings the values; an array whose blocks are no ranges of C order is
+    cut into rows first.
     """
     shape, ndim, dtype = node.kind.shape, len(mask.kind.shape), node.kind.dtype
     checked_mask(shape, mask.kind.shape)
@@ -436,16 +523,7 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
         layout = layout_at(node)
     found = _with_mask(node, mask)
     counts = [_count(found.known)] if layout.replicated else _counts_in_place(here, found)
-    cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
-    if here.abstract:
-        cuts = tuple(int(cut) for cut in np.linspace(0, own[0], len(cuts)).astype(int))
-    elif own[0] != cuts[-1]:
-        if ndim < len(shape):
-            raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
-        raise ValueError(
-            f"NumPy boolean array indexing assignment cannot assign {own[0]} input values to the {cuts[-1]} output "
-            "values where the mask is true"
-        )
+    cuts = _cuts_of(counts, own, trailing, ndim < len(shape))
     if any(mine not in (1, wanted) for mine, wanted in zip(own[1:], trailing, strict=True)):
         raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
     value = build.broadcast(value, (own[0], *trailing))
@@ -457,12 +535,32 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     (value,) = computed(build.relaid(value, target))
     blocks: Blocks = {}
     for at, block in found.values.items():
-        new = block.copy()
+        new = blocks[at] = block.copy()
         part = value.value[(at[0], *at[ndim:]) if not layout.replicated else (0,) * (1 + len(trailing))]
-        if not here.abstract:
-            new[found.masks[at]] = part
-        blocks[at] = new
+        _place(new, found.masks[at], part)
     return made_of(shape, dtype, layout, blocks)._node
+
+
+def _even_cuts(costs: Reported, counts: Sequence[int], own: Shape, trailing: Shape, rows: bool) -> tuple[int, ...]:
+    """Declare `_cuts_of`, assuming that the mask is true as often as there are values, evenly spread."""
+    return tuple(own[0] * k // len(counts) for k in range(len(counts) + 1))
+
+
+@declares(_even_cuts)
+def _cuts_of(counts: Sequence[int], own: Shape, trailing: Shape, rows: bool) -> tuple[int, ...]:
+    """Return where the values of each part of the first axis begin; raise ValueError for a wrong number of values.
+
+    own : the shape of the values.  rows : whether each selected place gets more than one number.
+    """
+    cuts = tuple(int(cut) for cut in np.concatenate([[0], np.cumsum(counts)]))
+    if own[0] != cuts[-1]:
+        if rows:
+            raise ValueError(_mismatch(own, (cuts[-1], *trailing)))
+        raise ValueError(
+            f"NumPy boolean array indexing assignment cannot assign {own[0]} input values to the {cuts[-1]} output "
+            "values where the mask is true"
+        )
+    return cuts
 
 
 def _mismatch(value: tuple[Any, ...], wanted: tuple[Any, ...]) -> str:
@@ -473,8 +571,3 @@ def _mismatch(value: tuple[Any, ...], wanted: tuple[Any, ...]) -> str:
         f"shape mismatch: value array of shape {text(value)} could not be broadcast to indexing result of shape "
         f"{text(wanted)}"
     )
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (nonzero, flatnonzero, argwhere, extract, compress)
-}

@@ -1,4 +1,4 @@
-"""Positions of an axis repeated so many times each, where the numbers are dealt: each process repeats its own."""
+"""`repeat` with a dealt array of counts: each process repeats its own positions of the axis."""
 
 from __future__ import annotations
 
@@ -10,19 +10,24 @@ from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.layout import ragged
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, evened, layout_at, made_of
+from bsp.declared import Costs, declares
 from bsp.errors import ValueNeeded
 
 
-@procedure
-def repeated(array: Array, counts: Array, axis: int) -> Array:
-    """Repeat position k of an axis counts[k] times.
+def _unknown_length(costs: Costs, array: Array, counts: Array, axis: int) -> Array:
+    """Raise ValueNeeded instead of declaring the cost of `repeated`: the result's length depends on values."""
+    raise ValueNeeded("repeat: how long the result is follows from the values of `repeats`")
 
-    Cost: one superstep for the lengths, h = p - 1; what brings array and counts into slabs along the axis, if they lie
-    otherwise; and one exchange that evens the result out, if some process has more than twice the mean.
+
+@procedure
+@declares(_unknown_length)
+def repeated(array: Array, counts: Array, axis: int) -> Array:
+    """Repeat position k of an axis counts[k] times.  Collective.
+
+    Cost: one superstep for the lengths, h = p - 1; what brings array and counts into slabs along the axis, if they
+    have another layout; and one exchange that evens the result out, if some process has more than twice the mean.
     """
     here = world()
-    if here.abstract:
-        raise ValueNeeded("repeat: how long the result is follows from the values of `repeats`")
     if not np.can_cast(counts.dtype, np.int64, "safe"):
         raise TypeError(f"Cannot cast array data from {counts.dtype!r} to dtype('int64') according to the rule 'safe'")
     length, p = array.shape[axis], here.nprocs

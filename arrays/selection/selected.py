@@ -1,8 +1,9 @@
-"""What a mask selects of a vector, picked when somebody asks for it: sums are had without.
+"""Elements of a vector selected by a mask, picked only when they are read; their sum is computed without picking.
 
-Picking writes the selected elements and reading them again takes as long; a sum of x over a mask is the dot product
-of both, piece by piece in the cache, at a third of the time.  Elements that are not selected may be infinite or NaN:
-then, and only then, the dot product is not finite where the sum may be, and the elements are picked after all.
+Picking writes the selected elements, and reading them again takes as long.  A sum of x over a mask is the dot product
+of both, computed piece by piece in the cache, in a third of the time.  Elements that are not selected may be infinite
+or NaN.  Then, and only then, the dot product is not finite where the sum may be finite, and the elements are picked
+after all.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 from bsp.arrays.expressions.layout import Shape
 
-PIECE = 1 << 13  # elements: below the size at which a BLAS takes threads, whose number must not change a sum
+PIECE = 1 << 13  # elements: below the size at which a BLAS uses threads, whose number must not change a sum
 
 
 class Selected(Mapping[Shape, Any]):
-    """The blocks of x[mask] for float64 vectors, by coordinates.
+    """The blocks of x[mask] for a float64 vector, by block coordinates; each block is picked on first use.
 
-    A block's sum does not depend on whether its elements were asked for before, nor on whether they have moved.
+    A block's sum is bitwise the same whether its elements were picked before, or the block was pickled, or neither.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Selected(Mapping[Shape, Any]):
 
     def __getitem__(self, at: Shape) -> Any:
         if at not in self._picked:
-            self.total(at)  # what it is made from goes with this
+            self.total(at)  # first: picking drops the values and the mask that it is computed from
         if at not in self._picked:
             self._picked[at] = self._pick(self._values.pop(at), self._masks.pop(at))
         return self._picked[at]
@@ -47,7 +48,7 @@ class Selected(Mapping[Shape, Any]):
         return len(self._places)
 
     def total(self, at: Shape) -> np.float64:
-        """The sum of a block."""
+        """Return the sum of a block, without picking its elements unless the dot product is not finite."""
         if at not in self._totals:
             with np.errstate(all="ignore"):
                 found = _dot(self._values[at], self._masks[at])

@@ -1,13 +1,13 @@
-"""Indices with masks and integer arrays, as NumPy reads them, and the functions that take positions.
+"""Indexing with masks and integer arrays by NumPy's rules, and the functions that take positions.
 
-An index is first put in order: ints beside arrays are arrays of no dimensions, masks among arrays are the positions
-where they hold, slices run forwards and are turned round at the end.  A single mask without arrays is a matter of
-`masks`; everything else of `lookups`.
+An index is first normalised: integers beside arrays become arrays without dimensions, masks among arrays become the
+positions where they are true, and slices run forwards, with a reversal at the end.  `masks` implements a single mask
+without arrays; `lookups` implements everything else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays import build
+from bsp.arrays.api import dtypes
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import Along, Node, interned, kind_of
-from bsp.arrays.expressions.layout import Shape, automatic
+from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.indexing import basic, scalar_of
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.procedures.forecast import procedure
@@ -33,27 +34,31 @@ from bsp.arrays.selection.lookups import (
     assign,
     at_dealt,
     at_known,
-    bad_positions,
+    checked,
     dealt_positions,
     put_dealt,
     put_known,
     refused,
-    wrapped,
 )
+from bsp.arrays.typing import ArrayLike, Mode
 from bsp.arrays.views import store
+from bsp.declared import Reported, declares
 from bsp.errors import ShapeError
-from bsp.values.payload import is_abstract
+from bsp.values.payload import as_array, is_abstract
+
+__all__ = ["put_along_axis", "take", "take_along_axis"]
 
 
 class Item(NamedTuple):
-    """One part of an index: "new", "slice", "int", "mask", "flag" (a mask of no dimensions) or "positions".
+    """One part of an index: "new", "slice", "int", "mask", "flag" (a mask without dimensions) or "positions".
 
-    A "gap" is an Ellipsis of no axes: it is none of the result's, but parts what is on its two sides.
+    A "gap" is an Ellipsis that stands for no axes: it adds no axis to the result, but separates arrays on its two
+    sides, which decides where NumPy puts their axes.
     """
 
     kind: str
     value: Any
-    axes: int  # of the array that it uses
+    axes: int  # how many axes of the array it uses
 
 
 def _item(part: Any) -> Item:
@@ -67,7 +72,7 @@ def _item(part: Any) -> Item:
         part = np.asarray(part)
         if not part.size and part.dtype.kind == "f":
             part = part.astype(np.intp)
-    if isinstance(part, Array) or is_abstract(part) or isinstance(part, np.ndarray):
+    if isinstance(part, (Array, np.ndarray)) or is_abstract(part):
         if part.dtype.kind == "b":
             return Item("mask", part, part.ndim) if part.ndim else Item("flag", bool(part), 0)
         if part.dtype.kind not in "iu":
@@ -77,7 +82,7 @@ def _item(part: Any) -> Item:
 
 
 def _items(shape: Shape, parts: tuple[Any, ...]) -> list[Item]:
-    """The parts of an index, `...` and what is left out as slices; NumPy's IndexErrors."""
+    """Return the parts of an index, with `...` and omitted axes as slices; raise NumPy's IndexErrors."""
     found = [part if part is Ellipsis else _item(part) for part in parts]
     used = sum(each.axes for each in found if each is not Ellipsis)
     if sum(each is Ellipsis for each in found) > 1:
@@ -98,7 +103,7 @@ def _items(shape: Shape, parts: tuple[Any, ...]) -> list[Item]:
 
 
 def _axes_kept(items: Sequence[Item]) -> int:
-    """Of the result, by a basic index of these."""
+    """Return how many axes a basic index of these parts leaves in the result."""
     return sum(item.kind not in ("int", "gap") for item in items)
 
 
@@ -106,7 +111,7 @@ _ADVANCED = ("int", "mask", "flag", "positions")
 
 
 def _place(items: list[Item]) -> int:
-    """Where the axes of what arrays select stand in the result: where they are if side by side, else first."""
+    """Return where the result has the axes of the arrays: in their place if the arrays are adjacent, else first."""
     advanced = [k for k, item in enumerate(items) if item.kind in _ADVANCED]
     if advanced[-1] - advanced[0] + 1 != len(advanced):
         return 0
@@ -114,7 +119,7 @@ def _place(items: list[Item]) -> int:
 
 
 def _only_mask(items: list[Item]) -> int | None:
-    """The place of the mask if there is one and no positions besides."""
+    """Return the place of the mask if the index has exactly one mask and no positions, else None."""
     found = [k for k, item in enumerate(items) if item.kind in ("mask", "flag", "positions")]
     return found[0] if len(found) == 1 and items[found[0]].kind == "mask" else None
 
@@ -124,12 +129,12 @@ def _all_whole(items: Sequence[Item]) -> bool:
 
 
 class _Masked(NamedTuple):
-    """An index with one mask: a basic index that leaves the mask's axes whole, and where they then stand."""
+    """An index with one mask: a basic index that keeps the mask's axes whole, then the mask."""
 
-    key: tuple[Any, ...]
+    key: tuple[Any, ...]  # the basic index
     mask: Node
-    first: int  # of the mask's axes, after the basic index
-    place: int  # of the selected axis in the result
+    first: int  # the first of the mask's axes, after the basic index
+    place: int  # where the result has the axis of selected elements
 
 
 def _masked(shape: Shape, items: list[Item], k: int) -> _Masked:
@@ -147,12 +152,13 @@ def _masked(shape: Shape, items: list[Item], k: int) -> _Masked:
 
 
 class _General(NamedTuple):
-    """An index with positions."""
+    """An index with positions, as a lookup and the order of the result's axes."""
 
     node: Node  # the array, with an axis for each flag
     what: Lookup
-    positions: list[Any]  # NumPy arrays, or nodes where not every process knows them
-    order: list[Any]  # of the result's axes: "outer", or ("slice", number), or "new"
+    positions: list[Any]  # nodes; NumPy arrays if every process has all of them
+    known: bool  # whether every process has all of them
+    order: list[Any]  # the result's axes in order: "outer", ("slice", number) or "new"
     flipped: tuple[int, ...]  # which of the slices run backwards
 
 
@@ -202,8 +208,7 @@ def _general(node: Node, items: list[Item]) -> _General:
             arrays += list(np.nonzero(whole)) if whole is not None else list(masks.nonzero(asarray(item.value)))
             places += range(axis, axis + item.axes)
         else:
-            whole = _known(item.value)
-            arrays.append(item.value if whole is None else whole)
+            arrays.append(_as_known(item.value))
             places.append(axis)
         axis += max(item.axes, item.kind == "flag")
     try:
@@ -214,44 +219,56 @@ def _general(node: Node, items: list[Item]) -> _General:
             f"shape mismatch: indexing arrays could not be broadcast together with shapes {shapes} "
         ) from None
     what = Lookup(tuple(places), tuple(slices), outer)
-    if all(isinstance(array, np.ndarray) for array in arrays):
-        lengths = [shape[place] for place in places]
-        refused(list(bad_positions(arrays, lengths))[:1], what, lengths)
-        arrays = [np.broadcast_to(wrapped(array, length), outer) for array, length in zip(arrays, lengths, strict=True)]
-    else:
+    if any(isinstance(array, Array) for array in arrays):
         arrays = [build.strong(build.operand(array)) for array in arrays]
-    return _General(node, what, arrays, order, tuple(flipped))
+        return _General(node, what, arrays, False, order, tuple(flipped))
+    return _General(node, what, checked(arrays, what, [shape[place] for place in places]), True, order, tuple(flipped))
 
 
 def _known(value: Any) -> Any:
-    """The values of an index array if every process has them."""
+    """Compute an index array; return its elements if every process has all of them, else None."""
     if isinstance(value, np.ndarray):
         return value
-    if is_abstract(value):
-        return None
-    (node,) = computed(value._node)
-    whole = known(node)
-    return whole if isinstance(whole, np.ndarray) else None
+    (node,) = computed(build.strong(build.operand(value)))
+    return known(node)
+
+
+def _as_known(value: Any) -> Any:
+    """Compute an index array; return its elements if every process has all of them, else an Array."""
+    whole = _known(value)
+    return asarray(value) if whole is None else whole
 
 
 def known_position(part: Any) -> Any:
-    """The integer in an array without axes; anything else as it is.  Cost: computing it, if it is not there yet."""
-    if not isinstance(part, Array) or part.ndim or part.dtype.kind not in "iu" or world().abstract:
+    """Return the integer in an array without axes; return anything else unchanged.
+
+    Collective for a dealt or lazy array.  Cost: computing it, if that has not been done.
+    """
+    if not isinstance(part, Array) or part.ndim or part.dtype.kind not in "iu":
         return part
+    return _integer(part)
+
+
+def _integer_cost(costs: Reported, part: Array) -> int:
+    """Declare the cost of `_integer`, which is the same for all values."""
+    if _known(part) is None:
+        part.compute()
+    return 0
+
+
+@declares(_integer_cost)
+def _integer(part: Array) -> int:
+    """Return the integer in an array without axes.  Collective unless every process has it."""
     whole = _known(part)
     return int(part.compute() if whole is None else whole)
 
 
-def _is_known(index: _General) -> bool:
-    return all(isinstance(each, np.ndarray) for each in index.positions)
-
-
 @procedure
 def get(array: Array, parts: tuple[Any, ...]) -> Array:
-    """array[parts], with masks or integer arrays among the parts.
+    """Return array[parts], with masks or integer arrays among the parts.  Collective.
 
-    Cost: of a mask one superstep for counts, elements stay where they are; of positions that every process knows
-    (NumPy's, lists, small arrays) one superstep; of dealt positions two.
+    Cost: for a mask one superstep for counts, elements stay where they are; for positions that every process has
+    (NumPy arrays, lists, small arrays) one superstep; for dealt positions two.
     """
     items = _items(array.shape, parts)
     k = _only_mask(items)
@@ -274,26 +291,13 @@ def get(array: Array, parts: tuple[Any, ...]) -> Array:
 
 
 def _looked_up(index: _General) -> Array:
-    if _is_known(index):
+    if index.known:
         return at_known(index.node, index.what, index.positions)
-    nodes = [build.from_whole(each) if isinstance(each, np.ndarray) else each for each in index.positions]
-    if world().abstract and not any(_dealt(node) for node in nodes):
-        nodes = [_spread(node) for node in nodes]
-    return at_dealt(index.node, index.what, nodes)
-
-
-def _dealt(node: Node) -> bool:
-    (node,) = computed(node)
-    return node.layout is not None and not node.layout.replicated
-
-
-def _spread(node: Node) -> Node:
-    """Positions without values, small enough to be replicated: dealt, as if nobody knew them."""
-    return computed(build.relaid(node, automatic(node.kind.shape, world().nprocs, False)))[0]
+    return at_dealt(index.node, index.what, index.positions)
 
 
 def _in_order(node: Node, index: _General) -> Node:
-    """The axes of the result where NumPy has them."""
+    """Reverse backward slices, and put the axes of a lookup's result into NumPy's order."""
     outer = len(index.what.outer)
     if index.flipped:
         key = [slice(None)] * len(node.kind.shape)
@@ -316,12 +320,12 @@ def _in_order(node: Node, index: _General) -> Node:
 
 @procedure
 def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = None) -> None:
-    """array[parts] = value: of positions named twice the last in C order counts, as NumPy has it.
+    """Assign array[parts] = value; of repeated positions the last in C order counts, as in NumPy.  Collective.
 
-    how : what is done with the values at the positions, instead (ufunc.at).
+    how : what to do with the values at the positions instead (ufunc.at).
 
-    Cost: nothing if every process knows positions and values; one superstep if positions or values are dealt, and
-    what brings them into C order; a scalar where a mask holds is arithmetic, done when it is needed.
+    Cost: nothing if every process has positions and values; one superstep if positions or values are dealt, and what
+    brings them into C order.  A scalar where a mask is true is elementwise arithmetic, done lazily.
     """
     items = _items(array.shape, parts)
     given = build.operand(value)
@@ -347,20 +351,19 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
     own = node.kind.shape
     if len(own) > len(shape) or any(a not in (1, b) for a, b in zip(own[::-1], shape[::-1], strict=False)):
         raise ValueError(masks._mismatch(given.kind.shape, shape))
-    if node.kind.size != 1 or not _is_known(index):
+    if node.kind.size != 1 or not index.known:
         node = _as_found(node, shape, index)
-    if _is_known(index):
+    if index.known:
         found = put_known(index.node, index.what, index.positions, node, how or assign)
     else:
-        nodes = [build.from_whole(each) if isinstance(each, np.ndarray) else each for each in index.positions]
-        found = put_dealt(index.node, index.what, nodes, node, how or assign)
+        found = put_dealt(index.node, index.what, index.positions, node, how or assign)
     if found.kind.shape != array.shape:
         found = build.reshaped(found, array.shape)
     store(array, found)
 
 
 def _valued(given: Node, array: Array) -> Node:
-    if given.kind.weak is not None and not world().abstract:
+    if given.kind.weak is not None:
         return build.from_whole(scalar_of(given, array.dtype))
     return build.strong(build.cast(given, array.dtype))
 
@@ -373,7 +376,7 @@ def _result_shape(index: _General) -> Shape:
 
 
 def _as_found(value: Node, shape: Shape, index: _General) -> Node:
-    """A value of the result's shape with the positions' axes first and the slices after: `_in_order` undone."""
+    """Return a value of the result's shape with the axes of positions first: the inverse of `_in_order`."""
     outer = len(index.what.outer)
     if value.kind.size == 1:
         return build.reshaped(value, (1,) * (outer + len(index.what.rest)))
@@ -410,14 +413,16 @@ def _as_found(value: Node, shape: Shape, index: _General) -> Node:
 
 
 @procedure
-def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, mode: str = "raise") -> Array:
-    """The slices of an axis at positions; None: elements of x in C order.  Cost: as x[indices]."""
+def take(
+    x: ArrayLike, indices: ArrayLike, /, axis: int | None = None, out: Array | None = None, mode: Mode = "raise"
+) -> Array:
+    """Return the slices along an axis at positions; axis None: elements in C order.  Cost: as x[indices]."""
     _checked_mode(mode)
     array = asarray(x)
     if axis is None:
         array, axis = wrap(flattened(build.strong(array._node))), 0
     place = build.whole_axis(axis, array.ndim)
-    given: Any = indices if isinstance(indices, (Array, np.ndarray)) or is_abstract(indices) else np.asarray(indices)
+    given: Any = indices if isinstance(indices, Array) else as_array(indices)
     if not isinstance(given, Array) and not given.size and given.dtype.kind == "f":
         given = given.astype(np.intp)
     if given.dtype.kind not in "iu":
@@ -426,7 +431,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None, out: Any = None, m
 
 
 def _inside(positions: Any, length: int, mode: str) -> Any:
-    """Positions out of range, as `mode` has it: "wrap" counts round, "clip" takes the nearest."""
+    """Bring positions into range: "wrap" takes them modulo the length, "clip" the nearest; "raise" leaves them."""
     if mode == "wrap":
         return positions % length
     return clipped(positions, length) if mode == "clip" else positions
@@ -438,33 +443,33 @@ def _checked_mode(mode: str | None) -> None:
 
 
 def clipped(positions: Any, length: int) -> Any:
-    """Positions no less than 0 and no more than the last."""
+    """Return positions clipped to 0, ..., length - 1."""
     if isinstance(positions, Array):
         return positions.clip(0, max(length - 1, 0))
     return np.clip(positions, 0, max(length - 1, 0))
 
 
 class _TakeAlong:
-    """take_along_axis of whole lines."""
+    """An operation along an axis: take_along_axis of whole lines."""
 
     name = "take along axis"
     work = 1.0
     fallible = False
 
     def call(self, values: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        """Lines are the last axis of both."""
+        """Return the elements of each line at its positions; lines are along the last axis of both."""
         return np.take_along_axis(values, positions.astype(np.int64, copy=False), axis=-1)
 
 
 class _PutAlong:
-    """put_along_axis of whole lines."""
+    """An operation along an axis: put_along_axis of whole lines."""
 
     name = "put along axis"
     work = 1.0
     fallible = False
 
     def call(self, lines: np.ndarray, positions: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Lines are the last axis of all three."""
+        """Return a copy with values at each line's positions; lines are along the last axis of all three."""
         found = np.array(lines)
         np.put_along_axis(found, positions.astype(np.int64, copy=False), values, axis=-1)
         return found
@@ -476,7 +481,7 @@ def _along(kind: type) -> Any:
 
 
 def _positions_along(array: Array, indices: Any, place: int) -> Array:
-    """Positions for lines of an axis, checked: one superstep if they are dealt."""
+    """Check positions along an axis and return them as an Array.  Collective: one superstep if they are dealt."""
     given = asarray(indices)
     if given.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
@@ -484,10 +489,10 @@ def _positions_along(array: Array, indices: Any, place: int) -> Array:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
     length = array.shape[place]
     what = Lookup((place,), (), given.shape)
-    whole = _known(indices if not isinstance(indices, (list, tuple)) else np.asarray(indices))
+    whole = _known(given)
     if whole is not None:
-        refused(list(bad_positions([whole], [length])), what, [length])
-    elif not world().abstract:
+        checked([whole], what, [length])
+    else:
         asked = dealt_positions([given._node], what, [length])
         told = world().private.allgather(asked.bad)
         refused([each for each in told if each is not None], what, [length])
@@ -495,14 +500,14 @@ def _positions_along(array: Array, indices: Any, place: int) -> Array:
 
 
 @procedure
-def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
-    """The element of each line of an axis at its own positions.
+def take_along_axis(x: ArrayLike, indices: ArrayLike, /, axis: int | None = -1) -> Array:
+    """Return from each line along an axis the elements at that line's own positions.
 
-    Cost: whole lines are brought together; of a vector as x[indices].
+    Cost: whole lines are brought together; for a vector as x[indices].
     """
     array = asarray(x)
     if axis is None:
-        if np.ndim(indices) != 1:
+        if dtypes.ndim(indices) != 1:
             raise ValueError("when axis=None, `indices` must have a single dimension.")
         array, axis = wrap(flattened(build.strong(array._node))), 0
     place = build.normal_axis(axis, array.ndim)
@@ -519,8 +524,8 @@ def take_along_axis(x: Any, indices: Any, /, axis: int | None = -1) -> Array:
 
 
 @procedure
-def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """x with the elements of each line at its own positions replaced.  Cost: as take_along_axis."""
+def put_along_axis(x: Array, indices: ArrayLike, values: ArrayLike, axis: int | None) -> None:
+    """Replace in x the elements of each line along an axis at that line's own positions.  Cost: as take_along_axis."""
     if not isinstance(x, Array):
         raise TypeError("put_along_axis changes an array of bsp.arrays")
     if axis is None or x.ndim == 1:
@@ -542,39 +547,32 @@ def put_along_axis(x: Any, indices: Any, values: Any, axis: int | None) -> None:
 
 
 def _lines(array: Array, axis: int) -> Node:
-    """With an axis last."""
+    """Return an array's node with an axis moved to the end."""
     order = [k for k in range(array.ndim) if k != axis]
     return build.permuted(build.strong(array._node), (*order, axis))
 
 
 def _back(node: Node, axis: int) -> Node:
-    """The last axis where it was."""
+    """Return a node with its last axis moved back to `axis`: the inverse of `_lines`."""
     order = [*range(len(node.kind.shape) - 1)]
     order.insert(axis, len(order))
     return build.permuted(node, order)
 
 
 @procedure
-def put_flat(x: Any, indices: Any, values: Any, mode: str = "raise") -> None:
-    """numpy.put: x.ravel()[indices] = values, values repeated as often as need be."""
+def put_flat(x: Array, indices: ArrayLike, values: ArrayLike, mode: Mode = "raise") -> None:
+    """Assign x.ravel()[indices] = values in place, as numpy.put; values are repeated to the number of indices."""
     if not isinstance(x, Array):
         raise TypeError("put changes an array of bsp.arrays")
     _checked_mode(mode)
     flat = wrap(flattened(build.strong(x._node)))
-    given = indices if isinstance(indices, (Array, np.ndarray)) else np.asarray(indices)
+    given = indices if isinstance(indices, Array) else as_array(indices)
     given = _inside(given, flat.size, mode)
     count = prod(given.shape)
-    own = np.size(values) if not isinstance(values, Array) else values.size
+    own = dtypes.size(values)
     if own != 1 and own != count:
         if isinstance(values, Array):
             raise ShapeError(f"put: {own} values for {count} positions")
         values = np.resize(np.asarray(values), count)
     flat[given if given.ndim == 1 else given.reshape((count,))] = values
     store(x, build.reshaped(flat._node, x.shape))
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **masks.FUNCTIONS,
-    **{each.__name__: each for each in (take, take_along_axis, put_along_axis)},
-    "put": put_flat,
-}

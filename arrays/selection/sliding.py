@@ -1,13 +1,13 @@
-"""Convolution, correlation, and windows that slide along axes.
+"""Convolution, correlation, and sliding windows.
 
-A convolution needs no halo: each process convolves its piece of the longer vector with all of the shorter one; where
-the results of neighbours overlap they are added.
+A convolution needs no halo: each process convolves its piece of the longer vector with all of the shorter one, and
+overlapping results of neighbours are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
@@ -19,13 +19,18 @@ from bsp.arrays.api.ufuncs import FUNCTIONS as UFUNCS
 from bsp.arrays.api.ufuncs import astype
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import world
+from bsp.arrays.expressions.graph import DType
 from bsp.arrays.gathering import brought, given
 from bsp.arrays.kernels.kernels import charge
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, in_line, known, line_layout, made_of
 from bsp.arrays.selection.selecting import take
+from bsp.arrays.typing import ArrayLike, ShapeLike
+from bsp.declared import Reported, declares
 
-FEW = 64  # positions in a window up to which it is put together of as many slices
+__all__ = ["convolve", "correlate", "sliding_window_view"]
+
+FEW = 64  # windows of at most so many positions are stacked from as many slices
 
 
 def _vector(x: Any, name: str) -> Array:
@@ -47,7 +52,7 @@ def _checked(mode: Any) -> str:
 
 @procedure
 def _full(a: Array, v: Array) -> Array:
-    """The convolution of two vectors, of which the second is the shorter.
+    """Return the full convolution of two vectors, of which the second is not the longer.  Collective.
 
     Cost: 2nm/p flops; the shorter vector's m words to each process if it is dealt; one superstep, m - 1 words from
     each process to those after it.
@@ -59,29 +64,22 @@ def _full(a: Array, v: Array) -> Array:
     whole = known(node)
     n, m = node.kind.shape[0], v.shape[0]
     if whole is not None:
-        if here.abstract:
-            charge("blas1", 2.0 * n * m, [whole])
-            return given(here.empty((n + m - 1,), kind))
-        return given(np.convolve(whole, short))
+        return given(_convolved(whole, short))
     bounds, block = in_line(node)
     starts = [int(bound) for bound in bounds]
-    ends = [*starts[:-1], n + m - 1]  # of the result's pieces: the last one with elements has the end
+    ends = [*starts[:-1], n + m - 1]  # bounds of the result's pieces: the last non-empty piece gets the tail
     for k in range(len(ends) - 2, 0, -1):
         if starts[k] < n:
             break
         ends[k] = n + m - 1
 
     def reach(pid: int) -> tuple[int, int]:
-        """Where a process's part of the result begins and ends."""
+        """Return where the part of the result that a process computes begins and ends."""
         low, high = starts[pid], starts[pid + 1]
         return low, high + m - 1 if high > low else low
 
     low, high = reach(here.pid)
-    if here.abstract:
-        charge("blas1", 2.0 * block.shape[0] * m, [block])
-        part = here.empty((high - low,), kind)
-    else:
-        part = np.convolve(block, short) if block.size else block
+    part = _convolved(block, short)
     out = []
     for dest in range(here.nprocs):
         first, last = max(low, ends[dest]), min(high, ends[dest + 1])
@@ -89,22 +87,44 @@ def _full(a: Array, v: Array) -> Array:
             out.append((dest, part[first - low : last - low]))
     arrived = iter(here.exchange("results that overlap", out))
     mine, stop = ends[here.pid], ends[here.pid + 1]
-    total = here.empty((stop - mine,), kind) if here.abstract else np.zeros(stop - mine, kind)
+    pieces = []
     for pid in range(here.nprocs):
         begin, end = reach(pid)
         first, last = max(begin, mine), min(end, stop)
         if last <= first:
             continue
         piece = part[first - low : last - low] if pid == here.pid else next(arrived)[1]
-        if not here.abstract:
-            total[first - mine : last - mine] += piece
-    return made_of((n + m - 1,), kind, line_layout(ends), {(here.pid,): total})
+        pieces.append((first - mine, piece))
+    return made_of((n + m - 1,), kind, line_layout(ends), {(here.pid,): _added_up(pieces, stop - mine, kind)})
 
 
-def convolve(a: Any, v: Any, mode: Any = "full") -> Array:
-    """The convolution of two vectors; `mode`: "full", "same" as the longer, "valid" where they overlap entirely.
+def _convolved_cost(costs: Reported, block: Any, short: Any) -> Any:
+    """Declare the cost of `_convolved`."""
+    charge("blas1", 2.0 * block.shape[0] * short.shape[0], [block])
+    return costs.memory((block.shape[0] + short.shape[0] - 1 if block.size else 0,), block.dtype)
 
-    Cost: see `_full`; what `mode` cuts off is cut off afterwards.
+
+@declares(_convolved_cost)
+def _convolved(block: Any, short: Any) -> Any:
+    """Return the convolution of a block with a shorter vector; an empty block gives an empty result."""
+    return np.convolve(block, short) if block.size else block
+
+
+@declares(lambda costs, pieces, length, kind: costs.memory((length,), kind))
+def _added_up(pieces: Sequence[tuple[int, Any]], length: int, kind: DType) -> Any:
+    """Return a vector of `length` to which each piece is added at its start."""
+    total = np.zeros(length, kind)
+    for start, piece in pieces:
+        total[start : start + len(piece)] += piece
+    return total
+
+
+def convolve(a: ArrayLike, v: ArrayLike, mode: Literal["full", "same", "valid"] = "full") -> Array:
+    """Return the convolution of two vectors.
+
+    mode : "full"; "same": as long as the longer vector; "valid": only where the vectors overlap entirely.
+    Cost, for n and m <= n elements: 2nm/p flops; the shorter vector's m words to each process if it is dealt; one
+    superstep, m - 1 words from each process to those after it.  "same" and "valid" compute all and cut afterwards.
     """
     first, second = _vector(a, "a"), _vector(v, "v")
     how = _checked(mode)
@@ -117,8 +137,11 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Array:
     return found[m - 1 : n] if how == "valid" else found[(m - 1) // 2 : (m - 1) // 2 + n]
 
 
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Array:
-    """The correlation of two vectors: sums of a's elements times v's conjugated ones, v moved along.  As `convolve`."""
+def correlate(a: ArrayLike, v: ArrayLike, mode: Literal["full", "same", "valid"] = "valid") -> Array:
+    """Return the correlation of two vectors: sums of a's elements times conjugated elements of the shifted v.
+
+    mode : as for `convolve`.  Cost: as `convolve`.
+    """
     how = _checked(mode)
     first, second = _vector(a, "first array argument"), _vector(v, "second array argument")
     turned = UFUNCS["conjugate"](second[::-1]) if second.dtype.kind == "c" else second[::-1]
@@ -134,10 +157,12 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Array:
 
 
 @procedure
-def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Array:
-    """Windows that slide along axes, as new last axes.  Not a view: it has as many times the elements as a window.
+def sliding_window_view(x: ArrayLike, window_shape: ShapeLike, axis: int | Sequence[int] | None = None) -> Array:
+    """Return sliding windows along axes, as new last axes.
 
-    Cost: where an axis is cut, what of a window lies on the other side of the cut; windows of more than 64 positions
+    The result is a copy, not a view: it has about as many times the elements of x as a window has positions.
+
+    Cost: where an axis is cut, the part of a window on the other side of the cut; windows of more than 64 positions
     along an axis are looked up, two words for each element of the result.
     """
     array = wrap(build.strong(asarray(x)._node))
@@ -174,7 +199,4 @@ def sliding_window_view(x: Any, window_shape: Any, axis: Any = None) -> Array:
     return array
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (convolve, correlate, sliding_window_view)
-}  # fmt: skip
 OF_NUMPY = {np.lib.stride_tricks.sliding_window_view: sliding_window_view}

@@ -1,9 +1,9 @@
-"""What NumPy asks of arrays that ufuncs are called with: `__call__`, reduce, accumulate, reduceat, outer, at.
+"""NumPy's ufunc protocol for arrays: `__call__`, reduce, accumulate, reduceat, outer, at.
 
 - An associative ufunc (`ASSOCIATIVE`) reduces and accumulates as `sum` and `cumsum` do: blocks first, then the partial
-  results.  `reduceat` at ascending positions too: each block reduces its part of each segment.
-- Of any other, or at other positions, lines are reduced whole (see `lines`).
-- `at` is an assignment that combines: owners do it in the order of the positions.
+  results.  So does `reduceat` at ascending positions: each block reduces its part of each segment.
+- For any other ufunc, or other positions, whole lines are brought together and reduced (see `lines`).
+- `at` is an assignment that combines; the owners of the elements do it, in the order of the positions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from bsp.arrays import build
 from bsp.arrays.api import contraction, manipulation, reductions, ufuncs
 from bsp.arrays.api.creation import asarray
-from bsp.arrays.array import Array, _takes, wrap
+from bsp.arrays.array import NO_VALUE, Array, _takes, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import DType
@@ -28,13 +28,12 @@ from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.lines import LineFunction, of_lines
 from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.selection import selecting
-from bsp.values.payload import is_abstract
-
-_NONE = reductions._NONE
+from bsp.declared import Costs, Reported, declares
+from bsp.values.payload import is_array
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`__array_ufunc__`."""
+    """Implement `Array.__array_ufunc__`: call a ufunc, or one of its methods, with arrays."""
     if method == "at":
         return _at(ufunc, *inputs)
     if not all(_takes(each) for each in inputs):
@@ -56,7 +55,7 @@ _PRODUCTS: dict[Any, Callable[..., Array]] = {
 
 
 def _product(ufunc: np.ufunc, a: Any, b: Any, /, out: Any = None, dtype: Any = None, **others: Any) -> Any:
-    """Products of matrices and vectors, as ufuncs take arguments."""
+    """Call a product of matrices and vectors with the arguments of a ufunc."""
     axis = others.pop("axis", -1) if ufunc is np.vecdot else -1
     casting = others.pop("casting", "same_kind")
     if others:
@@ -80,23 +79,23 @@ def _outer(ufunc: np.ufunc, x: Any, y: Any, **kwargs: Any) -> Any:
 
 def _reduce(
     ufunc: np.ufunc, x: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: bool = False,
-    initial: Any = _NONE, where: Any = True,
+    initial: Any = NO_VALUE, where: Any = True,
 ) -> Any:  # fmt: skip
     array = asarray(x)
-    if initial is np._NoValue:  # NumPy's mark of what is not given
-        initial = _NONE
+    if initial is np._NoValue:  # NumPy's mark of an argument that is not given
+        initial = NO_VALUE
     if not array.ndim and axis in (0, -1):
         axis = ()
-    if ufunc in (np.logical_and, np.logical_or) and initial is _NONE and dtype is None:
+    if ufunc in (np.logical_and, np.logical_or) and initial is NO_VALUE and dtype is None:
         plain = reductions.all if ufunc is np.logical_and else reductions.any
         return plain(array, axis=axis, out=out, keepdims=keepdims, where=where)
     if ufunc in ag.ASSOCIATIVE:
         build.reduced_axes(axis, array.ndim)
-        ufunc.reduce(np.ones(1, array.dtype), dtype=dtype)  # NumPy's refusal of dtypes
+        ufunc.reduce(np.ones(1, array.dtype), dtype=dtype)  # raises NumPy's error for bad dtypes
         whole = reductions.of_ufunc(ufunc)
         return whole(array, axis=axis, dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
     axes = build.reduced_axes(axis, array.ndim)
-    given: dict[str, Any] = {} if initial is _NONE else {"initial": initial}
+    given: dict[str, Any] = {} if initial is NO_VALUE else {"initial": initial}
     sample = ufunc.reduce(np.ones(1, array.dtype), dtype=dtype, keepdims=True, **given)  # its dtype, or NumPy's error
     if len(axes) > 1:
         what = f"reduction operation '{ufunc.__name__}' is not reorderable"
@@ -107,7 +106,7 @@ def _reduce(
     if not array.shape[place] and not given:
         raise ValueError(f"zero-size array to reduction operation {ufunc.__name__} which has no identity")
     if where is not True:
-        ufunc.reduce(np.ones(1), where=np.ones(1, bool), **given)  # NumPy's refusal of a mask without `initial`
+        ufunc.reduce(np.ones(1), where=np.ones(1, bool), **given)  # raises NumPy's error for a mask without `initial`
         mask = wrap(build.broadcast(build.strong(build.operand(where)), array.shape))
         how = LineFunction(f"{ufunc.__name__}.reduce", lambda lines, held: ufunc.reduce(
             lines, axis=-1, dtype=dtype, where=held, **given
@@ -148,32 +147,50 @@ def _reduceat(ufunc: np.ufunc, x: Any, indices: Any, axis: Any = 0, dtype: Any =
     array = asarray(x)
     place = _one_axis(ufunc, array, axis, "reduceat")
     at: Any = brought(f"{ufunc.__name__}.reduceat: indices", indices)
-    if not isinstance(at, np.ndarray) and not is_abstract(at):
-        at = np.asarray(at, dtype=np.intp)  # what is written in the program is cast as it must
+    if not is_array(at):
+        at = np.asarray(at, dtype=np.intp)  # lists and numbers are cast, as NumPy does
     if at.ndim != 1:
         raise ValueError("object too deep for desired array" if at.ndim else "object of too small depth")
     if at.dtype.kind not in "biu":
         raise TypeError(f"Cannot cast array data from {at.dtype!r} to dtype('int64') according to the rule 'safe'")
     length = array.shape[place]
-    if not is_abstract(at):
-        at = at.astype(np.intp)
-        wrong = at[(at < 0) | (at >= length)]
-        if wrong.size:
-            raise IndexError(f"index {wrong[0]} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
+    at = _in_range(at, length, ufunc)
     kind: DType = ufunc.reduceat(np.ones(1, array.dtype), [0], dtype=dtype).dtype
-    if ufunc in ag.ASSOCIATIVE and not is_abstract(at) and not (np.diff(at) < 0).any():
-        return ufuncs.stored(_segments(ufunc, array.astype(kind), at, place), out)
+    if ufunc in ag.ASSOCIATIVE and _ascending(at):
+        elements = array != 0 if kind.kind == "b" else array.astype(kind)  # complex numbers have a truth, too
+        return ufuncs.stored(_segments(ufunc, elements, at, place), out)
     how = LineFunction(f"{ufunc.__name__}.reduceat", lambda lines: ufunc.reduceat(lines, at, axis=-1, dtype=dtype))
     found = of_lines(how, [array], place, at.shape, kind)
     return ufuncs.stored(manipulation.moveaxis(found, -1, place), out)
 
 
+@declares(lambda costs, at, length, ufunc: at)
+def _in_range(at: Any, length: int, ufunc: np.ufunc) -> Any:
+    """Return the starts of segments as integers; raise NumPy's IndexError if one is out of range."""
+    at = at.astype(np.intp)
+    wrong = at[(at < 0) | (at >= length)]
+    if wrong.size:
+        raise IndexError(f"index {wrong[0]} out-of-bounds in {ufunc.__name__}.reduceat [0, {length})")
+    return at
+
+
+def _ascending_cost(costs: Costs, at: Any) -> bool:
+    """Declare `_ascending`: False for integers without values, so that the forecast has whole lines reduced."""
+    return isinstance(at, np.ndarray) and not (np.diff(at) < 0).any()
+
+
+@declares(_ascending_cost)
+def _ascending(at: Any) -> bool:
+    """Return whether no integer is less than the one before it."""
+    return not (np.diff(at) < 0).any()
+
+
 @procedure
 def _segments(ufunc: np.ufunc, array: Array, at: np.ndarray, place: int) -> Array:
-    """The reduction of an associative ufunc over segments of an axis, of which every process knows where they begin.
+    """Reduce segments of an axis by an associative ufunc; every process has the starts of the segments.
 
-    A segment's result lies with its first element; blocks that it goes on into send their part.
-    Cost: nothing if the axis is not dealt; else one superstep, for each block one line across the axis.
+    Collective.  The result of a segment is on the process of its first element; later blocks of it send their part.
+    Cost: nothing if the axis is not dealt; else one superstep, one plane across the axis for each block.
     """
     here = world()
     (node,) = computed(build.strong(array._node))
@@ -185,7 +202,7 @@ def _segments(ufunc: np.ufunc, array: Array, at: np.ndarray, place: int) -> Arra
 
 
 class _Segments:
-    """One reduceat of blocks."""
+    """One reduceat of the blocks of an array: the ends of the segments, and the layout of the result."""
 
     def __init__(self, here: World, ufunc: np.ufunc, dtype: DType, layout: Layout, at: np.ndarray, place: int) -> None:
         self.here, self.ufunc, self.dtype = here, ufunc, dtype
@@ -206,7 +223,7 @@ class _Segments:
         self.target = layout_of(tuple(axes), layout.replicated)
 
     def of(self, blocks: Any) -> Array:
-        """The result."""
+        """Return the result for the blocks of this process.  Collective if the axis is dealt."""
         here, layout = self.here, self.layout
         mine = [()] if not layout.axes else layout.mine(here.pid)
         results = {at: self._own(at, blocks[at]) for at in mine}
@@ -227,19 +244,13 @@ class _Segments:
         return made_of(shape, self.dtype, self.target, results)
 
     def _own(self, at: Shape, block: Any) -> Any:
-        """The segments that begin in a block, as far as it goes."""
+        """Return the reductions of the segments that begin in a block, up to the end of the block."""
         part = at[self.place]
         starts = self.at[self.cuts[part] : self.cuts[part + 1]] - int(self.bounds[part])
-        if not starts.size or self.here.abstract:
-            shape = list(block.shape)
-            shape[self.place] = int(starts.size)
-            if self.here.abstract:
-                self.ufunc(block, block)
-            return self.here.empty(tuple(shape), self.dtype)
-        return self.ufunc.reduceat(block, starts, axis=self.place, dtype=ag.typed(self.dtype))
+        return _reduced_segments(self.ufunc, block, starts, self.place, self.dtype)
 
     def _owner(self, at: Shape) -> Shape | None:
-        """The block where the segment begins that goes on into this one, if one does."""
+        """Return the block in which the segment begins that continues into this one; None if none continues."""
         part = at[self.place]
         low, high = int(self.bounds[part]), int(self.bounds[part + 1])
         before = int(self.cuts[part]) - 1
@@ -249,17 +260,13 @@ class _Segments:
         return (*at[: self.place], first, *at[self.place + 1 :])
 
     def _carried(self, at: Shape, block: Any) -> Any:
-        """What a block has of the segment that goes on into it."""
+        """Return the reduction of a block's part of the segment that continues into it."""
         part = at[self.place]
         stop = min(int(self.ends[int(self.cuts[part]) - 1]), int(self.bounds[part + 1])) - int(self.bounds[part])
-        key = (slice(None),) * self.place + (slice(0, stop),)
-        if self.here.abstract:
-            shape = block.shape[: self.place] + block.shape[self.place + 1 :]
-            return self.here.empty(shape, self.dtype)
-        return np.asarray(self.ufunc.reduce(block[key], axis=self.place, dtype=ag.typed(self.dtype)))
+        return _reduced_line(self.ufunc, block, stop, self.place, self.dtype)
 
     def _merged(self, results: dict[Shape, Any], blocks: Any, arrived: Any) -> None:
-        """Parts added to the last segment of the block where it begins, in the order of the axis."""
+        """Combine parts with the last segment of the block where it begins, in the order of the axis, in place."""
         here, layout = self.here, self.layout
         parts: list[tuple[int, Shape, Any]] = []
         pieces = iter(arrived)
@@ -270,25 +277,55 @@ class _Segments:
                     continue
                 piece = self._carried(at, blocks[at]) if pid == here.pid else next(pieces)[1]
                 parts.append((at[self.place], to, piece))
-        if here.abstract:
-            return
         for _, to, piece in sorted(parts, key=lambda each: each[:2]):
-            last = results[to][(slice(None),) * self.place + (slice(-1, None),)]
-            self.ufunc(last, np.expand_dims(piece, self.place), out=last)
+            _add_to_last(self.ufunc, results[to], piece, self.place)
+
+
+def _reduced_segments_cost(
+    costs: Reported, ufunc: np.ufunc, block: Any, starts: np.ndarray, place: int, dtype: DType
+) -> Any:
+    """Declare the cost of `_reduced_segments`: one operation for each element."""
+    ufunc(block, block)
+    return costs.memory((*block.shape[:place], starts.size, *block.shape[place + 1 :]), dtype)
+
+
+@declares(_reduced_segments_cost)
+def _reduced_segments(ufunc: np.ufunc, block: Any, starts: np.ndarray, place: int, dtype: DType) -> Any:
+    """Return the reductions of the segments of a block that begin at `starts`."""
+    if not starts.size:
+        return world().empty((*block.shape[:place], 0, *block.shape[place + 1 :]), dtype)
+    return ufunc.reduceat(block, starts, axis=place, dtype=ag.typed(dtype))
+
+
+def _reduced_line_cost(costs: Reported, ufunc: np.ufunc, block: Any, stop: int, place: int, dtype: DType) -> Any:
+    """Declare the cost of `_reduced_line`."""
+    return costs.memory((*block.shape[:place], *block.shape[place + 1 :]), dtype)
+
+
+@declares(_reduced_line_cost)
+def _reduced_line(ufunc: np.ufunc, block: Any, stop: int, place: int, dtype: DType) -> Any:
+    """Return the reduction of the first `stop` elements of a block along an axis."""
+    key = (slice(None),) * place + (slice(0, stop),)
+    return np.asarray(ufunc.reduce(block[key], axis=place, dtype=ag.typed(dtype)))
+
+
+@declares(lambda costs, ufunc, block, piece, place: None)
+def _add_to_last(ufunc: np.ufunc, block: Any, piece: Any, place: int) -> None:
+    """Combine the last plane of a block along an axis with a piece, in place."""
+    last = block[(slice(None),) * place + (slice(-1, None),)]
+    ufunc(last, np.expand_dims(piece, place), out=last)
 
 
 # ------------------------------------------------------------------------------------------ at
 
 
 class _Combining:
-    """What `at` does to a block: named, so that a forecast can be asked for."""
+    """The store function of `ufunc.at`; a class, so that it has a name and the ufunc as an attribute."""
 
     def __init__(self, ufunc: np.ufunc) -> None:
         self.ufunc = ufunc
 
     def __call__(self, view: Any, index: Any, values: Any) -> None:
-        if is_abstract(view):
-            return
         if self.ufunc.nin == 1:
             self.ufunc.at(view, index)
         else:
@@ -296,13 +333,13 @@ class _Combining:
 
 
 def _at(ufunc: np.ufunc, x: Any, indices: Any, values: Any = 0) -> None:
-    """x[indices] = ufunc(x[indices], values), with positions named twice done twice, in their order."""
+    """Assign x[indices] = ufunc(x[indices], values); repeated positions are combined repeatedly, in their order."""
     if not isinstance(x, Array):
         raise TypeError(f"{ufunc.__name__}.at changes an array of bsp.arrays, not {type(x).__name__}")
     if ufunc.signature is not None or ufunc.nin > 2 or ufunc.nout > 1:
         raise TypeError(f"{ufunc.__name__}.at: only ufuncs of one or two arguments and one result")
     given = values if isinstance(values, Array) else np.asarray(values)
-    with np.errstate(all="ignore"):  # NumPy's refusal of dtypes, on every process, whoever has elements to change
+    with np.errstate(all="ignore"):  # raises NumPy's error for bad dtypes on every process, with elements or without
         one, other = np.ones(1, x.dtype), np.ones(1, given.dtype)
         ufunc.at(*((one, [0]) if ufunc.nin == 1 else (one, [0], other)))
     parts, advanced = parts_of(indices)

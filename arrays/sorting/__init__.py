@@ -1,1 +1,1 @@
-"""What is found by order: sorts, ranks, quantiles, sets, searches, counts in bins."""
+"""Operations based on order: sorts, ranks, quantiles, sets, searches, histograms."""

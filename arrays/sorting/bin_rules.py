@@ -1,8 +1,9 @@
-"""How many bins of equal width a histogram gets, by the rules that NumPy names.
+"""NumPy's rules for the number of bins of equal width in a histogram.
 
-A rule gives a width, from the number of elements, their extremes, quartiles or deviations, all of which are computed
+A rule computes a width from the number of elements, their extremes, quartiles or deviations, all of which are computed
 where the elements are.  The number of bins is the span over the width, rounded up.  "scott" and "doane" use sums, whose
-last digits depend on the blocks: their quotient is rounded to 9 decimals first, so that the number of bins does not.
+last digits depend on the blocks.  Their quotient is therefore rounded to 9 decimals first, so that the number of bins
+does not depend on the blocks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from bsp.arrays.api import reductions
 from bsp.arrays.array import Array, compute
-from bsp.arrays.sorting.quantiles import FUNCTIONS as QUANTILES
+from bsp.arrays.sorting.quantiles import percentile
 
 
 def _square_root(x: Array, span: Any) -> Any:
@@ -48,7 +49,7 @@ def _doane(x: Array, span: Any) -> Any:
 
 
 def _freedman(x: Array, span: Any) -> Any:
-    upper, lower = QUANTILES["percentile"](x, [75, 25]).compute()
+    upper, lower = percentile(x, [75, 25]).compute()
     return 2.0 * np.subtract(upper, lower) * x.size ** (-1.0 / 3.0)
 
 
@@ -67,7 +68,7 @@ def number_of_bins(rule: str, x: Array, limits: Any, weights: Any) -> int:
     """Return the number of bins of a rule for the elements of a vector, or for those within `limits` (two numbers).
 
     Collective: a superstep for the extremes, and those of a percentile or of moments if the rule uses them.
-    Raises ValueError for a name that is none, TypeError for weights and for "stone", which has no distributed form.
+    Raises ValueError for an unknown rule, TypeError for weights and for "stone", which has no distributed form.
     """
     if rule == "stone":
         raise TypeError(
@@ -81,12 +82,12 @@ def number_of_bins(rule: str, x: Array, limits: Any, weights: Any) -> int:
     if x.dtype.kind == "b":
         x = x.astype(np.uint8)
     if limits is not None:
-        np.histogram_bin_edges(np.empty(0), 1, limits)  # NumPy's refusals
+        np.histogram_bin_edges(np.empty(0), 1, limits)  # raises NumPy's errors for bad limits
         x = x[(x >= limits[0]) & (x <= limits[1])]
     if not x.size:
         return 1
     low, high = (each[()] for each in compute(reductions.min(x), reductions.max(x)))
-    np.histogram_bin_edges(np.array([low, high]), 1)  # NumPy's refusal of NaN and infinities
+    np.histogram_bin_edges(np.array([low, high]), 1)  # raises NumPy's error for NaN and infinities
     exact = x.dtype.kind in "iu"
     span = int(high) - int(low) if exact else high - low
     width = RULES[rule](x, span)

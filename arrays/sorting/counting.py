@@ -1,11 +1,11 @@
-"""How many elements fall into each of some bins: each process counts its own, and the counts are added."""
+"""Histograms and `bincount`: each process counts its own elements in each bin, and the counts are added."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,16 +19,20 @@ from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.gathering import brought
 from bsp.arrays.kernels.aggregates import SUM
 from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import computed, known, layout_at, made_of, mine, one_vector, told
+from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of, mine, one_vector, told
 from bsp.arrays.sorting.bin_rules import number_of_bins
 from bsp.arrays.sorting.extremes import LARGEST, extremes
-from bsp.arrays.sorting.grouping import Cells, merged
+from bsp.arrays.sorting.grouping import Cells, merged, merged_cost
 from bsp.arrays.sorting.searching import few_beside, searchsorted
-from bsp.values.payload import is_abstract
+from bsp.arrays.typing import ArrayLike, Arrays
+from bsp.declared import Reported, declares
+from bsp.values.payload import as_array
+
+__all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def _alike(x: Node, weights: Any) -> tuple[Node, Node | None]:
-    """Elements and their weights, computed and in the same blocks."""
+    """Compute elements and their weights; return both in the elements' layout.  Collective."""
     if weights is None:
         (x,) = computed(x)
         return x, None
@@ -39,9 +43,9 @@ def _alike(x: Node, weights: Any) -> tuple[Node, Node | None]:
 
 
 def _added(here: World, counts: Any, at: np.ndarray | None = None, bins: int = 0) -> Array:
-    """The sum over processes: everywhere if it is small, else in an even layout.
+    """Add the counts of all processes; the sum is replicated if it is small, else in an even layout.  Collective.
 
-    at : which of how many bins are counted, ascending; None: all.
+    at : the bins that `counts` belong to, ascending, out of `bins`; None: `counts` has all bins.
     """
     size = bins if at is not None else counts.shape[0]
     layout = automatic((size,), here.nprocs)
@@ -51,9 +55,18 @@ def _added(here: World, counts: Any, at: np.ndarray | None = None, bins: int = 0
     return merged(here, SUM, Cells(at, counts), (size,), counts.dtype, counts.dtype, "counts to their bins")
 
 
-def _tallied(here: World, places: Any, weights: Any, kind: DType, bins: int) -> Array:
-    """How many of this process's places are in each of `bins` bins, or the sum of their weights; all processes' added.
+def _added_cost(costs: Reported, bins: int, kind: DType) -> Array:
+    """Declare the cost of `_added` where every process has counts of all bins."""
+    if automatic((bins,), costs.p).replicated:
+        costs.allreduce(bins, kind)
+        return declared_of(costs, (bins,), kind)
+    return merged_cost(costs, SUM, bins, (bins,), kind, kind, "counts to their bins")
 
+
+def _tallied(here: World, places: Any, weights: Any, kind: DType, bins: int) -> Array:
+    """Count the places of all processes in each of `bins` bins, or add their weights.  Collective.
+
+    places : the bin of each of this process's elements.
     A process with fewer elements than half the bins sends only the bins that it has.
     """
     at = None
@@ -69,12 +82,12 @@ def _tallied(here: World, places: Any, weights: Any, kind: DType, bins: int) -> 
 
 
 @procedure
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
-    """How often each of 0, 1, 2, ... occurs, or the weights of those where it does.
+def bincount(x: ArrayLike, /, weights: ArrayLike | None = None, minlength: int = 0) -> Array:
+    """Count how often each of 0, 1, 2, ... occurs in a vector, or add the weights of its occurrences.
 
-    Cost: two supersteps: the greatest element, h = 2(p - 1), told once for an array; and the counts of b bins, h about
-    2b at most, of a process with fewer elements than b/2 only those of its bins.  In an abstract run nothing is
-    greater than `minlength` says.
+    Cost: two supersteps.  The first finds the greatest element, h = 2(p - 1); the array remembers it, so that later
+    calls skip this step.  The second adds the counts of b bins, h about 2b at most; a process with fewer than b/2
+    elements sends only its own bins.  A forecast, which has no values, assumes no element above `minlength` - 1.
     """
     here = world()
     array = asarray(x)
@@ -82,7 +95,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
         raise ValueError(
             "object too deep for desired array" if array.ndim else "object of too small depth for desired array"
         )
-    sample = np.zeros(min(array.size, 1), array.dtype)  # NumPy's refusal of dtypes, and the dtype of the counts
+    sample = np.zeros(min(array.size, 1), array.dtype)  # raises NumPy's error for bad dtypes; gives the counts' dtype
     weighing = None if weights is None else np.zeros(sample.size, asarray(weights).dtype)
     kind = np.bincount(sample, weighing, minlength).dtype
     if weights is not None and asarray(weights).shape != array.shape:
@@ -91,20 +104,36 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
     own = one_vector(here, mine(node), array.dtype)
     own = own.astype(np.int64) if array.dtype.kind == "u" else own
     own_weights = None if other is None else one_vector(here, mine(other), other.kind.dtype).astype(np.float64)
-    if here.abstract:
-        here.at_most()
-        length = max(int(minlength), 1)
-        extremes(here, [node])
-        counts = np.add(here.empty((length,), kind), 0)
-        return _added(here, counts)
+    return _occurrences(here, node, own, own_weights, kind, int(minlength))
+
+
+def _occurrences_cost(
+    costs: Reported, here: World, node: Node, own: Any, weights: Any, kind: DType, least_bins: int
+) -> Array:
+    """Declare the cost of `_occurrences`, assuming that all elements fall into `least_bins` bins."""
+    costs.at_most()
+    extremes(here, [node])
+    costs.work(elementwise=max(least_bins, 1))
+    return _added_cost(costs, max(least_bins, 1), kind)
+
+
+@declares(_occurrences_cost)
+def _occurrences(here: World, node: Node, own: Any, weights: Any, kind: DType, least_bins: int) -> Array:
+    """Count how often each of 0, 1, 2, ... occurs, in `least_bins` bins or more.
+
+    node : all elements.  own, weights : this process's elements, as integers, and their weights.
+    """
     ((least, greatest),) = extremes(here, [node])
-    if least < 0 or greatest == LARGEST:  # unsigned ones from 2^63 on are negative to NumPy
+    if least < 0 or greatest == LARGEST:  # NumPy casts to int64: unsigned integers from 2^63 on become negative
         raise ValueError("'list' argument must have no negative elements")
-    return _tallied(here, own, own_weights, kind, max(int(minlength), 1 + int(greatest)))
+    return _tallied(here, own, weights, kind, max(least_bins, 1 + int(greatest)))
 
 
 def _bins(call: str, array: Array, bins: Any, range: Any, weights: Any) -> Any:
-    """How many bins, or their edges, of what a program asked for; an Array only of edges that stay dealt."""
+    """Return the number of bins or their edges; as an Array only where the edges stay dealt.  Collective.
+
+    A rule's name becomes a number of bins.  Edges that are few beside the elements are brought to every process.
+    """
     if isinstance(bins, str):
         return number_of_bins(bins, reshape(array, (-1,)), range, weights)
     if not isinstance(bins, Array) or bins.ndim != 1 or bins.size < 2:
@@ -116,24 +145,34 @@ def _bins(call: str, array: Array, bins: Any, range: Any, weights: Any) -> Any:
     return wrap(node) if whole is None else whole
 
 
+def _last_edge_cost(costs: Reported, edges: Array) -> Any:
+    """Declare the cost of `_last_edge`."""
+    return compute((edges[:-1] > edges[1:]).any(), edges[-1])[1]
+
+
+@declares(_last_edge_cost)
 def _last_edge(edges: Array) -> Any:
-    """Check that dealt edges rise; return the last one.  One superstep, in which all processes agree."""
+    """Check that dealt edges rise and return the last one.  Collective: one superstep, the same answer everywhere."""
     falls, last = compute((edges[:-1] > edges[1:]).any(), edges[-1])
-    if not is_abstract(falls) and falls:
+    if falls:
         raise ValueError("`bins` must increase monotonically, when an array")
     return last
 
 
 def _bin_places(places: Any, own: Any, last: Any, bins: int) -> Any:
-    """The bin of each element that `searchsorted` from the right has placed between edges; -1: none.
+    """Return the bin of each element, or -1 outside all bins, from its position by right-sided `searchsorted`.
 
-    The last edge belongs to the last bin.
+    The last bin includes the last edge, as in NumPy.
     """
     return np.where(places <= bins, places - 1, np.where(own == last, bins - 1, -1))
 
 
+@declares(lambda costs, here, own, bins, range: (_ends_cost(costs, own, bins, range), (bins, range)))
 def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndarray, Any]:
-    """The edges of the bins, and what NumPy is to count with: equal on all processes."""
+    """Return the edges of the bins, and the bins and range to pass to np.histogram; equal on all processes.
+
+    Collective: one superstep for the extremes if neither edges nor `range` are given, else none.
+    """
     if np.ndim(bins) == 0:
         if range is None:
             if own.dtype.kind == "b":
@@ -149,17 +188,18 @@ def _edges(here: World, own: np.ndarray, bins: Any, range: Any) -> tuple[np.ndar
 
 
 def _returned(edges: np.ndarray, bins: Any) -> Array:
-    """Edges as a function returns them: an array that gave them itself, as NumPy does."""
+    """Return the edges as an Array; if the caller passed an Array as bins, that very Array, as NumPy does."""
     return bins if isinstance(bins, Array) else wrap(build.from_whole(edges))
 
 
 @procedure
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Array, Array]:
-    """How many elements fall into each bin, and the edges of the bins.
+    a: ArrayLike, bins: int | str | ArrayLike = 10, range: tuple[float, float] | None = None,
+    density: bool | None = None, weights: ArrayLike | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Count the elements in each bin; return the counts and the edges of the bins.
 
-    bins : how many, their edges, or the name of a rule (`bin_rules`: "auto", "fd", ...; not "stone").
+    bins : their number, their edges, or the name of a rule (`bin_rules`: "auto", "fd", ...; not "stone").
     Cost: one superstep for the counts of b bins, h about 2b at most, and one for the extremes if neither `range` nor
     edges are given.  Dealt edges, where they are not few beside the elements, stay where they are: one superstep more,
     and that of `searchsorted`.
@@ -174,45 +214,73 @@ def histogram(
     given = _bins("histogram", array, bins, range, weights)
     if isinstance(given, Array):
         return _between_dealt(here, node, other, given, density)
-    if here.abstract:
-        length = int(given) if np.ndim(given) == 0 else len(given) - 1
-        if np.ndim(given) == 0 and range is None:
-            told(here, "extremes", here.empty((2,), own.dtype))
-        np.searchsorted(np.zeros(length + 1), own)
-        here.passes(6 * min(own.size, 1 << 16), np.dtype(np.int64))  # np.histogram's, a piece at a time
-        counts = here.empty((length,), np.dtype(np.int64 if other is None else other.kind.dtype))
-        found = _added(here, counts)
-        ends = wrap(build.from_whole(here.empty((length + 1,), np.dtype(float))))
-        return (found / 1.0 if density else found), ends
+    found, edges = _counted(here, own, own_weights, given, range)
+    ends = _returned(edges, bins)
+    return (found / np.diff(edges) / found.sum() if density else found), ends
+
+
+def _ends_cost(costs: Reported, own: Any, given: Any, range: Any) -> Any:
+    """Declare the cost of `_edges`; return an array with the right number of edges."""
+    count = int(given) + 1 if np.ndim(given) == 0 else len(given)
+    if np.ndim(given) == 0 and range is None:
+        costs.tell("extremes", costs.memory((2,), own.dtype))
+    return costs.memory((count,), np.dtype(float))
+
+
+def _counted_cost(costs: Reported, here: World, own: Any, weights: Any, given: Any, range: Any) -> tuple[Array, Any]:
+    """Declare the cost of `_counted`: a search for each element."""
+    edges = _ends_cost(costs, own, given, range)
+    np.searchsorted(edges, own)
+    costs.passing(6 * min(own.size, 1 << 16), np.dtype(np.int64))  # np.histogram works in pieces of 2^16 elements
+    kind = np.dtype(np.int64) if weights is None else weights.dtype
+    return _added_cost(costs, len(edges) - 1, kind), edges
+
+
+@declares(_counted_cost)
+def _counted(here: World, own: Any, weights: Any, given: Any, range: Any) -> tuple[Array, Any]:
+    """Count the elements of all processes in each bin; return the counts and the replicated edges.  Collective."""
     edges, (counted, span) = _edges(here, own, given, range)
-    counts = np.histogram(own, counted, span, weights=own_weights)[0]
-    found = _added(here, counts)
-    if density:
-        return found / np.diff(edges) / found.sum(), _returned(edges, bins)
-    return found, _returned(edges, bins)
+    return _added(here, np.histogram(own, counted, span, weights=weights)[0]), edges
 
 
 def _between_dealt(here: World, x: Node, weights: Node | None, edges: Array, density: Any) -> tuple[Array, Array]:
-    """histogram between edges that stay dealt: each element looks up its bin."""
+    """Return `histogram`'s result for edges that stay dealt: each element looks up its bin.  Collective."""
     bins = edges.size - 1
-    kind = np.dtype(np.int64) if weights is None else weights.kind.dtype
     last = _last_edge(edges)
     x, places = _alike(x, searchsorted(edges, wrap(x), "right"))
     assert places is not None
-    if here.abstract:
-        here.at_most()
-        found = _added(here, here.empty((bins,), kind))
-        return (found / 1.0 if density else found), edges
-    own = one_vector(here, mine(x), x.kind.dtype)
-    at = _bin_places(one_vector(here, mine(places), places.kind.dtype), own, last, bins)
-    own_weights = None if weights is None else one_vector(here, mine(weights), kind)[at >= 0]
-    found = _tallied(here, at[at >= 0], own_weights, kind, bins)
+    found = _counted_at(here, x, places, weights, last, bins)
     return (found / np.diff(edges) / found.sum() if density else found), edges
 
 
+def _counted_at_cost(
+    costs: Reported, here: World, x: Node, places: Node, weights: Node | None, last: Any, bins: int
+) -> Array:
+    """Declare the cost of `_counted_at`, assuming that every process has elements in all bins."""
+    costs.at_most()
+    costs.passing(4 * sum(each.size for each in mine(x)), np.dtype(np.int64))  # the bins of the elements
+    return _added_cost(costs, bins, np.dtype(np.int64) if weights is None else weights.kind.dtype)
+
+
+@declares(_counted_at_cost)
+def _counted_at(here: World, x: Node, places: Node, weights: Node | None, last: Any, bins: int) -> Array:
+    """Count the elements in each bin, from their positions among the edges by `searchsorted`.  Collective."""
+    kind = np.dtype(np.int64) if weights is None else weights.kind.dtype
+    own = one_vector(here, mine(x), x.kind.dtype)
+    at = _bin_places(one_vector(here, mine(places), places.kind.dtype), own, last, bins)
+    own_weights = None if weights is None else one_vector(here, mine(weights), kind)[at >= 0]
+    return _tallied(here, at[at >= 0], own_weights, kind, bins)
+
+
 @procedure
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Array:
-    """The edges of `histogram`'s bins.  Cost: one superstep for the extremes if neither range nor edges are given."""
+def histogram_bin_edges(
+    a: ArrayLike, bins: int | str | ArrayLike = 10, range: tuple[float, float] | None = None,
+    weights: ArrayLike | None = None,
+) -> Array:  # fmt: skip
+    """Return the edges of `histogram`'s bins.
+
+    Cost: one superstep for the extremes if neither range nor edges are given.
+    """
     here = world()
     array = asarray(a)
     (node,) = computed(build.strong(array._node))
@@ -221,16 +289,11 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     if isinstance(given, Array):
         _last_edge(given)
         return given
-    if here.abstract:
-        told(here, "extremes", here.empty((2,), own.dtype))
-        length = int(given) + 1 if np.ndim(given) == 0 else len(given)
-        return wrap(build.from_whole(here.empty((length,), np.dtype(float))))
-    edges, _ = _edges(here, own, given, range)
-    return _returned(edges, bins)
+    return _returned(_edges(here, own, given, range)[0], bins)
 
 
 def _columns(sample: Any) -> list[Node]:
-    """The coordinates of a sample: the columns of a matrix, or each of several vectors; they need not be laid alike."""
+    """Split a sample into coordinates: the columns of a matrix, or the given vectors.  Layouts may differ."""
     if isinstance(sample, (Array, np.ndarray)):
         array = asarray(sample)
         array = array if array.ndim > 1 else array[None].T
@@ -245,7 +308,7 @@ def _columns(sample: Any) -> list[Node]:
 
 
 def _laid_alike(nodes: list[Node]) -> list[Node]:
-    """Several vectors of one length, computed, and in the same blocks."""
+    """Compute several vectors of one length; return them all in one layout.  Collective."""
     nodes = list(computed(*nodes))
     target = next((layout_at(node) for node in nodes if not layout_at(node).replicated), None)
     if target is not None:
@@ -255,13 +318,15 @@ def _laid_alike(nodes: list[Node]) -> list[Node]:
 
 @procedure
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Array, list[Array]]:
-    """How many points fall into each box of a grid, and the edges of the grid along each axis.
+    sample: Arrays, bins: int | Arrays = 10,
+    range: Sequence[tuple[float, float]] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, list[Array]]:  # fmt: skip
+    """Count the points in each box of a grid; return the counts and the edges of the grid along each axis.
 
     sample : one row for each point, or a vector for each coordinate.
     Cost: one superstep for the counts of b boxes, h about 2b at most, and one for the extremes.  Dealt edges, where
-    they are not few beside the points, stay where they are: of each one superstep, and that of `searchsorted`.
+    they are not few beside the points, stay where they are: one superstep and a `searchsorted` for each such axis.
     """
     here = world()
     nodes = _columns(sample)
@@ -274,73 +339,126 @@ def histogramdd(
     own_weights = own.pop() if weights is not None else None
     count = len(own)
     several = hasattr(bins, "__len__") or isinstance(bins, Array)
-    given: Any = [
-        _bins("histogramdd", wrap(nodes[0]), each, None, None) if isinstance(each, Array) else each for each in bins
-    ] if several else bins  # fmt: skip
+    given: Any = bins
+    if several:
+        given = [
+            _bins("histogramdd", wrap(nodes[0]), each, None, None) if isinstance(each, Array) else each
+            for each in given
+        ]
     if several and len(given) != count:
         raise ValueError("The dimension of bins must be equal to the dimension of the sample x.")
     dealt = {k: each for k, each in enumerate(given) if isinstance(each, Array)} if several else {}
-    if here.abstract:
-        told(here, "extremes", here.empty((2 * count,), np.dtype(float)))
-        each = given if several else [given] * count
-        lengths = [int(one) if not np.ndim(one) else len(one) - 1 for one in each]
-        for column, length in zip(own, lengths, strict=True):
-            np.searchsorted(np.zeros(length + 1), column)
-        found = _added(here, here.empty((prod(lengths),), np.dtype(float)))
-        ends = [wrap(build.from_whole(here.empty((length + 1,), np.dtype(float)))) for length in lengths]
-        return reshape(found, tuple(lengths)), ends
-    # of the two corners of all points NumPy makes the edges that it makes of the points
-    corners = [[column.min(), column.max()] if column.size else [np.inf, -np.inf] for column in own]
-    extremes = np.array(told(here, "extremes", np.array(corners, float).reshape(-1)))
-    extremes = extremes.reshape(here.nprocs, count, 2)
-    low, high = extremes[:, :, 0].min(axis=0), extremes[:, :, 1].max(axis=0)
-    some = bool(nodes[0].kind.shape[0])
-    anything = [[0.0, 1.0] if k in dealt else each for k, each in enumerate(given)] if dealt else given
-    edges: list[Any] = [*np.histogramdd(np.stack([low, high]) if some else np.empty((0, count)), anything, range)[1]]
+    edges = _grid_edges(here, own, nodes[0].kind.shape[0], given, dealt, range)
     if dealt:
-        edges = [dealt.get(k, cuts) for k, cuts in enumerate(edges)]
         found = _boxes_between_dealt(here, nodes[:count], edges, own_weights)
     else:
-        points = np.stack([column.astype(float) for column in own], axis=1)
-        counts = np.histogramdd(points, edges, weights=own_weights)[0]
-        found = reshape(_added(here, counts.reshape(-1)), counts.shape)
+        found = _boxes(here, own, edges, own_weights)
+    found = reshape(found, tuple(len(cuts) - 1 for cuts in edges))
     if density:
         total = found.sum()
         for axis, cuts in enumerate(edges):
             found = found / np.diff(cuts)[tuple(slice(None) if k == axis else None for k in builtins.range(count))]
         found = found / total
-    return found, [cuts if isinstance(cuts, Array) else wrap(build.from_whole(np.asarray(cuts))) for cuts in edges]
+    return found, [cuts if isinstance(cuts, Array) else wrap(build.from_whole(as_array(cuts))) for cuts in edges]
+
+
+def _grid_edges_cost(
+    costs: Reported, here: World, own: Sequence[Any], points: int, given: Any, dealt: dict[int, Array], range: Any
+) -> list[Any]:
+    """Declare the cost of `_grid_edges`."""
+    costs.tell("extremes", costs.memory((2 * len(own),), np.dtype(float)))
+    each = given if hasattr(given, "__len__") else [given] * len(own)
+    counts = [len(one) if np.ndim(one) else int(one) + 1 for one in each]
+    return [dealt.get(k, costs.memory((count,), np.dtype(float))) for k, count in enumerate(counts)]
+
+
+@declares(_grid_edges_cost)
+def _grid_edges(
+    here: World, own: Sequence[Any], points: int, given: Any, dealt: dict[int, Array], range: Any
+) -> list[Any]:
+    """Return the edges of a grid along each axis; dealt edges stay dealt, others are the same on every process.
+
+    own : the coordinates of this process's points, one vector for each axis.
+    Cost: one superstep, in which every process receives the extremes along each axis.  NumPy computes the same edges
+    from these two corners as from all points.
+    """
+    count = len(own)
+    corners = [[column.min(), column.max()] if column.size else [np.inf, -np.inf] for column in own]
+    every = np.array(told(here, "extremes", np.array(corners, float).reshape(-1))).reshape(here.nprocs, count, 2)
+    low, high = every[:, :, 0].min(axis=0), every[:, :, 1].max(axis=0)
+    anything = [[0.0, 1.0] if k in dealt else each for k, each in enumerate(given)] if dealt else given
+    found = np.histogramdd(np.stack([low, high]) if points else np.empty((0, count)), anything, range)[1]
+    return [dealt.get(k, cuts) for k, cuts in enumerate(found)]
+
+
+def _boxes_cost(costs: Reported, here: World, own: Sequence[Any], edges: Sequence[Any], weights: Any) -> Array:
+    """Declare the cost of `_boxes`: a search for each coordinate."""
+    for column, cuts in zip(own, edges, strict=True):
+        np.searchsorted(cuts, column)
+    return _added_cost(costs, prod(len(cuts) - 1 for cuts in edges), np.dtype(float))
+
+
+@declares(_boxes_cost)
+def _boxes(here: World, own: Sequence[Any], edges: Sequence[Any], weights: Any) -> Array:
+    """Count the points in each box of a grid with replicated edges; boxes in C order.  Collective."""
+    points = np.stack([column.astype(float) for column in own], axis=1)
+    return _added(here, np.histogramdd(points, edges, weights=weights)[0].reshape(-1))
 
 
 def _boxes_between_dealt(here: World, nodes: Sequence[Node], edges: Sequence[Any], weights: Any) -> Array:
-    """histogramdd where some edges stay dealt: each coordinate looks up its bin."""
-    shape = tuple(len(cuts) - 1 for cuts in edges)
-    at: Any = 0
-    inside: Any = True
-    for node, cuts, bins in zip(nodes, edges, shape, strict=True):
+    """Count the points in each box where some edges stay dealt: each coordinate looks up its bin.  Collective."""
+    placed = []
+    for node, cuts in zip(nodes, edges, strict=True):
         (node,) = computed(build.cast(node, np.dtype(float)))
         last = _last_edge(cuts) if isinstance(cuts, Array) else cuts[-1]
         _, places = _alike(node, searchsorted(cuts, wrap(node), "right"))
         assert places is not None
+        placed.append(_Placed(node, places, last, len(cuts) - 1))
+    return _boxes_of_placed(here, placed, weights)
+
+
+class _Placed(NamedTuple):
+    """One coordinate of all points, and its positions among the edges by right-sided `searchsorted`."""
+
+    coordinate: Node
+    places: Node
+    last: Any  # the last edge
+    bins: int
+
+
+def _boxes_of_placed_cost(costs: Reported, here: World, placed: Sequence[_Placed], weights: Any) -> Array:
+    """Declare the cost of `_boxes_of_placed`, assuming that every process has points in all boxes."""
+    costs.at_most()
+    costs.passing(5 * sum(each.size for each in mine(placed[0].coordinate)), np.dtype(np.int64))
+    return _added_cost(costs, prod(each.bins for each in placed), np.dtype(float))
+
+
+@declares(_boxes_of_placed_cost)
+def _boxes_of_placed(here: World, placed: Sequence[_Placed], weights: Any) -> Array:
+    """Count the points in each box from their positions among the edges; boxes in C order.  Collective."""
+    at: Any = 0
+    inside: Any = True
+    for node, places, last, bins in placed:
         own = one_vector(here, mine(node), node.kind.dtype)
         bin_at = _bin_places(one_vector(here, mine(places), places.kind.dtype), own, last, bins)
         at, inside = at * bins + bin_at, inside & (bin_at >= 0)
     own_weights = None if weights is None else weights[inside].astype(float)
-    return reshape(_tallied(here, at[inside], own_weights, np.dtype(float), prod(shape)), shape)
+    return _tallied(here, at[inside], own_weights, np.dtype(float), prod(each.bins for each in placed))
 
 
 def histogram2d(
-    x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Array, Array, Array]:
-    """`histogramdd` of points in the plane: counts, and the edges along x and y."""
+    x: ArrayLike, y: ArrayLike, bins: int | Arrays = 10,
+    range: Sequence[tuple[float, float]] | None = None, density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Count points of the plane in each box of a grid; return the counts and the edges along x and y.
+
+    Cost: as `histogramdd`.
+    """
     first, second = asarray(x), asarray(y)
     if first.shape != second.shape:
         raise ValueError("x and y must have the same length.")
-    given = [bins, bins] if hasattr(bins, "__len__") and len(bins) not in (1, 2) else bins
+    given: Any = bins
+    given = [given, given] if hasattr(given, "__len__") and len(given) not in (1, 2) else given
     counts, (along_x, along_y) = histogramdd([first, second], given, range, density, weights)
     return counts, along_x, along_y
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (bincount, histogram, histogram_bin_edges, histogramdd, histogram2d)
-}

@@ -1,7 +1,7 @@
 """Aggregates by group: each process combines its own elements first, then partial results go to their owners.
 
-The groups are the cells of an array: along some of its axes a cell is named by arrays of integers (keys), along the
-others by an axis of the values.  Source: Khan and Fegaras, section 3: a group-by whose key is computed.
+The groups are the cells of the result.  Along some axes arrays of integers (keys) give an element's cell; along the
+other axes its position in the values does.  Source: Khan and Fegaras, section 3: a group-by whose key is computed.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from bsp.arrays.kernels import aggregates as ag
 from bsp.arrays.kernels.aggregates import Aggregate, Mean, Moments
 from bsp.arrays.planning.reshaping import contiguous
 from bsp.arrays.procedures.forecast import procedure
-from bsp.arrays.procedures.operands import computed, layout_at, made_of
+from bsp.arrays.procedures.operands import computed, declared_of, layout_at, made_of
 from bsp.arrays.sorting.extremes import extremes
+from bsp.declared import Reported, declares
 from bsp.errors import ValueNeeded
 
 AGGREGATES: dict[str, Aggregate] = {
     "sum": ag.SUM, "prod": ag.PROD, "min": ag.MIN, "max": ag.MAX, "any": ag.ANY, "all": ag.ALL, "mean": ag.MEAN,
     "var": ag.moments(0, False), "std": ag.moments(0, True),
 }  # fmt: skip
-_DENSE = 2  # a process with fewer elements than 1/2 of the groups holds only the groups that it has
+_DENSE = 2  # a process with fewer elements than groups/_DENSE holds only the groups that occur in its elements
 
 
 class BadGroup(IndexError):
-    """An element whose group is none of the result's."""
+    """A key has a value outside the groups of the result."""
 
     def __init__(self, key: int, value: int) -> None:
         super().__init__(f"group {value} of key {key}")
@@ -45,7 +46,7 @@ class BadGroup(IndexError):
 class Cells(NamedTuple):
     """Partial results of this process, in C order of the cells."""
 
-    at: np.ndarray | None  # which cells these are, ascending; None: all
+    at: np.ndarray | None  # the cells that `parts` belong to, ascending; None: all cells
     parts: np.ndarray
 
 
@@ -54,38 +55,74 @@ def by_group(
     how: str, values: Array, keys: Sequence[Array], axes: Sequence[tuple[int, ...]], whole: Shape,
     spans: Sequence[range | None], plain: Sequence[int],
 ) -> Array:  # fmt: skip
-    """Aggregate values by group; the result has an axis for each key, then those of `plain`.
+    """Aggregate values by group; the result has an axis for each key, then those of `plain`.  Collective.
 
-    axes : of the values and of each key, ascending: which of the axes `whole` theirs are; along the others they are
-        repeated.
+    axes : for the values and for each key, the axes of the common shape `whole` that theirs are, ascending; along
+        the other axes they are repeated.
     whole : the lengths of all axes.
-    spans : the groups of each key; None: from 0 to its greatest.
-    A group of no elements has what the aggregate has of none: 0, 1, inf, -inf, False, True, nan; of integers the
-    greatest and the least.
+    spans : the groups of each key; None: from 0 to the greatest key.
+    A group without elements gets the aggregate's value for no elements: 0, 1, inf, -inf, False, True or nan; min and
+    max of integers give the greatest and the least integer of the dtype.
 
-    Cost: two supersteps: the least and greatest key, h = 2k(p - 1) for k keys, told once for each key; and the groups
-    that each process has, h at most 2g for g groups, of mean 2g, of var and std 3g more where no process has all.
+    Cost: two supersteps.  The first finds the least and greatest key, h = 2k(p - 1) for k keys; each key remembers
+    them.  The second sends the groups that each process has: h about g words for g groups, 2g for mean, 3g for var and
+    std; p - 1 times that where the result is so small that every process gets all of it.
     Raises BadGroup on every process for a key outside its span.
     """
     here, aggregate = world(), AGGREGATES[how]
     nodes = list(computed(*[build.strong(each._node) for each in (values, *keys)]))
-    if here.abstract and None in spans:
-        raise ValueNeeded("how many groups there are follows from values; give their range: ... for b[i] in 0:n")
-    found = extremes(here, nodes[1:])
-    runs = []
-    for number, (span, (least, greatest)) in enumerate(zip(spans, found, strict=True)):
-        run = range(greatest + 1) if span is None else span
-        for end in (least, greatest) if least <= greatest and not here.abstract else ():
-            if end not in run:
-                raise BadGroup(number, end)
-        runs.append(run)
+    runs = _runs(here, nodes[1:], spans)
     shape = (*[len(run) for run in runs], *[whole[axis] for axis in plain])
     layout = _layout_for(nodes, axes, whole)
     nodes = [_beside(node, own, layout) for node, own in zip(nodes, axes, strict=True)]
+    return _aggregated(here, aggregate, nodes, axes, runs, plain, shape, layout)
+
+
+def _runs_cost(costs: Reported, here: World, keys: Sequence[Node], spans: Sequence[range | None]) -> list[range]:
+    """Declare the cost of `_runs`; raise ValueNeeded where the number of groups depends on values."""
+    if None in spans:
+        raise ValueNeeded("how many groups there are follows from values; give their range: ... for b[i] in 0:n")
+    extremes(here, keys)
+    return [span for span in spans if span is not None]
+
+
+@declares(_runs_cost)
+def _runs(here: World, keys: Sequence[Node], spans: Sequence[range | None]) -> list[range]:
+    """Return the range of groups of each key; raise BadGroup on every process for a key outside.  Collective."""
+    runs = []
+    for number, (span, (least, greatest)) in enumerate(zip(spans, extremes(here, keys), strict=True)):
+        run = range(greatest + 1) if span is None else span
+        for end in (least, greatest) if least <= greatest else ():
+            if end not in run:
+                raise BadGroup(number, end)
+        runs.append(run)
+    return runs
+
+
+def _aggregated_cost(
+    costs: Reported, here: World, how: Aggregate, nodes: Sequence[Node], axes: Sequence[tuple[int, ...]],
+    runs: Sequence[range], plain: Sequence[int], shape: Shape, layout: Layout,
+) -> Array:  # fmt: skip
+    """Declare an upper bound of the cost of `_aggregated`: each process sends all cells that its elements can have."""
+    own = sum(prod(layout.block_shape(at)) for at in layout.mine(here.pid))
+    costs.passing(2 * own, np.dtype(np.int64))
+    dtype = nodes[0].kind.dtype
+    if layout.replicated:
+        return wrap(build.from_whole(costs.memory(shape, how.result(dtype)), automatic(shape, here.nprocs)))
+    return merged_cost(costs, how, own, shape, dtype, how.result(dtype))
+
+
+@declares(_aggregated_cost)
+def _aggregated(
+    here: World, aggregate: Aggregate, nodes: Sequence[Node], axes: Sequence[tuple[int, ...]], runs: Sequence[range],
+    plain: Sequence[int], shape: Shape, layout: Layout,
+) -> Array:  # fmt: skip
+    """Aggregate values by keys that are in the same layout, and merge the partial results.  Collective.
+
+    runs : the groups of each key.  shape : of the result.  layout : of the elements where they are aggregated.
+    """
     dtype = nodes[0].kind.dtype
     result = aggregate.result(dtype)
-    if here.abstract:
-        return _abstract(here, shape, layout, aggregate, dtype)
     codes, own = [], []
     for at in layout.mine(here.pid):
         box = layout.box(at)
@@ -95,7 +132,7 @@ def by_group(
             code = code * len(run) + (_part(node, along, layout, at) - run.start)
         for axis in plain:
             position = np.arange(*box[axis]).reshape([-1 if each == axis else 1 for each in range(len(box))])
-            code = code * whole[axis] + position
+            code = code * layout.shape[axis] + position
         codes.append(np.broadcast_to(code, lengths).reshape(-1))
         own.append(np.broadcast_to(_part(nodes[0], axes[0], layout, at), lengths).reshape(-1))
     cells = _folded(
@@ -113,9 +150,10 @@ def by_group(
 
 
 def _layout_for(nodes: Sequence[Node], axes: Sequence[tuple[int, ...]], whole: Shape) -> Layout:
-    """The layout in which elements are folded: that of the first dealt array that has all axes.
+    """Return the layout in which elements are aggregated: that of the first dealt array that has all axes.
 
-    Replicated if every process has everything: each then folds all of it.  Nothing moves if all lie alike.
+    Return a replicated layout if every array is replicated; each process then aggregates all elements.  Nothing has
+    to move if all arrays have the same layout.
     """
     every = tuple(range(len(whole)))
     for node, own in zip(nodes, axes, strict=True):
@@ -127,7 +165,11 @@ def _layout_for(nodes: Sequence[Node], axes: Sequence[tuple[int, ...]], whole: S
 
 
 def _beside(node: Node, axes: tuple[int, ...], layout: Layout) -> Node:
-    """The node where every process has what goes with its blocks: itself, if it is so; else repeated and moved."""
+    """Return a node of which each process has the part that belongs to each of its blocks.
+
+    That is the node itself if it holds already; else the node repeated along the other axes, in the given layout.
+    Collective: one exchange if the elements must move.
+    """
     own = layout_at(node)
     if own.replicated or own is layout:
         return node
@@ -141,7 +183,7 @@ def _beside(node: Node, axes: tuple[int, ...], layout: Layout) -> Node:
 
 
 def _part(node: Node, axes: tuple[int, ...], layout: Layout, at: Shape) -> Any:
-    """What of a node goes with a block: an array that broadcasts to the block."""
+    """Return the part of a node that belongs to a block, shaped so that it broadcasts to the block."""
     own, box = layout_at(node), layout.box(at)
     if own is layout:
         return node.value[at]
@@ -158,13 +200,13 @@ def _part(node: Node, axes: tuple[int, ...], layout: Layout, at: Shape) -> Any:
 
 
 def _held(how: Aggregate, dtype: Any) -> np.dtype[Any]:
-    """The dtype of a partial result: with the number of elements where the aggregate needs it."""
+    """Return the dtype of a partial result; it includes the number of elements where the aggregate needs it."""
     partial = how.partial(dtype)
     return np.dtype([("part", partial), ("count", np.int64)]) if isinstance(how, (Mean, Moments)) else partial
 
 
 def _of_none(how: Aggregate, size: int, dtype: Any) -> np.ndarray:
-    """The partial results of no elements."""
+    """Return `size` partial results of no elements."""
     held = _held(how, dtype)
     if how.identity is not None and held.names is None:
         return how.start_of((size,), held)
@@ -180,7 +222,10 @@ def _of_none(how: Aggregate, size: int, dtype: Any) -> np.ndarray:
 
 
 def _folded(how: Aggregate, codes: np.ndarray, values: np.ndarray, size: int, dtype: Any, all_cells: bool) -> Cells:
-    """The partial results of this process's elements, which lie in cells `codes`."""
+    """Aggregate this process's elements by cell; `codes` has the cell of each element.
+
+    all_cells : whether to return all `size` cells; else cells without elements are left out if they are many.
+    """
     at = None
     if not all_cells and size > _DENSE * len(codes):
         at, codes = np.unique(codes, return_inverse=True)
@@ -207,7 +252,7 @@ def _folded(how: Aggregate, codes: np.ndarray, values: np.ndarray, size: int, dt
 
 
 def _into(how: Aggregate, total: np.ndarray, at: Any, parts: np.ndarray) -> None:
-    """Merge partial results of some cells, each once, into those of all."""
+    """Merge partial results of the cells `at`, all different, into `total`, in place."""
     if total.dtype.names is None:
         total[at] = how.ufunc(total[at], parts)
         return
@@ -229,7 +274,7 @@ def _finished(how: Aggregate, parts: np.ndarray, result: Any) -> np.ndarray:
 
 
 def _target(shape: Shape, nprocs: int) -> Layout:
-    """Where the result goes: to all if all partial results together are small, else in ranges of C order."""
+    """Return the layout of the result: replicated if all partial results are small, else ranges in C order."""
     return replicated(shape) if prod(shape) * nprocs <= layouts.REPLICATED_SIZE else contiguous(shape, nprocs)
 
 
@@ -239,7 +284,10 @@ _TEXT = "groups to their owners"
 def merged(
     here: World, how: Aggregate, cells: Cells, shape: Shape, dtype: Any, result: Any, text: str = _TEXT
 ) -> Array:
-    """Send partial results to the owners of their cells, and merge them there in the order of the processes."""
+    """Send partial results to the owners of their cells, and merge them there in the order of the processes.
+
+    Collective: one exchange.
+    """
     target = _target(shape, here.nprocs)
     if target.replicated:
         spans = [(0, prod(shape))] * here.nprocs
@@ -253,19 +301,16 @@ def merged(
             continue
         low, high = np.searchsorted(cells.at, (start, stop))
         own, parts = cells.at[low:high] - start, cells.parts[low:high]
-        if 2 * len(own) > stop - start:  # most cells of this owner: without their positions these are fewer words
+        if 2 * len(own) > stop - start:  # all cells of this owner without positions are fewer words
             every = _of_none(how, stop - start, dtype)
             every[own] = parts
             out.append((dest, every))
-        elif len(own):  # positions have two axes, partial results one
+        elif len(own):  # the receiver tells them apart: positions have two axes, partial results one
             out += [(dest, own[None]), (dest, parts)]
     arrived = here.exchange(text, out)
     blocks = {}
     for at in target.mine(here.pid):
         start, stop = spans[here.pid]
-        if here.abstract:
-            blocks[at] = here.empty(target.block_shape(at), result)
-            continue
         total = _of_none(how, stop - start, dtype)
         where: Any = slice(None)
         for _, array in arrived:
@@ -278,24 +323,21 @@ def merged(
     return made_of(shape, result, target, blocks)
 
 
-def _abstract(here: World, shape: Shape, layout: Layout, how: Aggregate, dtype: Any) -> Array:
-    """What it moves at most: of every process every cell that it can have elements of."""
-    held = _held(how, dtype)
-    own = sum(prod(layout.block_shape(at)) for at in layout.mine(here.pid))
-    here.passes(2 * own, np.dtype(np.int64))
-    result = how.result(dtype)
-    if layout.replicated:
-        return wrap(build.from_whole(here.empty(shape, result), automatic(shape, here.nprocs)))
-    here.at_most()
-    target = _target(shape, here.nprocs)
-    sizes = [prod(shape)] * here.nprocs if target.replicated else target.sizes.reshape(-1).tolist()
+def merged_cost(
+    costs: Reported, how: Aggregate, own: int, shape: Shape, dtype: Any, result: Any, text: str = _TEXT
+) -> Array:
+    """Declare an upper bound of the cost of `merged`: this process's `own` elements are all in different cells.
+
+    A process with fewer elements than half the cells sends only the cells that it has; `_folded` and `_tallied` do so.
+    """
+    target, size, held = _target(shape, costs.p), prod(shape), _held(how, dtype)
     out: list[tuple[int, Any]] = []
-    for dest, size in enumerate(sizes):
-        if prod(shape) > _DENSE * own:
-            some = min(size, own)
-            out += [(dest, here.empty((1, some), np.dtype(np.int64))), (dest, here.empty((some,), held))]
+    for dest, cells in enumerate([size] * costs.p if target.replicated else target.sizes.reshape(-1).tolist()):
+        if size > _DENSE * own:
+            some = min(cells, own)
+            out += [(dest, costs.memory((1, some), np.dtype(np.int64))), (dest, costs.memory((some,), held))]
         else:
-            out.append((dest, here.empty((size,), held)))
-    here.exchange(_TEXT, out)
-    blocks = {at: here.empty(target.block_shape(at), result) for at in target.mine(here.pid)}
-    return made_of(shape, result, target, blocks)
+            out.append((dest, costs.memory((cells,), held)))
+    costs.total_exchange(text, out)
+    costs.at_most()
+    return declared_of(costs, shape, result, target)

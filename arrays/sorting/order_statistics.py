@@ -1,9 +1,10 @@
-"""Exact order statistics of numbers dealt to processes: which value has rank r, in two supersteps as a rule.
+"""Exact order statistics of a dealt vector: the element of rank r, usually in two supersteps.
 
-Everybody tells a sample; where the wanted rank must lie in it, plus or minus some standard deviations, gives two
-brackets.  One pass counts what is below each and picks out what is between; counts and picked elements go to all
-in one superstep, and everyone finds the same value.  A bracket that misses, or catches too much, is tried again on
-what is left of its side: the number of rounds is one with high probability, and each round leaves less.
+Every process sends a sample to all.  The expected place of a rank in the sample, plus or minus some standard
+deviations, gives the two ends of a bracket.  One pass over the data counts the elements below each end and collects
+those between.  Counts and collected elements go to all processes in one superstep, and every process computes the same
+value.  If a bracket misses the rank, or collects too much, the search goes on among the elements on the rank's side.
+One round is enough with high probability, and each further round has fewer elements.
 
 Order is NumPy's: NaN after everything.  Source of the idea: Floyd and Rivest (1975), in rounds as sample sort.
 """
@@ -15,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.execution.world import World
+from bsp.arrays.execution.world import World, world
+from bsp.declared import Reported
 
 CHUNK = 1 << 15  # elements of a pass that stay in the cache
-ALL = 4096  # so few elements are told whole
-DEVIATIONS = 4.5  # a bracket's half width
+ALL = 4096  # at most so many elements are sent whole instead of a sample
+DEVIATIONS = 4.5  # half the width of a bracket, in standard deviations
 PASSES = 8  # brackets in a pass over unsorted data; with more, sorting first is quicker
 
 
@@ -32,7 +34,10 @@ def _same(a: Any, b: Any) -> bool:
 
 
 class Bracket(NamedTuple):
-    """Two values, or None for no bound; `heavy`: elements equal to the value are counted apart."""
+    """An interval of values, None where unbounded; a heavy end has its equal elements counted separately.
+
+    An end is heavy if many elements may equal it: these are then counted and not collected.
+    """
 
     low: Any
     high: Any
@@ -41,7 +46,7 @@ class Bracket(NamedTuple):
 
 
 class RankCounts(NamedTuple):
-    """Of one process: elements below a bracket's low end, not above it, below its high end, not above it."""
+    """One process's numbers of elements: below a bracket's low end, not above it, below the high end, not above it."""
 
     below_low: int
     upto_low: int
@@ -61,18 +66,18 @@ def _upto(x: Any, value: Any, out: Any) -> Any:
 
 
 class Unsorted:
-    """A vector in any order."""
+    """A process's elements in any order, with the operations that the search for ranks needs."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
     @property
     def size(self) -> int:
-        """Elements."""
+        """The number of elements."""
         return self.values.size
 
     def sample(self, count: int, seed: int) -> Any:
-        """One element of each of `count` stretches; the same ones every time."""
+        """Return one random element of each of `count` equal stretches; the same elements for the same seed."""
         size = self.values.size
         if count >= size:
             return self.values
@@ -80,7 +85,7 @@ class Unsorted:
         return self.values[np.arange(count) * size // count + draws]
 
     def divided(self, brackets: Sequence[Bracket]) -> list[tuple[RankCounts, np.ndarray]]:
-        """For each bracket the counts and what is between.  One pass."""
+        """Split the elements at each bracket; return the counts and the elements inside.  One pass over the data."""
         values = self.values
         masks = [np.empty(CHUNK, bool) for _ in range(3)]
         totals = np.zeros((len(brackets), 4), np.int64)
@@ -102,7 +107,7 @@ class Unsorted:
 
     @staticmethod
     def _chunk(chunk: np.ndarray, bracket: Bracket, low: np.ndarray, high: np.ndarray) -> tuple[int, int, int, int]:
-        """Counts of a chunk; `low` and `high` are left as what is below the open range, and below its end."""
+        """Return the counts of a chunk; fill `low` and `high` with masks whose difference is inside the bracket."""
         upto_high = 0
         if bracket.high is None:
             high[...] = True
@@ -123,7 +128,7 @@ class Unsorted:
         return below_low, upto_low, below_high, upto_high
 
     def side(self, bracket: Bracket, above: bool) -> Unsorted:
-        """What is below the bracket, or above it."""
+        """Return the elements below the bracket, or those above it."""
         mask = np.empty(self.values.shape, bool)
         if not above:
             return Unsorted(np.compress(_below(self.values, bracket.low, mask), self.values))
@@ -132,12 +137,12 @@ class Unsorted:
 
     @staticmethod
     def of(values: np.ndarray) -> Unsorted:
-        """Some of the elements."""
+        """Return a vector of some of the elements."""
         return Unsorted(values)
 
 
 class Statistic(NamedTuple):
-    """The element of a rank, and for each process how many come before it and how many equal it."""
+    """The element of a rank, and how many elements of each process are less than it and equal to it."""
 
     value: Any
     less: np.ndarray
@@ -145,22 +150,22 @@ class Statistic(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Elements among which some ranks lie: this process's, and how many smaller ones each process has besides."""
+    """The elements that still may have some wanted ranks; `base` counts the smaller elements left out, by process."""
 
     data: Unsorted
     base: np.ndarray
-    ranks: tuple[int, ...]  # in the whole
+    ranks: tuple[int, ...]  # among all elements, not only those of the group
 
 
 def sample_size(total: int) -> int:
-    """As many as what brackets catch then: the two cost the same words."""
+    """Return the sample's size for `total` elements: about as many as a bracket then collects, so both cost as much."""
     return max(ALL, int((4.0 * total) ** (2 / 3)))
 
 
 def _told(
     here: World, text: str, integers: np.ndarray, values: np.ndarray
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Integers and values of each process, to all."""
+    """Send integers and values of each process to all; return both by process.  Collective: one superstep."""
     out: list[tuple[int, Any]] = []
     for dest in range(here.nprocs):
         out += [(dest, integers), (dest, values)]
@@ -171,9 +176,10 @@ def _told(
 def order_statistics(
     here: World, data: Unsorted, ranks: Any, extra: Sequence[int] = ()
 ) -> tuple[dict[int, Statistic], np.ndarray]:
-    """The elements of some ranks (from 0), and the `extra` integers of every process, shape (p, extras).
+    """Return the elements of some ranks (from 0), and the `extra` integers of every process, shape (p, extras).
 
-    ranks : integers, or a function that gives them from (sizes of all processes, extras): known after a superstep.
+    Collective; every process gets the same result.
+    ranks : integers, or a function that computes them from (sizes of all processes, extras) after the first superstep.
     Cost: h = (p-1)·s/p words of the sample, s = (4n)^(2/3), and about as many elements again for each bracket;
     one pass; two supersteps with high probability, two more for each time a bracket misses; one if n <= 4096.
     """
@@ -185,7 +191,7 @@ def order_statistics(
     seed = 0
     sizes_told: list[np.ndarray] = []
     while groups:
-        if extras is None:  # sizes are not known yet: a sample in proportion to what this process has
+        if extras is None:  # the total is not known yet: assume that every process has as many elements as this one
             count = _share(data.size, data.size * p)
             message = np.array([data.size, min(count, data.size), *extra], np.int64)
             sizes_told, samples = _told(here, "sample", message, np.ascontiguousarray(data.sample(count, here.pid)))
@@ -224,14 +230,14 @@ def order_statistics(
 
 
 def _share(own: int, total: int) -> int:
-    """How many of its elements a process tells, when `total` is what there is at a guess."""
+    """Return how many of its `own` elements a process samples, if `total` is the estimated number of all elements."""
     if total <= ALL:
         return own
     return max(1, -(-sample_size(total) * own // total)) if own else 0
 
 
 def _settle(found: dict[int, Statistic], group: _Group, parts: Sequence[np.ndarray], ranks: Sequence[int]) -> None:
-    """All elements are here."""
+    """Find the elements of `ranks` in a group of which this process has received all elements, into `found`."""
     together = np.sort(np.concatenate(parts))
     before = int(group.base.sum())
     ordered = [np.sort(part) for part in parts]
@@ -245,7 +251,10 @@ def _settle(found: dict[int, Statistic], group: _Group, parts: Sequence[np.ndarr
 def _brackets(
     parts: Sequence[np.ndarray], sizes: np.ndarray, group: _Group, careful: bool
 ) -> list[tuple[Bracket, list[int], int]]:
-    """Around each wanted rank; those that overlap are one.  And how many elements one may catch on a process."""
+    """Return a bracket around the group's ranks, those it covers, and the most elements it may collect per process.
+
+    Brackets that overlap are joined.  `careful`: count equal elements separately at every end.
+    """
     total = int(sizes.sum())
     values = np.concatenate(parts)
     weights = np.concatenate([
@@ -253,7 +262,7 @@ def _brackets(
     ])  # fmt: skip
     order = np.argsort(values)
     values, weights = values[order], weights[order]
-    reach = np.cumsum(weights)  # about how many elements there are up to each of the sample
+    reach = np.cumsum(weights)  # the estimated number of elements up to each element of the sample
     heaviest = float(weights.max())
     count = len(values)
     before = int(group.base.sum())
@@ -282,7 +291,10 @@ def _round(
     here: World, groups: list[_Group], brackets: Sequence[tuple[int, Bracket, list[int], int]],
     found: dict[int, Statistic], empty: np.ndarray,
 ) -> list[_Group]:  # fmt: skip
-    """Counts and what brackets caught, to all; the ranks that are settled go to `found`, the others into new groups."""
+    """Send counts and collected elements to all; put ranks that are settled into `found`; return the other groups.
+
+    Collective: one superstep.
+    """
     divided: list[tuple[RankCounts, np.ndarray]] = [(RankCounts(0, 0, 0, 0), empty)] * len(brackets)
     for number in dict.fromkeys(each[0] for each in brackets):
         of_group = [k for k, each in enumerate(brackets) if each[0] == number]
@@ -334,16 +346,17 @@ def _round(
     return following
 
 
-def abstract_statistics(here: World, values: Any, total: int, brackets: int, extras: int) -> None:
-    """What it moves and counts without values, if no bracket misses: the sample, one pass, what brackets catch.
+def statistics_cost(costs: Reported, values: Any, total: int, brackets: int, extras: int = 1) -> None:
+    """Declare the cost of `order_statistics` if no bracket misses: the sample, one pass, the collected elements.
 
-    What they catch lies all on the first processes, as it may in data that are nearly in order.
+    All collected elements are assumed to be on the first processes, as may happen in data that are nearly in order.
+    values : an array like this process's elements.  brackets : the most brackets that there can be.
     """
-    here.at_most()
-    p, own = here.nprocs, values.shape[0]
-    sample = min(own, _share(own, own * p))
-    _told(here, "sample", here.empty((2 + extras,), np.dtype(np.int64)), here.empty((sample,), values.dtype))
-    here.passes(8 * min(total, sample_size(total)), np.dtype(np.int64))
+    costs.at_most()
+    own, integer = values.shape[0], np.dtype(np.int64)
+    sample = min(own, _share(own, own * costs.p))
+    costs.tell("sample", costs.memory((2 + extras,), integer), costs.memory((sample,), values.dtype))
+    costs.passing(8 * min(total, sample_size(total)), integer)
     if total <= ALL:
         return
     for _ in range(brackets):
@@ -351,11 +364,6 @@ def abstract_statistics(here: World, values: Any, total: int, brackets: int, ext
         np.count_nonzero(np.less(values, values))
     taken = sample_size(total)
     caught = brackets * int(1.25 * (DEVIATIONS / np.sqrt(taken) + 5 / taken) * total)
-    here.passes(4 * caught, np.dtype(np.int64))
-    caught = min(own, max(0, caught - here.pid * own))
-    _told(
-        here,
-        "counts and candidates",
-        here.empty((5 * brackets,), np.dtype(np.int64)),
-        here.empty((caught,), values.dtype),
-    )
+    costs.passing(4 * caught, integer)
+    caught = min(own, max(0, caught - world().pid * own))
+    costs.tell("counts and candidates", costs.memory((5 * brackets,), integer), costs.memory((caught,), values.dtype))

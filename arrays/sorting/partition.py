@@ -1,13 +1,13 @@
-"""Partition and argpartition, and sorting by several keys: all made of sorts.
+"""`partition`, `argpartition` and `lexsort`, all implemented by sorting.
 
-A partition's elements on either side of a rank may stand in any order, and NumPy's own order follows from how it
-searched.  Ours must not depend on the blocks, so it is the sorted one, which is a partition by every rank at once.
+The elements of a partition on either side of a rank may have any order, and NumPy's order depends on its algorithm.
+Here the order must not depend on the blocks, so the result is sorted, which is a partition by every rank at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.selection.selecting import take_along_axis
 from bsp.arrays.sorting.sorting import argsort, sort
+from bsp.arrays.typing import ArrayLike, Arrays
+
+__all__ = ["argpartition", "lexsort", "partition"]
 
 
 def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> None:
@@ -38,10 +41,13 @@ def _checked_ranks(array: Array, kth: Any, axis: Any, kind: str, order: Any) -> 
 
 
 @procedure
-def partition(x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Array:
-    """The elements along an axis with those of ranks `kth` in their sorted places; None: all elements.
+def partition(
+    x: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: Literal["introselect"] = "introselect",
+    order: None = None,
+) -> Array:  # fmt: skip
+    """Partition along an axis, or all elements if axis is None: those of ranks `kth` get their sorted places.
 
-    The others are in order too, whatever the blocks are (see the module).  Cost: as `sort`.
+    The other elements are sorted too, so that the result does not depend on the blocks.  Cost: as `sort`.
     """
     array = asarray(x)
     _checked_ranks(array, kth, axis, kind, order)
@@ -49,18 +55,22 @@ def partition(x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect"
 
 
 @procedure
-def argpartition(x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Array:
-    """The positions that put the elements of ranks `kth` in their sorted places.  Cost: as `argsort`."""
+def argpartition(
+    x: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: Literal["introselect"] = "introselect",
+    order: None = None,
+) -> Array:  # fmt: skip
+    """Return the positions that put the elements of ranks `kth` in their sorted places.  Cost: as `argsort`."""
     array = asarray(x)
     _checked_ranks(array, kth, axis, kind, order)
     return argsort(array, axis=axis)
 
 
 @procedure
-def lexsort(keys: Any, axis: int = -1) -> Array:
-    """The positions that sort by the last key, equal elements by the one before it, and so on.
+def lexsort(keys: Arrays, axis: int = -1) -> Array:
+    """Return the positions that sort by the last key, equal elements by the one before it, and so on.
 
-    Cost: for each key a stable argsort, and but for the first what brings its elements in the order so far.
+    Cost: a stable argsort for each key, and for each key but the first a `take_along_axis` of the key and one of the
+    positions.
     """
     each = list(unstack(asarray(keys))) if isinstance(keys, (Array, np.ndarray)) and keys.ndim else keys
     if not isinstance(each, (list, tuple)) or not len(each):
@@ -75,6 +85,3 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     for key in given[1:]:
         found = take_along_axis(found, argsort(take_along_axis(key, found, place), axis=place), place)
     return found
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (partition, argpartition, lexsort)}

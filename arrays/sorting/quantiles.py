@@ -1,7 +1,8 @@
-"""Quantiles, medians and the largest elements, exactly, without sorting everything.
+"""Exact quantiles, medians and largest elements, without sorting everything.
 
-Of whole arrays they are a few order statistics (`orderstats`), interpolated by the formulas NumPy documents, in its
-order of operations, so that the bits are NumPy's.  Over some axes only, whole lines are brought together.
+A quantile of a whole array is computed from one or two order statistics (`order_statistics`), by the formulas that
+NumPy documents and in NumPy's order of operations, so that the result is bitwise NumPy's.  For quantiles over some
+axes only, whole lines are brought together.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
-from typing import Any
+from operator import index
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,13 +22,14 @@ from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, compute, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
-from bsp.arrays.expressions.layout import REPLICATED_SIZE, replicated
+from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape, replicated
 from bsp.arrays.gathering import brought
 from bsp.arrays.kernels.aggregates import typed
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import (
     block_map,
     computed,
+    declared_of,
     flattened,
     in_line,
     known,
@@ -40,13 +43,17 @@ from bsp.arrays.sorting.order_statistics import (
     CHUNK,
     PASSES,
     Unsorted,
-    abstract_statistics,
     order_statistics,
     sample_size,
+    statistics_cost,
 )
 from bsp.arrays.sorting.sorting import INT64, argsort, sort, sorting_positions
-from bsp.arrays.sorting.splitting import abstract_cuts, budget, find_cuts, tell_samples
-from bsp.values.payload import is_abstract
+from bsp.arrays.sorting.splitting import budget, cuts_cost, find_cuts, tell_samples
+from bsp.arrays.typing import ArrayLike, Axes, Method
+from bsp.declared import Reported, declares
+from bsp.values.payload import as_array
+
+__all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile", "topk"]
 
 # Hyndman and Fan (1996): the fractional position of a quantile is n·q + alpha + q·(1 - alpha - beta) - 1
 CONTINUOUS = {
@@ -59,7 +66,7 @@ METHODS = (*CONTINUOUS, *DISCRETE, "averaged_inverted_cdf", "linear", "midpoint"
 
 
 def _discrete(n: int, q: Any, method: Any) -> Any:
-    """The rank that a method picks."""
+    """Return the rank (from 0) that a discrete method picks; the caller clips it to n - 1."""
     if method == "lower":
         return np.floor((n - 1) * q).astype(np.intp)
     if method == "higher":
@@ -75,7 +82,7 @@ def _discrete(n: int, q: Any, method: Any) -> Any:
 
 
 def _position(n: int, q: Any, method: Any) -> Any:
-    """Where a quantile lies among sorted elements, as a fraction."""
+    """Return the fractional position (from 0) of a quantile among n sorted elements."""
     if method == "linear":
         return (n - 1) * q
     if method == "midpoint":
@@ -87,13 +94,13 @@ def _position(n: int, q: Any, method: Any) -> Any:
 
 
 class Rule:
-    """Which order statistics of n elements quantiles are made of, and how."""
+    """A quantile method for given q: the order statistics it needs of n elements, and their interpolation."""
 
     def __init__(self, q: np.ndarray, weak: bool, method: Any) -> None:
         self.q, self.weak, self.method = q, weak, method
 
     def ranks(self, n: int) -> tuple[np.ndarray, np.ndarray, Any]:
-        """The two neighbours, from 0, and the weight of the second; None where there is but one."""
+        """Return the ranks (from 0) of both neighbours and the weight of the second; None if one rank is enough."""
         if self.method in DISCRETE:
             at = np.clip(_discrete(n, self.q, self.method), 0, n - 1)
             return at, at, None
@@ -114,7 +121,7 @@ class Rule:
         return low % n, high % n, float(weight) if self.weak else weight
 
     def result(self, low: Any, high: Any, weight: Any) -> Any:
-        """From the order statistics."""
+        """Interpolate between the order statistics at both neighbours, in NumPy's order of operations."""
         if weight is None:
             return low
         step = high - low
@@ -126,7 +133,7 @@ class Rule:
 
 
 class _AlongQuantiles:
-    """Quantiles of whole lines or planes."""
+    """An operation along axes: NumPy's quantiles over the last axes of a block."""
 
     work = 30.0
     fallible = False
@@ -137,7 +144,7 @@ class _AlongQuantiles:
         self._leading = leading  # axes of q, which NumPy has first
 
     def call(self, x: np.ndarray) -> np.ndarray:
-        """The last axes are summed up; axes of q come last."""
+        """Return the quantiles of x over its last axes; the axes of q come last."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             found = np.asarray(self._call(x))
@@ -158,7 +165,10 @@ def _along(
 
 
 def _checked(node: Node, q: Any, axis: Any, method: str, weights: Any) -> Any:
-    """The ranks asked for, as every process knows them; an Array only of ranks that stay dealt."""
+    """Check the arguments; return q as a NumPy array, or as an Array where it is dealt and may stay so.
+
+    Collective for a dealt q over some axes only: it is gathered on every process, with a warning if it is large.
+    """
     if node.kind.dtype.kind == "c":
         raise TypeError("a must be an array of real numbers")
     if weights is not None:
@@ -166,7 +176,7 @@ def _checked(node: Node, q: Any, axis: Any, method: str, weights: Any) -> Any:
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {', '.join(METHODS)}")
     if not isinstance(q, Array):
-        return np.asanyarray(q)
+        return as_array(q)
     (ranks,) = computed(build.strong(q._node))
     whole = known(ranks)
     if whole is None and len(build.normal_axes(axis, len(node.kind.shape))) == len(node.kind.shape):
@@ -175,7 +185,7 @@ def _checked(node: Node, q: Any, axis: Any, method: str, weights: Any) -> Any:
 
 
 def _spread(axes: Sequence[int], keepdims: bool, leading: int, found: Node) -> Node:
-    """The summed axes as ones, after the axes of q."""
+    """Insert axes of length 1 for the reduced axes, after the axes of q, if `keepdims`."""
     return build.expanded(found, [leading + axis for axis in axes]) if keepdims and axes else found
 
 
@@ -183,13 +193,14 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
     node = build.strong(asarray(x)._node)
     shape, dtype = node.kind.shape, node.kind.dtype
     axes = build.normal_axes(axis, len(shape))
-    q = np.asarray(q)
+    q = as_array(q)
     sample = np.ones(1, dtype)
     medians = what in ("median", "nanmedian")
     kind = np.asarray(
-        np.median(sample) if medians else np.quantile(sample, q.item() if weak else q, method=method)
+        np.median(sample) if medians else np.quantile(sample, q.item() if weak else np.ones(1, q.dtype), method=method)
     ).dtype
     if len(axes) == len(shape):
+        (node,) = computed(node)
         found = _of_all(node, what, q, weak, method, kind)
     else:
         order = [axis for axis in range(len(shape)) if axis not in axes]
@@ -204,6 +215,11 @@ def _reduced(x: Any, axis: Any, keepdims: bool, out: Any, what: str, q: Any, wea
     return stored(wrap(_spread(axes, keepdims, 0 if medians else q.ndim, found)), out)
 
 
+def _shape_of(what: str, q: np.ndarray) -> Shape:
+    """Return the shape of the result over all elements: () for medians, else that of q."""
+    return () if what in ("median", "nanmedian") else q.shape
+
+
 def _nan_count(x: np.ndarray) -> int:
     if x.dtype.kind not in "fcmM":
         return 0
@@ -215,22 +231,26 @@ def _nan_count(x: np.ndarray) -> int:
     return found
 
 
+def _of_all_cost(costs: Reported, node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind: DType) -> Node:
+    """Declare the cost of `_of_all`: order statistics, or splitters of the sorted elements of each process."""
+    here, size = world(), node.kind.size
+    values = one_vector(here, mine(node), node.kind.dtype)
+    shape = _shape_of(what, q)
+    if known(node) is not None:
+        costs.passing(size, node.kind.dtype)  # the copy in which NumPy partitions the elements
+    elif _finely(here, size, _apart(q)):
+        cuts_cost(costs, np.sort(values), size, int(layout_at(node).held(costs.p).max()), 2 * _apart(q), 1)
+    else:
+        statistics_cost(costs, values, max(size, 1), max(1, prod(shape)))
+    return declared_of(costs, shape, kind, replicated(shape))._node
+
+
+@declares(_of_all_cost)
 def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind: DType) -> Node:
-    """Of all elements: every process knows the result."""
+    """Return quantiles of all elements of a computed node, replicated.  Collective for a dealt node."""
     here = world()
-    (node,) = computed(node)
-    shape = () if what in ("median", "nanmedian") else q.shape
+    shape = _shape_of(what, q)
     whole = known(node)
-    if here.abstract:
-        values = one_vector(here, mine(node), node.kind.dtype)
-        if whole is None:
-            if _finely(here, node.kind.size, _apart(q)):
-                abstract_cuts(here, np.sort(values), node.kind.size, 2 * _apart(q), 1)
-            else:
-                abstract_statistics(here, values, max(node.kind.size, 1), max(1, prod(shape)), 1)
-        else:
-            here.passes(whole.size, whole.dtype)  # NumPy's, in which it parts the elements
-        return build.from_whole(here.empty(shape, kind), replicated(shape))
     rule = Rule(q, weak, method)
     skipping = what.startswith("nan")
     if whole is not None or not node.kind.size:
@@ -275,39 +295,84 @@ def _of_all(node: Node, what: str, q: np.ndarray, weak: bool, method: str, kind:
 
 
 def _dealt_ranks(node: Node, ranks: Array, what: str, method: Any, percent: bool) -> Node:
-    """Quantiles of all elements, of ranks that stay dealt: each looks up its neighbours among the sorted elements."""
-    here = world()
+    """Return quantiles of all elements for a dealt q, in the layout of q.
+
+    Collective.  The elements are sorted, and each q looks up its two neighbours.
+    """
     node, q = computed(node, (ranks / 100 if percent else ranks)._node)
-    line = wrap(flattened(node))
-    missing = (line != line).sum() if node.kind.dtype.kind in "fmM" else asarray(0)
-    inside, missing = compute(((wrap(q) >= 0) & (wrap(q) <= 1)).all(), missing)
-    if not is_abstract(inside) and not inside:
-        raise ValueError(_outside(percent))
     kind = np.asarray(np.quantile(np.ones(1, node.kind.dtype), np.ones(1, q.kind.dtype), method=method)).dtype
-    shape, layout = q.kind.shape, layout_at(q)
-    nans = 0 if is_abstract(missing) else int(missing)
+    line, layout = wrap(flattened(node)), layout_at(q)
+    nans = _missing_in(line, wrap(q), percent)
     total = node.kind.size - nans
     if not total or (nans and not what.startswith("nan")):
         return block_map(q, kind, lambda block: _missing(block.shape, kind))._node
     line = sort(line)
-    picks = {
-        at: (np.zeros(block.shape, np.int64), np.zeros(block.shape, np.int64), block)
-        if here.abstract else Rule(block, False, method).ranks(total)
-        for at, block in q.value.items()
-    }  # fmt: skip
+    *neighbours, weights = _neighbours(q, total, method)
     parts = []
-    for k in range(2):
-        places = made_of(shape, INT64, layout, {at: pick[k].astype(np.int64) for at, pick in picks.items()})
+    for places in neighbours:
         (part,) = computed(line[places]._node)
         parts.append(part if layout_at(part) is layout else computed(build.relaid(part, layout))[0])
-    low, high = parts
-    if here.abstract:
-        return block_map(q, kind, lambda block: here.empty(block.shape, kind))._node
+    return _interpolated(q, parts[0], parts[1], weights, method, kind)
+
+
+def _in_range(line: Array, q: Array) -> tuple[Array, Array]:
+    """Return two lazy arrays: whether all q are between 0 and 1, and the number of NaN (or NaT) elements."""
+    missing = (line != line).sum() if line.dtype.kind in "fmM" else asarray(0)
+    return ((q >= 0) & (q <= 1)).all(), missing
+
+
+def _missing_cost(costs: Reported, line: Array, q: Array, percent: bool) -> int:
+    """Declare the cost of `_missing_in`, assuming that no element is NaN."""
+    compute(*_in_range(line, q))
+    return 0
+
+
+@declares(_missing_cost)
+def _missing_in(line: Array, q: Array, percent: bool) -> int:
+    """Return the number of NaN (or NaT) elements; raise ValueError for q out of range.  Collective: one plan."""
+    inside, missing = compute(*_in_range(line, q))
+    if not inside:
+        raise ValueError(_outside(percent))
+    return int(missing)
+
+
+def _neighbours_cost(costs: Reported, q: Node, total: int, method: Any) -> tuple[Array, Array, None]:
+    """Declare the cost of `_neighbours`."""
+    low, high = (declared_of(costs, q.kind.shape, INT64, layout_at(q)) for _ in range(2))
+    return low, high, None
+
+
+@declares(_neighbours_cost)
+def _neighbours(q: Node, total: int, method: Any) -> tuple[Array, Array, Any]:
+    """Return the positions of each q's two neighbours among `total` sorted elements, and their weights by block."""
+    picks = {at: Rule(block, False, method).ranks(total) for at, block in q.value.items()}
+    low, high = (
+        made_of(q.kind.shape, INT64, layout_at(q), {at: pick[k].astype(np.int64) for at, pick in picks.items()})
+        for k in range(2)
+    )
+    return low, high, {at: pick[2] for at, pick in picks.items()}
+
+
+def _interpolated_cost(costs: Reported, q: Node, low: Node, high: Node, weights: Any, method: Any, kind: DType) -> Node:
+    """Declare the cost of `_interpolated`."""
+    return declared_of(costs, q.kind.shape, kind, layout_at(q))._node
+
+
+@declares(_interpolated_cost)
+def _interpolated(q: Node, low: Node, high: Node, weights: Any, method: Any, kind: DType) -> Node:
+    """Return the quantiles interpolated between neighbours that are in the layout of q.  No superstep."""
     rule = Rule(_NO_RANKS, False, method)
-    return made_of(shape, kind, layout, {
-        at: np.asarray(rule.result(low.value[at], high.value[at], pick[2])).astype(kind, copy=False)
-        for at, pick in picks.items()
+    return made_of(q.kind.shape, kind, layout_at(q), {
+        at: np.asarray(rule.result(low.value[at], high.value[at], weight)).astype(kind, copy=False)
+        for at, weight in weights.items()
     })._node  # fmt: skip
+
+
+@declares(lambda costs, q, percent: None)
+def _check_ranks(q: np.ndarray, percent: bool) -> None:
+    """Raise ValueError for q out of range."""
+    if q.size and not (q.min() >= 0 and q.max() <= 1):
+        raise ValueError(_outside(percent))
 
 
 def _outside(percent: bool) -> str:
@@ -315,12 +380,12 @@ def _outside(percent: bool) -> str:
 
 
 def _apart(q: np.ndarray) -> int:
-    """How many quantiles differ."""
+    """Return the number of different quantiles."""
     return len(np.unique(q))
 
 
 def _finely(here: World, total: int, quantiles: int) -> bool:
-    """Whether each process sorts what it has first: for many quantiles, or where what all are told would be much."""
+    """Return whether each process sorts its elements first: for many quantiles, or where samples would be large."""
     return quantiles > PASSES or sample_size(total) * (1 + 1.3 * quantiles) > max(3 * ALL, 1.5 * total / here.nprocs)
 
 
@@ -328,7 +393,7 @@ def _elements(
     here: World, values: np.ndarray, ranks: Callable[[np.ndarray, np.ndarray], list[int]], nans: int, total: int,
     quantiles: int,
 ) -> tuple[dict[int, Any], np.ndarray]:  # fmt: skip
-    """The elements of some ranks, and how many NaNs each process has."""
+    """Return the elements of some ranks, and the number of NaNs of each process, shape (p, 1).  Collective."""
     if not _finely(here, total, quantiles):
         statistics, extras = order_statistics(here, Unsorted(values), ranks, [nans])
         return {rank: each.value for rank, each in statistics.items()}, extras
@@ -341,7 +406,7 @@ def _elements(
 
 
 def _missing(shape: tuple[int, ...], kind: DType) -> np.ndarray:
-    """NaN, or no date."""
+    """Return an array of NaN, or of NaT for dates and durations."""
     return np.full(shape, "NaT", kind) if kind.kind in "mM" else np.full(shape, np.nan)
 
 
@@ -349,10 +414,19 @@ def _result(values: Any, shape: tuple[int, ...], kind: DType) -> Node:
     return build.from_whole(np.asarray(values).astype(kind, copy=False).reshape(shape), replicated(shape))
 
 
-def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
+class Quantile(Protocol):
+    """The common signature of `quantile`, `percentile` and their nan variants."""
+
+    def __call__(
+        self, a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Array | None = None, overwrite_input: bool = False,
+        method: Method = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
+    ) -> Array: ...  # fmt: skip
+
+
+def _quantile(what: str, percent: bool, text: str) -> Quantile:
     def function(
-        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear",
-        keepdims: bool = False, *, weights: Any = None,
+        a: ArrayLike, q: ArrayLike, axis: Axes = None, out: Array | None = None, overwrite_input: bool = False,
+        method: Method = "linear", keepdims: bool = False, *, weights: ArrayLike | None = None,
     ) -> Array:  # fmt: skip
         node = build.strong(asarray(a)._node)
         weak = type(q) in (int, float)
@@ -361,9 +435,8 @@ def _quantile(what: str, percent: bool, text: str) -> Callable[..., Any]:
             found = _dealt_ranks(node, given, what, method, percent)
             return stored(wrap(_spread(range(len(node.kind.shape)), keepdims, given.ndim, found)), out)
         if percent:
-            given = np.asarray(np.true_divide(given, 100))
-        if given.size and not (given.min() >= 0 and given.max() <= 1):
-            raise ValueError(_outside(percent))
+            given = as_array(np.true_divide(given, 100))
+        _check_ranks(given, percent)
         return _reduced(a, axis, keepdims, out, what, given, weak, method)
 
     function.__name__ = function.__qualname__ = text
@@ -386,16 +459,18 @@ nanpercentile = _quantile("nanquantile", True, "nanpercentile")
 
 
 @procedure
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Array:
-    """The middle element, or the mean of the two middle ones.  Cost: as `quantile`."""
+def median(
+    a: ArrayLike, axis: Axes = None, out: Array | None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """Return the middle element over `axis`, or the mean of the two middle ones.  Cost: as `quantile`."""
     return _reduced(a, axis, keepdims, out, "median", 0.5, True, "linear")
 
 
 @procedure
 def nanmedian(
-    a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False
+    a: ArrayLike, axis: Axes = None, out: Array | None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:
-    """The median of what is not NaN.  Cost: as `quantile`."""
+    """Return the median over `axis` of the elements that are not NaN.  Cost: as `quantile`."""
     return _reduced(a, axis, keepdims, out, "nanmedian", 0.5, True, "linear")
 
 
@@ -403,7 +478,7 @@ def nanmedian(
 
 
 class _Top:
-    """The k first of whole lines in sorted order."""
+    """An operation along axes: the first k elements, or positions, of each line in sorted order."""
 
     work = 60.0
     fallible = False
@@ -413,7 +488,7 @@ class _Top:
         self.name = f"{'positions of ' * positions}{k} {'largest' if largest else 'smallest'}"
 
     def call(self, x: np.ndarray) -> np.ndarray:
-        """Lines are the last axis."""
+        """Return the first k elements of each line of x, or their positions; lines are along the last axis."""
         order = sorting_positions(x, self.largest, True)[..., : self.k]
         return order if self.positions else np.take_along_axis(x, order, -1)
 
@@ -424,13 +499,16 @@ def _top(k: int, largest: bool, positions: bool) -> _Top:
 
 
 def _best(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
-    """The positions of the k first elements of a vector in sorted order, ascending; of equal ones the lowest."""
+    """Return the ascending positions of the first k elements of a vector in sorted order.
+
+    Of equal elements those at the lowest positions are taken.
+    """
     if k >= x.size or not k:
         return np.arange(min(k, x.size))
     if x.dtype.kind == "c":
         return np.sort(sorting_positions(x, largest, True)[:k])
     edge = np.partition(x, x.size - k if largest else k - 1)[x.size - k if largest else k - 1]
-    if edge != edge:  # NaN: the greatest
+    if edge != edge:  # NaN counts as greatest
         tied = np.flatnonzero(np.isnan(x))
         chosen = np.empty(0, np.intp) if largest else np.flatnonzero(~np.isnan(x))
     else:
@@ -440,17 +518,17 @@ def _best(x: np.ndarray, k: int, largest: bool) -> np.ndarray:
 
 
 @procedure
-def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
-    """The k largest elements along an axis, greatest first, or the smallest; and their positions.
+def topk(x: ArrayLike, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Array, Array]:
+    """Return the k largest elements along an axis, greatest first, or the k smallest; and their positions.
 
-    As the first k of a stable sort: NaN counts as greatest, of equal elements the lower position comes first.
+    The result is the first k of a stable sort: NaN counts as greatest, of equal elements the lower position is first.
     Cost: a dealt vector: h = 2k(p-1) words, one superstep; for k beyond what is replicated, that of `argsort`.
     """
     array = asarray(x)
     node = build.strong(array._node)
     shape, dtype = node.kind.shape, node.kind.dtype
     place = build.normal_axis(axis, len(shape))
-    k = int(k.__index__())
+    k = index(k)
     if not 0 <= k <= shape[place]:
         raise ValueError(f"topk: k={k} of an axis of length {shape[place]}; k is at least 0 and at most that")
     if len(shape) > 1:
@@ -464,44 +542,47 @@ def topk(x: Any, k: int, /, axis: int = -1, *, largest: bool = True) -> tuple[Ar
             kind = kind_of((*lines.kind.shape[:-1], k), INT64 if positions else dtype)
             found.append(wrap(build.permuted(Node(op, (lines,), kind), back)))
         return found[0], found[1]
-    here = world()
     (node,) = computed(node)
-    whole = known(node)
-    if whole is None and k > REPLICATED_SIZE:
+    if known(node) is None and k > REPLICATED_SIZE:
         chosen = argsort(wrap(node), descending=largest)[:k].persist()
         return wrap(node)[chosen], chosen
-    if here.abstract:
-        if whole is None:
-            block = in_line(node)[1]
-            size = min(k, block.shape[0])
-            np.partition(block, 0) if size else None
-            here.passes(block.shape[0], np.dtype(bool))
-            kinds = (dtype, INT64)
-            out = [(dest, here.empty((size,), kind)) for dest in range(here.nprocs) for kind in kinds]
-            here.exchange("the first of each", out)
-        return (
-            wrap(build.from_whole(here.empty((k,), dtype), replicated((k,)))),
-            wrap(build.from_whole(here.empty((k,), INT64), replicated((k,)))),
-        )
+    return _first(node, k, largest)
+
+
+def _first_cost(costs: Reported, node: Node, k: int, largest: bool) -> tuple[Array, Array]:
+    """Declare the cost of `_first`."""
+    if known(node) is None:
+        _, block = in_line(node)
+        size = min(k, block.shape[0])
+        np.partition(block, 0) if size else None
+        costs.passing(block.shape[0], np.dtype(bool))
+        own = costs.memory((size,), node.kind.dtype), costs.memory((size,), INT64)
+        arrived = costs.tell("the first of each", *own)
+        costs.passing(3 * size * costs.p, INT64)  # values and positions of all processes, and their order
+        del arrived
+    values, places = (declared_of(costs, (k,), kind, replicated((k,))) for kind in (node.kind.dtype, INT64))
+    return values, places
+
+
+@declares(_first_cost)
+def _first(node: Node, k: int, largest: bool) -> tuple[Array, Array]:
+    """Return the first k elements of a computed vector in sorted order and their positions, replicated.
+
+    Collective: one superstep if the vector is dealt.
+    """
+    here, whole = world(), known(node)
     if whole is None:
         bounds, block = in_line(node)
-        own = _best(block, k, largest)
-        arrived = here.exchange(
-            "the first of each",
-            [(dest, part) for dest in range(here.nprocs) for part in (block[own], own + bounds[here.pid])],
-        )
+        best = _best(block, k, largest)
+        own = block[best], best + bounds[here.pid]
+        arrived = here.exchange("the first of each", [(dest, part) for dest in range(here.nprocs) for part in own])
         values = np.concatenate([part for _, part in arrived[0::2]])
         places = np.concatenate([part for _, part in arrived[1::2]])
     else:
-        values, places = whole, np.arange(shape[0])
+        values, places = whole, np.arange(node.kind.size)
     order = sorting_positions(values, largest, True)[:k]
     made = [
         made_of((k,), part.dtype, replicated((k,)), {(0,): part})
         for part in (values[order], places[order].astype(np.int64))
     ]
     return made[0], made[1]
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (quantile, percentile, nanquantile, nanpercentile, median, nanmedian, topk)
-}

@@ -1,15 +1,15 @@
-"""Arrays as sets: distinct elements with counts, first positions and inverses; unions, intersections, membership.
+"""Set operations: distinct elements with counts, first positions and inverses; unions, intersections, membership.
 
-Each process makes its own elements distinct first.  If that leaves few, all tell all: one superstep.  Else splitters
-(`splitting`) deal the distinct elements to processes by value, where those of all processes are merged; the result
-stays there, in pieces whose lengths become known by one exchange of counts.
+Each process first finds the distinct elements among its own.  If these are few, every process sends them to all: one
+superstep.  Else splitters (`splitting`) assign the distinct elements to processes by value, where those of all
+processes are merged.  The result stays there, in pieces whose lengths are exchanged once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from bsp.arrays.expressions.layout import Axis, layout_of, replicated
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import (
     computed,
+    declared_of,
     even_line,
     known,
     layout_at,
@@ -39,19 +40,27 @@ from bsp.arrays.sorting.searching import searchsorted
 from bsp.arrays.sorting.sorting import INT64, argsort, sorting_positions
 from bsp.arrays.sorting.splitting import (
     Samples,
-    abstract_cuts,
     budget,
+    cuts_cost,
     find_cuts,
     rough_cuts,
     rough_spacing,
+    shares,
     tell_samples,
 )
+from bsp.arrays.typing import ArrayLike
+from bsp.declared import Reported, declares
+
+__all__ = [
+    "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values",
+]  # fmt: skip
 
 _NOTHING = np.empty(0, np.int64)
 
 
 class Distinct(NamedTuple):
-    """Distinct elements, ascending, with how often and where first, if that is asked."""
+    """Distinct elements, ascending, with their counts and first positions where wanted, else _NOTHING."""
 
     values: np.ndarray
     counts: np.ndarray
@@ -59,51 +68,96 @@ class Distinct(NamedTuple):
 
 
 def _bare(values: np.ndarray) -> Distinct:
-    """Elements of which nothing more is asked."""
+    """Return distinct elements without counts and positions."""
     return Distinct(values, _NOTHING, _NOTHING)
 
 
 def _changes(ordered: np.ndarray, equal_nan: bool) -> np.ndarray:
-    """Where a new element begins in sorted ones."""
+    """Return a mask of the sorted elements that differ from the one before them."""
     found = np.ones(ordered.size, bool)
     if ordered.size > 1:
         found[1:] = ordered[1:] != ordered[:-1]
         if equal_nan and ordered.dtype.kind in "fcmM":
-            nan = np.isnan(ordered)  # or no date
+            nan = np.isnan(ordered)  # or NaT
             found[1:] &= ~(nan[1:] & nan[:-1])
     return found
 
 
+class _Details(NamedTuple):
+    """The dtypes in which counts and first positions are sent along with elements; None for what is not sent."""
+
+    counts: DType | None
+    first: DType | None
+
+    def of(self, part: Distinct, where: slice = slice(None)) -> list[np.ndarray]:
+        """Return the arrays to send along with some of the elements."""
+        given = zip((part.counts, part.first), self, strict=True)
+        return [each[where].astype(kind) for each, kind in given if kind is not None]
+
+    def heard(self, values: np.ndarray, *arrived: np.ndarray) -> Distinct:
+        """Return received elements with the counts and positions that arrived with them, as int64."""
+        told = iter(arrived)
+        counts, first = (_NOTHING if kind is None else next(told).astype(np.int64) for kind in self)
+        return Distinct(values, counts, first)
+
+
+def _details(node: Node, longest: int, wanted: tuple[bool, bool, bool]) -> _Details:
+    """Return what must be sent along with elements, if (indices, inverse, counts) are `wanted`.
+
+    longest : the most elements on one process.
+    Positions are also needed to distinguish NaNs, and to find which of two equal elements with different bits is first.
+    """
+    indices, _, counts = wanted
+    positions = indices or (any(wanted) and node.kind.dtype.kind not in "biu")
+    return _Details(
+        np.min_scalar_type(longest) if counts else None, np.min_scalar_type(node.kind.size) if positions else None
+    )
+
+
 def merged(parts: Sequence[Distinct], equal_nan: bool) -> Distinct:
-    """Distinct elements of several."""
+    """Merge the distinct elements of several parts; add counts, keep the lowest first positions."""
     values = np.concatenate([part.values for part in parts])
-    if all(part.counts is _NOTHING for part in parts):
+    counted, placed = (all(part[k] is not _NOTHING for part in parts) for k in (1, 2))
+    if not placed and not counted:
         values.sort()
         return _bare(values[_changes(values, equal_nan)])
     counts = np.concatenate([part.counts for part in parts])
     first = np.concatenate([part.first for part in parts])
-    order = np.lexsort((first, values)) if values.dtype.kind in "biufmM" else _by_value(values, first)
+    if not placed:
+        order = np.argsort(values, kind="stable")
+    else:
+        order = np.lexsort((first, values)) if values.dtype.kind in "biufmM" else _by_value(values, first)
     new = np.flatnonzero(_changes(values[order], equal_nan))
     if not new.size:
         return Distinct(values, counts, first)
-    return Distinct(values[order][new], np.add.reduceat(counts[order], new), np.minimum.reduceat(first[order], new))
+    return Distinct(
+        values[order][new],
+        np.add.reduceat(counts[order], new) if counted else _NOTHING,
+        np.minimum.reduceat(first[order], new) if placed else _NOTHING,
+    )
 
 
 def _by_value(values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """lexsort does not know complex numbers with NaN: by position, then a stable sort by value."""
+    """Return the order by value, then by position, for dtypes that np.lexsort does not sort as np.sort does.
+
+    These are complex numbers with NaN, and rows: sort by position, then stably by value.
+    """
     order = np.argsort(first, kind="stable")
     return order[np.argsort(values[order], kind="stable")]
 
 
 class _Own(NamedTuple):
-    """What a process has: distinct elements, and for each block which of them each element is."""
+    """A process's distinct elements, and for each block the number of each element among them."""
 
     distinct: Distinct
     inverses: dict[tuple[int, ...], np.ndarray]
 
 
 def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
-    """The distinct elements of this process; of a replicated array all."""
+    """Return the distinct elements of this process, which has all if the array is replicated.
+
+    details : whether to find counts, first positions and inverses too.
+    """
     layout = layout_at(node)
     shape = node.kind.shape
     parts, local = [], []
@@ -143,11 +197,11 @@ def _own(here: World, node: Node, equal_nan: bool, details: bool) -> _Own:
 
 
 def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
-    """Where the elements of a part stand in the whole; NaNs that are distinct are told apart by their positions."""
+    """Return the positions in `whole` of the elements of `part`; distinct NaNs are identified by first position."""
     found = np.searchsorted(whole.values, part.values)
     if part.values.dtype.kind == "V" or (not equal_nan and part.values.dtype.kind in "fcmM"):
         nan = np.flatnonzero(part.values != part.values)
-        if part.values.dtype.kind == "V":  # rows: NaN stands anywhere
+        if part.values.dtype.kind == "V":  # rows: those with NaN may be anywhere in the order
             for k in nan.tolist():
                 found[k] += int(np.flatnonzero(whole.first[found[k] :] == part.first[k])[0])
         elif nan.size:
@@ -162,7 +216,7 @@ def _places(whole: Distinct, part: Distinct, equal_nan: bool) -> np.ndarray:
 
 
 class Unique(NamedTuple):
-    """The result: distinct elements, and what was asked for besides."""
+    """The distinct elements of an array, with first positions, inverse and counts where wanted."""
 
     values: Array
     indices: Array | None
@@ -171,53 +225,94 @@ class Unique(NamedTuple):
 
 
 def distinct(x: Any, equal_nan: bool, indices: bool, inverse: bool, counts: bool) -> Unique:
-    """Distinct elements of an array.
+    """Return the distinct elements of an array, ascending.  Collective.
 
-    Cost: one superstep if the distinct elements of all processes together are few (4096 or so); else a sample,
-    each distinct element of each process once, counts; and one more that brings the inverse back.  Where a sample of
-    64·p elements a process would be more than an eighth of what it has, a smaller one, and 2 or 4 supersteps more in
-    which the splitters are found (`splitting`): the words beside the elements are about those of `sort`.
+    Cost: one superstep if the distinct elements of all processes together are few (4096 or so).  Else three: a sample,
+    each distinct element of each process once, and their numbers; one more brings the inverse back.  Where a sample of
+    64·p elements a process would be more than an eighth of what it has, a smaller sample is taken, and the splitters
+    are found in 2 or 4 more supersteps (`splitting`): the words beside the elements are then about those of `sort`, and
+    4096 at most where some processes have few.  Counts, positions and the inverse are sent in the smallest dtype that
+    holds them.
     """
-    here = world()
     (node,) = computed(build.strong(asarray(x)._node))
-    if here.abstract:
-        return _abstract(here, node, indices, inverse, counts)
-    details = indices or inverse or counts
-    own = _own(here, node, equal_nan, details)
-    layout = layout_at(node)
-    if layout.replicated:
-        return _finished(node, own.distinct, own.inverses, (indices, inverse, counts))
-    values = own.distinct.values
-    few = values.size * here.nprocs * _words(values.dtype) <= ALL
-    more = (own.distinct.counts, own.distinct.first) if few and details else ()
-    samples = _told(here, values, few, node.kind.size, more)
-    if samples.extras.all():
-        parts = [
-            Distinct(part, *others) if details else _bare(part)
-            for part, others in zip(samples.parts, samples.more, strict=True)
-        ]
-        whole = merged(parts, equal_nan)
-        places = _places(whole, own.distinct, equal_nan) if inverse else None
-        inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
-        return _finished(node, whole, inverses, (indices, inverse, counts))
-    return _dealt(
-        here, node, own, _splits(here, values, samples, node.kind.size), equal_nan, (indices, inverse, counts)
+    return _distinct(node, equal_nan, (indices, inverse, counts))
+
+
+def _distinct_cost(costs: Reported, node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> Unique:
+    """Declare the cost of `_distinct`, assuming that all elements are distinct."""
+    here, (indices, inverse, counts) = world(), wanted
+    layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
+    blocks = [node.value[at] for at in layout.mine(here.pid)]
+    for block in blocks:
+        np.sort(block.reshape(-1))
+        costs.passing(block.size * (8 if any(wanted) else 3), INT64)
+    target = replicated((size,))
+    if not layout.replicated:
+        target = line_layout([size * pid // here.nprocs for pid in range(here.nprocs + 1)])
+        share, longest = sum(block.size for block in blocks), int(layout.held(here.nprocs).max())
+        kinds = [dtype, *[kind for kind in _details(node, longest, wanted) if kind is not None]]
+        few = min(share, ALL // here.nprocs // _words(dtype))
+        more = [costs.memory((few,), kind) for kind in kinds[1:]]
+        cuts_cost(costs, costs.memory((share,), dtype), size, longest, here.nprocs, 1, few, more, True)
+        share += _uneven(here, share, size)
+        by_value = shares(share, here.nprocs, here.pid)
+        arrived = costs.total_exchange("distinct elements by value", [
+            (dest, costs.memory((part,), kind)) for dest, part in by_value for kind in kinds
+        ])  # fmt: skip
+        costs.passing(share * (13 if any(wanted) else 3), INT64)
+        del arrived
+        costs.tell("how many are distinct", costs.memory((1,), INT64))
+        if inverse:
+            narrow = np.min_scalar_type(size)
+            costs.total_exchange("where distinct elements stand", [
+                (dest, costs.memory((part,), narrow)) for dest, part in by_value
+            ])  # fmt: skip
+    whole = declared_of(costs, node.kind.shape, INT64, layout)
+    return Unique(
+        declared_of(costs, (size,), dtype, target),
+        declared_of(costs, (size,), INT64, target) if indices else None,
+        whole if inverse else None,
+        declared_of(costs, (size,), INT64, target) if counts else None,
     )
 
 
+@declares(_distinct_cost)
+def _distinct(node: Node, equal_nan: bool, wanted: tuple[bool, bool, bool]) -> Unique:
+    """Return the distinct elements of a computed node, with those of (indices, inverse, counts) that are `wanted`."""
+    here, inverse = world(), wanted[1]
+    own = _own(here, node, equal_nan, any(wanted))
+    layout = layout_at(node)
+    if layout.replicated:
+        return _finished(node, own.distinct, own.inverses, wanted)
+    values = own.distinct.values
+    few = values.size * here.nprocs * _words(values.dtype) <= ALL
+    details = _details(node, int(layout.held(here.nprocs).max()), wanted)
+    samples = _told(here, values, few, node.kind.size, details.of(own.distinct) if few else ())
+    if samples.extras.all():
+        parts = [details.heard(part, *more) for part, more in zip(samples.parts, samples.more, strict=True)]
+        whole = merged(parts, equal_nan)
+        places = _places(whole, own.distinct, equal_nan) if inverse else None
+        inverses = {at: places[each] for at, each in own.inverses.items()} if places is not None else {}
+        return _finished(node, whole, inverses, wanted)
+    return _dealt(here, node, own, _splits(here, values, samples, node.kind.size), equal_nan, details, wanted)
+
+
 def _words(dtype: DType) -> int:
-    """Of an element; a whole slice may be one."""
+    """Return the words (8 bytes) of an element, which may be a whole slice."""
     return max(1, dtype.itemsize // 8)
 
 
 def _told(here: World, values: np.ndarray, few: bool, total: int, more: Sequence[np.ndarray]) -> Samples:
-    """All of this process's values if they are few, else a sample of them, to all; whether they are few is an extra."""
+    """Send this process's values to all if they are `few`, else a sample.  Collective: one superstep.
+
+    Whether they are few is sent as an extra; if it holds on every process, all values have arrived everywhere.
+    """
     spacing = rough_spacing(total, here.nprocs) or budget(total, here.nprocs, here.nprocs, values.dtype).spacing
     return tell_samples(here, "distinct elements, or a sample", values, spacing, [few], more, few)
 
 
 def _splits(here: World, values: np.ndarray, samples: Samples, total: int) -> np.ndarray:
-    """The elements of sorted vectors at which the pieces of all processes begin, but the first."""
+    """Return the splitters: the elements at which the piece of each process but the first begins.  Collective."""
     size = int(samples.sizes.sum())
     ranks = sorted({size * pid // here.nprocs for pid in range(1, here.nprocs)})
     if rough_spacing(total, here.nprocs):
@@ -226,7 +321,7 @@ def _splits(here: World, values: np.ndarray, samples: Samples, total: int) -> np
 
 
 def _parted(values: np.ndarray, splitters: np.ndarray, nprocs: int) -> np.ndarray:
-    """Where the pieces of a sorted vector begin and end: equal elements belong to one process."""
+    """Return where a sorted vector is cut, shape (nprocs + 1,); equal elements go to one process."""
     cuts = np.full(nprocs + 1, values.size)
     cuts[0] = 0
     cuts[1 : 1 + len(splitters)] = np.searchsorted(values, splitters)
@@ -241,7 +336,7 @@ def _by_source(here: World, arrived: Sequence[tuple[int, Any]]) -> list[list[Any
 
 
 def _finished(node: Node, whole: Distinct, inverses: Blocks, wanted: tuple[bool, bool, bool]) -> Unique:
-    """A result that every process knows."""
+    """Return the result if every process has all distinct elements: all replicated but the inverse."""
 
     def all_have(values: np.ndarray) -> Array:
         return made_of(values.shape, values.dtype, replicated(values.shape), {(0,): values})
@@ -258,20 +353,19 @@ def _finished(node: Node, whole: Distinct, inverses: Blocks, wanted: tuple[bool,
 
 
 def _dealt(
-    here: World, node: Node, own: _Own, splitters: np.ndarray, equal_nan: bool, wanted: tuple[bool, bool, bool]
-) -> Unique:
-    """Distinct elements to processes by value."""
+    here: World, node: Node, own: _Own, splitters: np.ndarray, equal_nan: bool, details: _Details,
+    wanted: tuple[bool, bool, bool],
+) -> Unique:  # fmt: skip
+    """Send distinct elements to processes by value and merge them there; the result stays dealt.  Collective."""
     indices, inverse, counts = wanted
     values = own.distinct.values
     cuts = _parted(values, splitters, here.nprocs)
     out: list[tuple[int, Any]] = []
     for dest in range(here.nprocs):
         part = slice(int(cuts[dest]), int(cuts[dest + 1]))
-        out.append((dest, values[part]))
-        if any(wanted):
-            out += [(dest, own.distinct.counts[part]), (dest, own.distinct.first[part])]
+        out += [(dest, each) for each in (values[part], *details.of(own.distinct, part))]
     parts = _by_source(here, here.exchange("distinct elements by value", out))
-    pieces = [Distinct(each[0], each[1], each[2]) if any(wanted) else _bare(each[0]) for each in parts]
+    pieces = [details.heard(*each) for each in parts]
     whole = merged(pieces, equal_nan)
     lengths = told(here, "how many are distinct", np.array([whole.values.size], np.int64))
     bounds = np.concatenate([[0], np.cumsum(lengths)])
@@ -282,13 +376,14 @@ def _dealt(
 
     found: Array | None = None
     if inverse:
+        narrow = np.min_scalar_type(int(bounds[-1]))
         replies = [
-            (pid, _places(whole, each, equal_nan) + bounds[here.pid])
+            (pid, (_places(whole, each, equal_nan) + bounds[here.pid]).astype(narrow))
             for pid, each in enumerate(pieces)
             if each.values.size
         ]
         back = _by_source(here, here.exchange("where distinct elements stand", replies))
-        places = np.concatenate([np.empty(0, np.int64), *[each[0] for each in back if each]])
+        places = np.concatenate([np.empty(0, np.int64), *[each[0].astype(np.int64) for each in back if each]])
         shape, own_layout = node.kind.shape, layout_at(node)
         found = made_of(shape, INT64, own_layout, {
             at: places[each].reshape(own_layout.block_shape(at)) for at, each in own.inverses.items()
@@ -298,47 +393,28 @@ def _dealt(
     )
 
 
-def _abstract(here: World, node: Node, indices: bool, inverse: bool, counts: bool) -> Unique:
-    """All elements distinct."""
-    details = indices or inverse or counts
-    blocks = [node.value[at] for at in layout_at(node).mine(here.pid)]
-    layout, size, dtype = layout_at(node), node.kind.size, node.kind.dtype
-    for block in blocks:
-        np.sort(block.reshape(-1))
-        here.passes(block.size * (8 if details else 3), INT64)
-    if layout.replicated:
-        target = replicated((size,))
-    else:
-        target = line_layout([size * pid // here.nprocs for pid in range(here.nprocs + 1)])
-        here.at_most()
-        kinds = [dtype, INT64, INT64][: 3 if details else 1]
-        share = sum(block.size for block in blocks)
-        few = min(share, ALL // here.nprocs // _words(dtype))
-        more = [here.empty((few,), kind) for kind in kinds[1:]]
-        abstract_cuts(here, here.empty((share,), dtype), size, here.nprocs, 1, few, more, True)
-        dest = (here.pid + 1) % here.nprocs
-        share += share // 32 + 2  # what sampling may leave uneven
-        here.exchange("distinct elements by value", [(dest, here.empty((share,), kind)) for kind in kinds])
-        here.passes(share * (12 if details else 3), INT64)
-        told(here, "how many are distinct", here.empty((1,), INT64))
-        if inverse:
-            here.exchange("where distinct elements stand", [(dest, here.empty((share,), INT64))])
+def _uneven(here: World, share: int, total: int) -> int:
+    """Return how many elements more than its share a process may get.
 
-    def made(kind: DType) -> Array:
-        return made_of(
-            (size,), kind, target, {at: here.empty(target.block_shape(at), kind) for at in target.mine(here.pid)}
-        )
+    A rough sample cuts unevenly; exact splitters leave at most one equal element from each process.
+    """
+    return share // 32 + 2 if rough_spacing(total, here.nprocs) else here.nprocs
 
-    whole = made_of(
-        node.kind.shape, INT64, layout, {at: here.empty(block.shape, INT64) for at, block in node.value.items()}
-    )
-    return Unique(
-        made(dtype), made(INT64) if indices else None, whole if inverse else None, made(INT64) if counts else None
-    )
+
+@declares(lambda costs, block, kind: costs.memory(block.shape[:1], kind))
+def _rows_joined(block: Any, kind: DType) -> Any:
+    """Return the rows of a block as a vector with one element for each row."""
+    return np.ascontiguousarray(block).view(kind).reshape(block.shape[0])
+
+
+@declares(lambda costs, elements, dtype, width: costs.memory((elements.shape[0], width), dtype))
+def _rows_parted(elements: Any, dtype: DType, width: int) -> Any:
+    """Return the block of rows that `_rows_joined` made a vector of."""
+    return elements.view(dtype).reshape(elements.shape[0], width)
 
 
 def _distinct_slices(array: Array, axis: int, wanted: tuple[bool, bool, bool]) -> Unique:
-    """Distinct slices along an axis: each is one element of a dtype with as many fields as the slice has elements."""
+    """Return the distinct slices along an axis, each treated as one element of a structured dtype.  Collective."""
     here = world()
     moved = moveaxis(array, axis, 0)
     count, rest = moved.shape[0], moved.shape[1:]
@@ -358,22 +434,12 @@ def _distinct_slices(array: Array, axis: int, wanted: tuple[bool, bool, bool]) -
     kind = whole_rows(node.kind.dtype, width)
     layout = layout_at(node)
     line = replicated((count,)) if layout.replicated else layout_of(layout.axes[:1])
-
-    def slices(block: Any) -> Any:
-        if here.abstract:
-            return here.empty(block.shape[:1], kind)
-        return np.ascontiguousarray(block).view(kind).reshape(block.shape[0])
-
-    blocks = {at[:1]: slices(block) for at, block in node.value.items()}
+    blocks = {at[:1]: _rows_joined(block, kind) for at, block in node.value.items()}
     found_slices = distinct(made_of((count,), kind, line, blocks), True, *wanted)
     leaf_of = found_slices.values._node
     target = layout_at(leaf_of)
     shape = (leaf_of.kind.shape[0], width)
-    back = {
-        (*at, 0): here.empty((block.shape[0], width), array.dtype) if here.abstract
-        else block.view(array.dtype).reshape(block.shape[0], width)
-        for at, block in leaf_of.value.items()
-    }  # fmt: skip
+    back = {(*at, 0): _rows_parted(block, array.dtype, width) for at, block in leaf_of.value.items()}
     layout = replicated(shape) if target.replicated else layout_of((*target.axes, Axis(width)))
     values = made_of(shape, array.dtype, layout, back)
     return found_slices._replace(values=moveaxis(reshape(values, (shape[0], *rest)), 0, axis))
@@ -383,7 +449,7 @@ def _distinct_slices(array: Array, axis: int, wanted: tuple[bool, bool, bool]) -
 
 
 class UniqueAll(NamedTuple):
-    """What unique_all gives."""
+    """The result of `unique_all`."""
 
     values: Array
     indices: Array
@@ -392,58 +458,75 @@ class UniqueAll(NamedTuple):
 
 
 class UniqueCounts(NamedTuple):
-    """What unique_counts gives."""
+    """The result of `unique_counts`."""
 
     values: Array
     counts: Array
 
 
 class UniqueInverse(NamedTuple):
-    """What unique_inverse gives."""
+    """The result of `unique_inverse`."""
 
     values: Array
     inverse_indices: Array
 
 
 @procedure
-def unique_all(x: Any, /) -> UniqueAll:
-    """Distinct elements, ascending, their first positions, the inverse, how often; NaNs all differ."""
+def unique_all(x: ArrayLike, /) -> UniqueAll:
+    """Return the distinct elements, ascending, their first positions, the inverse and counts; NaNs all differ.
+
+    Cost: see `distinct`.
+    """
     found = distinct(x, False, True, True, True)
     assert found.indices is not None and found.inverse is not None and found.counts is not None
     return UniqueAll(found.values, found.indices, found.inverse, found.counts)
 
 
 @procedure
-def unique_counts(x: Any, /) -> UniqueCounts:
-    """Distinct elements, ascending, and how often each occurs; NaNs all differ."""
+def unique_counts(x: ArrayLike, /) -> UniqueCounts:
+    """Return the distinct elements, ascending, and how often each occurs; NaNs all differ.  Cost: see `distinct`."""
     found = distinct(x, False, False, False, True)
     assert found.counts is not None
     return UniqueCounts(found.values, found.counts)
 
 
 @procedure
-def unique_inverse(x: Any, /) -> UniqueInverse:
-    """Distinct elements, ascending, and which of them each element is; NaNs all differ."""
+def unique_inverse(x: ArrayLike, /) -> UniqueInverse:
+    """Return the distinct elements, ascending, and each element's number among them; NaNs all differ.
+
+    Cost: see `distinct`.
+    """
     found = distinct(x, False, False, True, False)
     assert found.inverse is not None
     return UniqueInverse(found.values, found.inverse)
 
 
 @procedure
-def unique_values(x: Any, /) -> Array:
-    """Distinct elements, ascending; NaNs all differ."""
+def unique_values(x: ArrayLike, /) -> Array:
+    """Return the distinct elements, ascending; NaNs all differ.  Cost: see `distinct`."""
     return distinct(x, False, False, False, False).values
 
 
+@overload
+def unique(
+    ar: ArrayLike, return_index: Literal[False] = False, return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False, axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Array: ...  # fmt: skip
+@overload
+def unique(
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> tuple[Array, ...]: ...  # fmt: skip
 @procedure
 def unique(
-    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
+    ar: ArrayLike, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: int | None = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
-    """numpy.unique of all elements: distinct ones, ascending; NaNs count as equal.  Cost: see `distinct`.
+    """Return the distinct elements, ascending, or the distinct slices along an axis; NaNs count as equal.
 
-    axis : the distinct slices along it, in the order of their elements; NaN in them are never equal.  Cost: whole
-        slices are brought together, at most one total exchange; then as `distinct` of so many elements as slices.
+    axis : find distinct slices along this axis, in lexicographic order; slices with NaN are never equal.
+    Cost: see `distinct`.  With an axis whole slices are brought together first, at most one total exchange; then as
+    `distinct` of as many elements as there are slices.
     """
     array = asarray(ar)
     wanted = (bool(return_index), bool(return_inverse), bool(return_counts))
@@ -457,12 +540,13 @@ def unique(
 
 @procedure
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
-) -> Array:
-    """Whether each element is one of `test_elements`; NaN is in nothing.
+    element: ArrayLike, test_elements: ArrayLike, assume_unique: bool = False, invert: bool = False, *,
+    kind: Literal["sort", "table"] | None = None,
+) -> Array:  # fmt: skip
+    """Return whether each element is one of `test_elements`; NaN never is.
 
     Cost: nothing if every process has the test elements; one superstep if they are so few that all may have them.
-    Else the distinct elements of both on each process travel once, and a byte back for each of the first: two
+    Else each process sends its distinct elements of both once, and gets a byte back for each of the first: two
     supersteps, and those that find where to cut (`distinct`).
     """
     if kind not in (None, "sort", "table"):
@@ -470,45 +554,77 @@ def isin(
     array, tests = asarray(element), asarray(test_elements)
     if not tests.size:
         return (array != array) & False if not invert else (array == array) | True
-    kind = np.result_type(array.dtype, tests.dtype)
+    dtype = np.result_type(array.dtype, tests.dtype)
     given, node = computed(build.strong(array._node), build.strong(tests._node))
     here = world()
     if known(node) is None and node.kind.size * here.nprocs <= max(given.kind.size, ALL):
         (node,) = computed(build.everywhere(node))
-    whole, one = known(node), known(given)
+    return _inside(given, node, dtype, invert)
+
+
+def _inside_cost(costs: Reported, elements: Node, tests: Node, kind: DType, invert: bool) -> Array:
+    """Declare the cost of `_inside`."""
+    whole, one = known(tests), known(elements)
     if whole is not None:
-        for block in given.value.values():
-            here.passes(5 * (block.size + whole.size), INT64)  # NumPy sorts both together
-        blocks = {at: np.isin(block, whole, invert=invert) for at, block in given.value.items()}
+        for block in elements.value.values():
+            costs.passing(5 * (block.size + whole.size), INT64)  # NumPy sorts both together
+            np.isin(block, whole)
     elif one is not None:
-        own = one_vector(here, mine(node), node.kind.dtype)
-        found = here.private.allreduce(np.isin(one, own).reshape(-1).astype(np.uint8), "max")
-        blocks = {at: (found.reshape(array.shape) > 0) ^ invert for at in given.value}
+        np.isin(one, one_vector(world(), mine(tests), tests.kind.dtype))
+        costs.allreduce(one.size, np.uint8)
+        costs.work(elementwise=2 * one.size)
     else:
-        first, second = computed(build.cast(given, kind), build.cast(node, kind))
-        blocks = (_abstract_members if here.abstract else _members)(here, first, second, invert)
-    return made_of(array.shape, np.dtype(bool), layout_at(given), blocks)
+        _members_cost(costs, *computed(build.cast(elements, kind), build.cast(tests, kind)))
+    return declared_of(costs, elements.kind.shape, np.dtype(bool), layout_at(elements))
+
+
+@declares(_inside_cost)
+def _inside(elements: Node, tests: Node, kind: DType, invert: bool) -> Array:
+    """Return whether each element is one of `tests`, both computed; cast to `kind` where both are dealt.  Collective.
+
+    invert : return whether it is not.
+    """
+    here = world()
+    whole, one = known(tests), known(elements)
+    if whole is not None:
+        blocks = {at: np.isin(block, whole, invert=invert) for at, block in elements.value.items()}
+    elif one is not None:
+        own = one_vector(here, mine(tests), tests.kind.dtype)
+        found = here.private.allreduce(np.isin(one, own).reshape(-1).astype(np.uint8), "max")
+        blocks = {at: (found.reshape(one.shape) > 0) ^ invert for at in elements.value}
+    else:
+        first, second = computed(build.cast(elements, kind), build.cast(tests, kind))
+        blocks = _members(here, first, second, invert)
+    return made_of(elements.kind.shape, np.dtype(bool), layout_at(elements), blocks)
 
 
 def _among(values: np.ndarray, line: np.ndarray) -> np.ndarray:
-    """Whether each value is in a sorted vector."""
+    """Return whether each value is in a sorted vector."""
     if not line.size:
         return np.zeros(values.size, bool)
     return np.asarray(line[np.minimum(np.searchsorted(line, values), line.size - 1)] == values)
 
 
 def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any, Any]:
-    """isin of two dealt arrays: both go to processes by value, cut so that each gets as many of both together."""
+    """Return the blocks of `isin` of two dealt arrays.  Collective.
+
+    Distinct elements of both go to processes by value, cut so that each process gets as many of both together.
+    """
     own = _own(here, elements, True, True)
     other = _own(here, tests, True, False).distinct.values
-    other = other[other == other]  # NaN is in nothing
-    both = np.sort(np.concatenate([own.distinct.values, other]))
-    few = both.size * here.nprocs * _words(both.dtype) <= ALL
-    total = elements.kind.size + tests.kind.size
-    samples = _told(here, both, few, total, [other] if few else [])
+    other = other[other == other]  # NaN equals nothing
     values = own.distinct.values
+    both = np.concatenate([values, other])
+    few = both.size * here.nprocs * _words(both.dtype) <= ALL
+    tested = [np.packbits(np.argsort(both, kind="stable") >= values.size)] if few else []
+    both.sort(kind="stable" if few else None)
+    total = elements.kind.size + tests.kind.size
+    samples = _told(here, both, few, total, tested)
     if samples.extras.all():
-        found = np.isin(values, np.concatenate([each for (each,) in samples.more]))
+        found = np.isin(values, np.concatenate([
+            part[np.unpackbits(bits, count=part.size) > 0]
+            for part, (bits,) in zip(samples.parts, samples.more, strict=True)
+        ]))  # fmt: skip
     else:
         splitters = _splits(here, both, samples, total)
         cuts = [_parted(each, splitters, here.nprocs) for each in (values, other)]
@@ -527,28 +643,29 @@ def _members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any
     }  # fmt: skip
 
 
-def _abstract_members(here: World, elements: Node, tests: Node, invert: bool) -> dict[Any, Any]:
-    """All elements distinct."""
-    shares = []
+def _members_cost(costs: Reported, elements: Node, tests: Node) -> None:
+    """Declare the cost of `_members`, assuming that all elements are distinct."""
+    here, have = world(), 0
     for node, arrays in ((elements, 7), (tests, 3)):
-        shares.append(sum(node.value[at].size for at in layout_at(node).mine(here.pid)))
-        here.passes(shares[-1] * arrays, INT64)
-    kind = elements.kind.dtype
-    both = here.empty((sum(shares),), kind)
-    few = min(sum(shares), ALL // here.nprocs // _words(kind))
+        size = sum(node.value[at].size for at in layout_at(node).mine(here.pid))
+        have += size
+        costs.passing(size * arrays, INT64)
+    kind, members = elements.kind.dtype, np.dtype(bool)
+    both = costs.memory((have,), kind)
+    few = min(have, ALL // here.nprocs // _words(kind))
     total = elements.kind.size + tests.kind.size
-    abstract_cuts(here, both, total, here.nprocs, 1, few, [here.empty((few,), kind)], True)
-    dest = (here.pid + 1) % here.nprocs
-    out = [(dest, here.empty((share + share // 32 + here.nprocs,), kind)) for share in shares]
-    arrived = here.exchange("distinct elements by value", out)
-    here.passes(4 * sum(shares), INT64)
-    members = np.dtype(bool)
-    here.exchange("whether they are members", [(pid, here.empty(each.shape, members)) for pid, each in arrived[:1]])
-    return {at: here.empty(block.shape, members) for at, block in elements.value.items()}
+    longest = int(np.add(*(layout_at(node).held(here.nprocs) for node in (elements, tests))).max())
+    tested = costs.memory((-(-few // 8),), np.dtype(np.uint8))
+    cuts_cost(costs, both, total, longest, here.nprocs, 1, few, [tested], True)
+    by_value = shares(have + _uneven(here, have, total), here.nprocs, here.pid)
+    costs.total_exchange("distinct elements by value", [(dest, costs.memory((part,), kind)) for dest, part in by_value])
+    costs.passing(4 * have, INT64)
+    back = [(dest, costs.memory((part,), members)) for dest, part in by_value]
+    costs.total_exchange("whether they are members", back)
 
 
 def _with_positions(x: Any, distinct_already: bool) -> tuple[Array, Array]:
-    """Distinct elements, ascending, and their first positions in C order."""
+    """Return the distinct elements, ascending, and their first positions in C order.  Collective."""
     if distinct_already:
         line = ravel(x)
         order = argsort(line)
@@ -558,45 +675,56 @@ def _with_positions(x: Any, distinct_already: bool) -> tuple[Array, Array]:
 
 
 @procedure
-def union1d(ar1: Any, ar2: Any) -> Array:
-    """The distinct elements of either, ascending."""
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
+    """Return the distinct elements of either array, ascending.  Cost: as `unique` of both together."""
     return distinct(concat([ravel(ar1), ravel(ar2)]), True, False, False, False).values
 
 
+@overload
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: Literal[False] = False
+) -> Array: ...
+@overload
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, *, return_indices: Literal[True]
+) -> tuple[Array, Array, Array]: ...
 @procedure
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """The distinct elements of both, ascending; with `return_indices` also where each stands first in the two."""
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """Return the distinct elements in both arrays, ascending; with `return_indices` also their first positions in each.
+
+    Cost: as `unique` of the first, and `isin`.
+    """
     if return_indices:
         (first, i), (second, j) = (_with_positions(each, assume_unique) for each in (ar1, ar2))
         both = isin(first, second)._node
         found, at = (compress_node(build.strong(each._node), both) for each in (first, i))
         return found, at, j[searchsorted(second, found)]
-    parts = [ravel(ar1) if assume_unique else unique(ar1), ravel(ar2) if assume_unique else unique(ar2)]
-    if asarray(ar1).dtype.kind in "fcmM":
-        parts[0] = parts[0][parts[0] == parts[0]]  # NaN is in nothing
-    found = unique(concat(parts), return_counts=True, equal_nan=False)
-    return compress_node(found[0]._node, (found[1] > 1)._node)
+    kind = np.result_type(asarray(ar1).dtype, asarray(ar2).dtype)
+    if assume_unique:
+        line = concat([ravel(ar1), ravel(ar2)])
+        line = line[line == line] if kind.kind in "fcmM" else line  # NaN equals nothing
+        every, counts = unique(line, return_counts=True)
+        return compress_node(every._node, (counts > 1)._node)
+    own = unique(wrap(build.cast(build.strong(asarray(ar1)._node), kind)))
+    return compress_node(build.strong(own._node), isin(own, ar2)._node)
 
 
 @procedure
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The distinct elements of either, but not of both, ascending."""
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """Return the distinct elements in exactly one of two arrays, ascending.
+
+    Cost: as `unique` of each (unless `assume_unique`), and of both together.
+    """
     parts = [ravel(each) if assume_unique else unique(each) for each in (ar1, ar2)]
     found = unique(concat(parts), return_counts=True, equal_nan=False)
     return compress_node(found[0]._node, (found[1] == 1)._node)
 
 
 @procedure
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Array:
-    """The distinct elements of the first that are not in the second."""
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """Return the distinct elements of the first array that are not in the second.
+
+    Cost: as `unique` of the first (unless `assume_unique`), and `isin`.
+    """
     first = ravel(ar1) if assume_unique else unique(ar1)
     return compress_node(build.strong(first._node), isin(first, ar2, invert=True)._node)
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    each.__name__: each
-    for each in (
-        unique_all, unique_counts, unique_inverse, unique_values, unique, isin, union1d, intersect1d, setdiff1d,
-        setxor1d,
-    )
-}  # fmt: skip

@@ -1,17 +1,18 @@
-"""Sorting: of lines where they are, of a dealt vector by exact splitters, so that one exchange puts all in place.
+"""`sort` and `argsort`: lines are sorted in place, a dealt vector by exact splitters and a single total exchange.
 
-A dealt vector is cut before it is sorted: the elements at the ranks where the result's pieces begin are found
-exactly, each process parts its elements at them and sends them, and sorts what it gets once, with NumPy's quickest
-kernel.  For few cuts every process finds all of them (`orderstats`); where they are many each process sorts what it
-has first, and each cut is found by one process (`splitting`), so that none receives what only another one needs.
-Among equal elements those of lower positions go first, so that many equal ones are dealt evenly too and the order is
-stable.  Regular sampling (Shi and Schaeffer 1992) would land unevenly, and needs n of p³.
+A dealt vector is cut before it is sorted.  The elements at the ranks where the result's pieces begin (the cuts) are
+found exactly.  Each process partitions its elements at the cuts, sends them, and sorts what it receives once, with
+NumPy's fastest kernel.  If the cuts are few, every process finds all of them (`order_statistics`).  If they are many,
+each process sorts its elements first, and each cut is found by one process (`splitting`), so that no process receives
+data that only another one needs.  Among equal elements those at lower positions go first.  So many equal elements are
+spread evenly too, and the order is stable.  Regular sampling (Shi and Schaeffer 1992) would give uneven pieces, and
+needs n of the order of p³.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,13 +23,14 @@ from bsp.arrays.api.creation import asarray
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution import memory
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import Along, Node, interned, kind_of
+from bsp.arrays.expressions.graph import Along, DType, Node, interned, kind_of
 from bsp.arrays.expressions.layout import REPLICATED_SIZE
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import (
     block_map,
     bounds_of,
     computed,
+    declared_of,
     even_line,
     flattened,
     in_line,
@@ -40,10 +42,15 @@ from bsp.arrays.sorting.order_statistics import (
     PASSES,
     Statistic,
     Unsorted,
-    abstract_statistics,
     order_statistics,
+    statistics_cost,
 )
-from bsp.arrays.sorting.splitting import abstract_cuts, budget, find_cuts, tell_samples
+from bsp.arrays.sorting.packing import packed, packed_size, unpacked
+from bsp.arrays.sorting.splitting import BYTE, Budget, budget, cuts_cost, find_cuts, shares, tell_samples
+from bsp.arrays.typing import ArrayLike, SortKind
+from bsp.declared import Reported, declares
+
+__all__ = ["argsort", "sort", "sort_complex"]
 
 INT64 = np.dtype(np.int64)
 
@@ -52,7 +59,7 @@ INT64 = np.dtype(np.int64)
 
 
 def odd_values(x: np.ndarray) -> bool:
-    """Whether equal elements may differ in their bits, or are NaN: then only a stable sort is defined."""
+    """Return whether equal elements may differ in their bits, or some are NaN; only a stable sort is unique then."""
     if x.dtype.kind != "f":
         return x.dtype.kind == "c"
     flat = x.reshape(-1) if x.flags.c_contiguous else x.ravel()
@@ -72,7 +79,7 @@ def odd_values(x: np.ndarray) -> bool:
 
 
 def sorted_lines(x: np.ndarray, descending: bool, stable: bool) -> np.ndarray:
-    """x with its last axis sorted."""
+    """Return a copy of x sorted along its last axis."""
     if x.ndim == 1:
         return sorted_vector(np.array(x), descending, stable)
     kind: Any = "stable" if stable and odd_values(x) else None
@@ -82,7 +89,10 @@ def sorted_lines(x: np.ndarray, descending: bool, stable: bool) -> np.ndarray:
 
 
 def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | None = None) -> np.ndarray:
-    """x, which is the caller's to change, sorted; zeros of both signs and NaNs in the order they stood in."""
+    """Return x sorted; x itself may be overwritten.
+
+    If `stable`, zeros of both signs and NaNs keep their order.  odd : `odd_values(x)`, if the caller has it already.
+    """
     if x.dtype.kind == "c":
         if descending:
             return np.ascontiguousarray(np.sort(x[::-1], kind="stable" if stable else None)[::-1])
@@ -102,7 +112,7 @@ def sorted_vector(x: np.ndarray, descending: bool, stable: bool, odd: bool | Non
 
 
 def sorting_positions(x: Any, descending: bool, stable: bool) -> Any:
-    """The positions along the last axis that sort it."""
+    """Return the positions that sort x along its last axis, as int64."""
     if x.ndim == 1 and x.dtype.kind in "iuf" and x.size > CHUNK:
         return _quick_positions(x, descending)
     kind: Any = "stable" if stable else None
@@ -112,7 +122,7 @@ def sorting_positions(x: Any, descending: bool, stable: bool) -> Any:
 
 
 def _quick_positions(x: np.ndarray, descending: bool) -> np.ndarray:
-    """A stable argsort of a vector: the quick one, and the positions within runs of equal elements sorted again."""
+    """Return a stable argsort of a vector: a quicksort, then positions within runs of equal elements are sorted."""
     order = np.argsort(x).astype(np.int64, copy=False)
     if descending:
         order = np.ascontiguousarray(order[::-1])
@@ -136,7 +146,7 @@ def _quick_positions(x: np.ndarray, descending: bool) -> np.ndarray:
 
 
 class _Lines:
-    """A sort of whole lines."""
+    """An operation along an axis: the sort or argsort of whole lines."""
 
     work = 60.0
     fallible = False
@@ -145,8 +155,12 @@ class _Lines:
         self.positions, self.descending, self.stable = positions, descending, stable
         self.name = f"{'argsort' if positions else 'sort'}{' descending' * descending}{'' if stable else ' unstable'}"
 
+    def dtype(self, given: DType) -> DType:
+        """Return the dtype of the result for elements of dtype `given`."""
+        return INT64 if self.positions else given
+
     def call(self, x: np.ndarray) -> np.ndarray:
-        """Lines are the last axis."""
+        """Return the lines of x sorted, or their sorting positions; lines are along the last axis."""
         how = sorting_positions if self.positions else sorted_lines
         return how(x, self.descending, self.stable)
 
@@ -160,7 +174,7 @@ def _lines(positions: bool, descending: bool, stable: bool) -> _Lines:
 
 
 def _ties(statistic: Statistic, rank: int, backwards: bool) -> Any:
-    """How many of the elements equal to the one of a rank come before that rank, by process."""
+    """Return, by process, how many of the elements equal to the one of a rank come before that rank."""
     equal = statistic.equal[::-1] if backwards else statistic.equal
     earlier = np.cumsum(equal) - equal
     before = np.clip(rank - int(statistic.less.sum()) - earlier, 0, equal)
@@ -168,7 +182,7 @@ def _ties(statistic: Statistic, rank: int, backwards: bool) -> Any:
 
 
 def _halved(buffer: np.ndarray, cuts: Sequence[int]) -> None:
-    """Parted at all cuts, by halves: each level touches every element once."""
+    """Partition a vector in place at all cuts, by halving: each level touches every element once."""
     inner = [cut for cut in cuts if 0 < cut < buffer.size]
     if not inner:
         return
@@ -179,7 +193,10 @@ def _halved(buffer: np.ndarray, cuts: Sequence[int]) -> None:
 
 
 def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[int], backwards: bool) -> Any:
-    """For each element how many cuts come before it; ties by position."""
+    """Return for each element how many cuts come before it.
+
+    before : how many of this process's elements equal to each cut are before it, in the order of their positions.
+    """
     found: Any = np.zeros(x.size, np.uint16 if len(statistics) < 1 << 16 else np.int64)
     mask = np.empty(x.size, bool)
     for statistic, ties in zip(statistics, before, strict=True):
@@ -196,8 +213,45 @@ def _segments(x: np.ndarray, statistics: Sequence[Statistic], before: Sequence[i
     return found
 
 
+def _sorting_cost(costs: Reported, sorting: _Sorting) -> Array:
+    """Declare the cost of a dealt sort, assuming that all elements belong elsewhere, evenly spread."""
+    block, size, length = sorting.block, sorting.block.shape[0], sorting.length
+    dtype, layout = sorting.dtype, sorting.layout
+    if sorting.finely:
+        own = np.sort(block)
+        cuts_cost(
+            costs, own, length, sorting.longest, len(sorting.cuts), 1, tells=False, most=sorting.budget()
+        )  # fmt: skip
+    else:
+        statistics_cost(costs, block, length, len(sorting.cuts))
+        own = np.partition(block, 0) if size else block
+    if sorting.positions:
+        costs.passing(3 * size, INT64)  # the segment of each element, and the order of the segments
+    out, start = [], 0
+    for dest, share in shares(size, costs.p, sorting.here.pid):
+        if sorting.positions:
+            out.append((dest, costs.memory((share * dtype.itemsize + packed_size(share, size),), BYTE)))
+        else:
+            out.append((dest, own[start : start + share]))
+        start += share
+    result = declared_of(costs, (length,), dtype, layout)
+    arrived = costs.total_exchange("elements to their pieces", out, placed=not sorting.positions)
+    if sorting.positions:
+        for received in result._node.value.values():
+            places = costs.memory(received.shape, INT64)
+            costs.passing(received.shape[0], INT64)
+            order = np.argsort(received)
+            costs.passing(2 * received.shape[0], INT64)  # the elements in that order, and which are equal
+            del order, places
+        return declared_of(costs, (length,), INT64, layout)
+    for received in result._node.value.values():
+        np.sort(received)
+    del arrived
+    return result
+
+
 class _Sorting:
-    """One sort of a dealt vector."""
+    """One sort or argsort of a dealt vector: its cuts, and the pieces of the result."""
 
     def __init__(self, here: World, node: Node, descending: bool, stable: bool, positions: bool) -> None:
         self.here = here
@@ -215,14 +269,14 @@ class _Sorting:
             self.pieces.reverse()  # by pid
         self.cuts = sorted({rank for piece in self.pieces for rank in piece if 0 < rank < self.length})
         self._numbers = {rank: k + 1 for k, rank in enumerate(self.cuts)}
+        self.longest = int(np.diff(self.bounds).max())
 
+    @declares(_sorting_cost)
     def run(self) -> Array:
-        """The sorted vector, or the positions."""
-        if self.here.abstract:
-            return self._abstract()
+        """Return the sorted vector, or the sorting positions.  Collective."""
         careful = self.positions or self.dtype.kind == "c"
         odd = not careful and self.stable and odd_values(self.block)
-        if self._finely():
+        if self.finely:
             return self._split(careful or odd, odd)
         statistics, extras = order_statistics(self.here, Unsorted(self.block), self.cuts, [int(odd)])
         odd = bool(extras.any())
@@ -238,12 +292,17 @@ class _Sorting:
         number = self._piece_of(self.here.pid)
         return self._exchanged(segments, edges[number + 1] - edges[number] if number >= 0 else None, odd)
 
-    def _finely(self) -> bool:
-        """Whether what a process has is sorted before it is cut: many cuts, or an order that only sorts have."""
+    @property
+    def finely(self) -> bool:
+        """Whether each process sorts before it cuts: for many cuts, or complex numbers, whose order only sorts have."""
         return len(self.cuts) > PASSES or self.dtype.kind == "c"
 
+    def budget(self) -> Budget:
+        """Return how finely to sample; for argsort the positions take words too, and leave fewer for samples."""
+        return budget(self.length, self.here.nprocs, len(self.cuts), self.dtype, 1 / 4 if self.positions else 1 / 3)
+
     def _split(self, careful: bool, odd: bool) -> Array:
-        """With many cuts: of what is sorted here already; one process finds each."""
+        """Sort by many cuts: each process sorts its elements first, and each cut is found by one process."""
         here, p = self.here, self.here.nprocs
         order = None
         if careful:  # equal elements in the order of their positions, or against it, as the ties go
@@ -251,7 +310,7 @@ class _Sorting:
             order = sorting_positions(self.block[::-1] if self.descending else self.block, False, True)
             order = last - order if self.descending else order
         own = np.sort(self.block) if order is None else self.block[order]
-        most = budget(self.length, p, len(self.cuts), self.dtype)
+        most = self.budget()
         samples = tell_samples(here, "sample", own, most.spacing, [int(odd)])
         pieces = [self._piece_of(pid) for pid in range(p)]
         below = {piece: pid for pid, piece in enumerate(pieces) if piece >= 0}
@@ -261,46 +320,46 @@ class _Sorting:
             here, own, samples, self.cuts, most,
             backwards=self.descending, owners=owners, watchers=watchers, tells=False,
         )  # fmt: skip
-        splits = [np.split(own, cuts.places)]
         if self.positions and order is not None:
-            splits.append(np.split(order.astype(self._narrow()), cuts.places))
-        backwards = -1 if careful and self.descending else 1
-        segments = [[part[::backwards] for part in parts] for parts in zip(*splits, strict=True)]
+            ordered = [np.sort(part) for part in np.split(order, cuts.places)]
+            segments = [[self.block[places], packed(places, self.block.size)] for places in ordered]
+        else:
+            backwards = -1 if careful and self.descending else 1
+            segments = [[part[::backwards]] for part in np.split(own, cuts.places)]
         number = pieces[here.pid]
         if number < 0:
             return self._exchanged(segments, None, False)
         edges = {-1: np.zeros(p, np.int64), len(self.cuts): np.diff(self.bounds), **cuts.watched}
         return self._exchanged(segments, edges[number] - edges[number - 1], bool(samples.extras.any()))
 
-    def _narrow(self) -> np.dtype[Any]:
-        """The dtype that positions in a block travel in."""
-        return np.min_scalar_type(int(np.diff(self.bounds).max()))
-
     def _parted(self, cuts: np.ndarray) -> list[list[np.ndarray]]:
-        """The elements between cuts, in any order."""
+        """Return the elements between cuts, in any order."""
         buffer = memory.empty(self.block.shape, self.block.dtype)
         np.copyto(buffer, self.block)
         _halved(buffer, cuts.tolist())
         return [[part] for part in np.split(buffer, cuts)]
 
     def _in_order(self, statistics: Sequence[Statistic], ties: Sequence[int]) -> list[list[np.ndarray]]:
-        """The elements between cuts in the order of their positions, and their positions if asked for."""
+        """Return the elements between cuts in the order of their positions; for argsort also their positions."""
         segment = _segments(self.block, statistics, ties, self.descending)
         order = np.argsort(segment, kind="stable")
         cuts = np.searchsorted(segment[order], np.arange(1, len(statistics) + 1))
         found = [[part] for part in np.split(self.block[order], cuts)]
         if self.positions:
-            for each, part in zip(found, np.split(order.astype(self._narrow()), cuts), strict=True):
-                each.append(part)
+            for each, part in zip(found, np.split(order, cuts), strict=True):
+                each.append(packed(part, self.block.size))
         return found
 
     def _piece_of(self, pid: int) -> int:
-        """The number of the segment that becomes a process's piece, or -1."""
+        """Return the number of the segment that becomes a process's piece, or -1 if the piece is empty."""
         low, high = self.pieces[pid]
         return -1 if low == high else self._numbers.get(low, 0)
 
     def _exchanged(self, segments: list[list[np.ndarray]], counts: np.ndarray | None, odd: bool) -> Array:
-        """All elements to their pieces; `counts` says how many come from each process, None: there is no piece."""
+        """Send all elements to their pieces, and sort this process's piece.  Collective: one total exchange.
+
+        counts : how many elements come from each process; None: this process has no piece.
+        """
         here, me = self.here, self.here.pid
         out = []
         for dest in range(here.nprocs):
@@ -309,7 +368,7 @@ class _Sorting:
                 out += [(dest, part) for part in segments[number]]
         sources = [] if counts is None else np.flatnonzero(counts).tolist()
         whole, into = None, None
-        if counts is not None and not self.positions:  # received where it is sorted
+        if counts is not None and not self.positions:  # receive into the vector that is sorted, without a copy
             whole = memory.empty((int(counts.sum()),), self.dtype)
             ends = np.cumsum(counts)
             into = {pid: [whole[ends[pid] - counts[pid] : ends[pid]]] for pid in sources}
@@ -335,7 +394,10 @@ class _Sorting:
         if not self.positions:
             result = sorted_vector(values, self.descending, self.stable, odd)
             return made_of((self.length,), self.dtype, self.layout, {(me,): result})
-        places = np.concatenate([mine[pid][1].astype(np.int64) + self.bounds[pid] for pid in sources])
+        places = np.concatenate([
+            unpacked(mine[pid][1], mine[pid][0].size, int(self.bounds[pid + 1] - self.bounds[pid])) + self.bounds[pid]
+            for pid in sources
+        ])  # fmt: skip
         order = sorting_positions(values, self.descending, True)
         return made_of((self.length,), INT64, self.layout, {(me,): places[order]})
 
@@ -343,43 +405,17 @@ class _Sorting:
         kind = INT64 if self.positions else self.dtype
         return {at: np.empty(self.layout.block_shape(at), kind) for at in self.layout.mine(self.here.pid)}
 
-    def _abstract(self) -> Array:
-        """The words of elements that all belong elsewhere, evenly spread."""
-        here, block = self.here, self.block
-        if self._finely():
-            own = np.sort(block)
-            abstract_cuts(here, own, self.length, len(self.cuts), 1, tells=False)
-        else:
-            abstract_statistics(here, block, self.length, len(self.cuts), 1)
-            own = np.partition(block, 0) if block.shape[0] else block
-        out, size = [], block.shape[0]
-        narrow = here.empty((size,), self._narrow()) if self.positions else None
-        if self.positions:
-            here.passes(3 * size, INT64)  # the order of the segments, and what they are found by
-        others = [pid for pid in range(here.nprocs) if pid != here.pid]
-        for k, dest in enumerate(others):
-            start, stop = size * k // len(others), size * (k + 1) // len(others)
-            out.append((dest, own[start:stop]))
-            if narrow is not None:
-                out.append((dest, narrow[start:stop]))
-        values = {at: here.empty(self.layout.block_shape(at), self.dtype) for at in self.layout.mine(here.pid)}
-        into: Any = None if self.positions else {pid: [None] for pid in others}
-        arrived = here.exchange("elements to their pieces", out, into)
-        kind = INT64 if self.positions else self.dtype
-        blocks = {}
-        for at, received in values.items():
-            if self.positions:
-                places = here.empty(received.shape, INT64)
-                here.passes(received.shape[0], INT64)
-                order = np.argsort(received)
-                here.passes(2 * received.shape[0], INT64)  # the elements in that order, and which are equal
-                blocks[at] = here.empty(received.shape, kind)
-                del order, places
-            else:
-                np.sort(received)
-                blocks[at] = received
-        del arrived
-        return made_of((self.length,), kind, self.layout, blocks)
+
+def _sorted_whole_cost(costs: Reported, node: Node, how: _Lines) -> Array:
+    """Declare the cost of sorting a vector in a single block."""
+    costs.passing(3 * node.kind.size if how.positions else 0, INT64)  # the elements in order, and which are equal
+    return block_map(node, how.dtype(node.kind.dtype), np.argsort if how.positions else np.sort)
+
+
+@declares(_sorted_whole_cost)
+def _sorted_whole(node: Node, how: _Lines) -> Array:
+    """Sort or argsort a vector that is replicated or in one block.  No superstep."""
+    return block_map(node, how.dtype(node.kind.dtype), how.call)
 
 
 def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions: bool) -> Array:
@@ -397,13 +433,9 @@ def _applied(x: Any, axis: int | None, descending: bool, stable: bool, positions
         if not layout.replicated and (layout.blocks > 1 or shape[0] > REPLICATED_SIZE) and here.nprocs > 1:
             return _Sorting(here, node, descending, stable, positions).run()
         if layout.replicated or layout.blocks == 1:
-            how = _lines(positions, descending, stable)
-            if here.abstract:
-                here.passes(3 * shape[0] if positions else 0, INT64)  # the elements in order, and which are equal
-                return block_map(node, dtype, np.argsort if positions else np.sort)
-            return block_map(node, dtype, how.call)
+            return _sorted_whole(node, _lines(positions, descending, stable))
         (node,) = computed(build.relaid(node, even_line(shape[0], 1)))
-        return block_map(node, dtype, _lines(positions, descending, stable).call)
+        return _sorted_whole(node, _lines(positions, descending, stable))
     order = [axis for axis in range(len(shape)) if axis != place]
     lines = build.permuted(node, (*order, place))
     op = interned(Along, _lines(positions, descending, stable), (1,), (shape[place],))
@@ -425,40 +457,42 @@ def _is_stable(kind: Any, order: Any, stable: bool | None) -> bool:
 
 @procedure
 def sort(
-    x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+    x: ArrayLike, /, axis: int | None = -1, kind: SortKind = None, order: None = None, *, descending: bool = False,
     stable: bool | None = True,
 ) -> Array:  # fmt: skip
-    """Sorted along an axis; None: all elements.  NaN last; descending: equal elements keep their order, NaN first.
+    """Return a copy sorted along an axis, or all elements sorted if axis is None.
 
-    Cost: lines that lie whole move nothing.  A dealt vector of n elements on p <= 9 processes: three
+    NaN comes last.  With `descending` NaN comes first, and equal elements keep their order.
+
+    Cost: lines that are whole on a process move nothing.  A dealt vector of n elements on p <= 9 processes: three
     supersteps as a rule: a sample of (4n)^(2/3) elements, counts with as many elements again for each cut, and one
     total exchange of n/p words; (n/p) log(n/p) comparisons.  On more processes: two supersteps and n words for
     n <= 16384; else 4 where n is large beside p (about 190·p^2.5), or 6: `splitting`, and the total exchange; in all
-    at most 1.5·n/p words for n >= 100·p^2, p >= 64.  The result is laid evenly.
+    at most 1.5·n/p words for n >= 100·p^2, p >= 64.  The result has an even layout.
     """
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), False)
 
 
 @procedure
 def argsort(
-    x: Any, /, axis: int | None = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
+    x: ArrayLike, /, axis: int | None = -1, kind: SortKind = None, order: None = None, *, descending: bool = False,
     stable: bool | None = True,
 ) -> Array:  # fmt: skip
-    """The positions that sort an axis; of equal elements the lower position first.
+    """Return the positions that sort along an axis; of equal elements the lower position comes first.
 
-    Cost: as `sort`, and a quarter of a word more for each element, or half a word where blocks are 65,536 or longer.
+    Cost: as `sort`, and 2 + log2(p) bits more for each element; two supersteps more where `budget` takes three rounds.
     """
     return _applied(x, axis, bool(descending), _is_stable(kind, order, stable if kind is None else None), True)
 
 
 @procedure
-def sort_complex(x: Any) -> Array:
-    """Sorted along the last axis, by the real part and then the imaginary one, as complex numbers."""
+def sort_complex(x: ArrayLike) -> Array:
+    """Return a copy sorted along the last axis, by real part and then imaginary part, as complex numbers.
+
+    Cost: as `sort`.
+    """
     array = sort(x)
     if array.dtype.kind == "c":
         return array
-    narrow = array.dtype.char in "bhBH"  # as NumPy: what single precision holds
+    narrow = array.dtype.char in "bhBH"  # as in NumPy: integers that single precision holds exactly
     return wrap(build.cast(array._node, np.dtype(np.complex64 if narrow else np.complex128)))
-
-
-FUNCTIONS: dict[str, Callable[..., Any]] = {each.__name__: each for each in (sort, argsort, sort_complex)}

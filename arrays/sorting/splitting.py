@@ -1,21 +1,22 @@
-"""Exact splitters of vectors that are sorted on each process: where each must cut its own so that so many lie below.
+"""Exact splitters of vectors that are sorted on each process: where each must cut so that given numbers lie below.
 
-A splitter is the business of one process, its owner, so that no process receives what another one needs:
+Each splitter is found by one process, its owner, so that no process receives data that only another one needs:
 
-1. Every process tells all a sample of its vector.  It gives every rank a bracket of two elements of the sample.
-2. Every process tells the owner of each rank how many of its elements lie below the bracket, and what is inside: all
-   of it, or a sample if that would be much.
-3. The owner tells every process its cut, or a narrower bracket with which 2 and 3 are done again.
+1. Every process sends a sample of its vector to all.  Two elements of the sample become the bracket of each rank.
+2. Every process sends the owner of each rank how many of its elements lie below the bracket, and the elements inside:
+   all of them, or a sample if they are many.
+3. The owner sends every process its cut, or a narrower bracket, with which steps 2 and 3 are repeated.
 
-Samples are taken at equal distances from the sorted vectors, so that each is wrong by less than a distance on each
-process.  How many elements lie below a sampled one is therefore between bounds that are known, and probably near
-their middle; a bracket reaches DEVIATIONS standard deviations of that.  In step 2 its true ranks become known: one
-that missed is told, and the next one reaches as far as the bounds do.  So the splitters are exact for every input.
+Samples are taken from the sorted vectors at equal distances, so that the rank of a sampled element is uncertain by
+less than one distance on each process.  The number of elements below it therefore lies between exact bounds, and
+probably near their middle; a bracket reaches DEVIATIONS standard deviations from there.  Step 2 computes the true
+ranks of its ends.  If the bracket missed, the owner notices, and the next bracket reaches as far as the exact bounds.
+So the splitters are exact for every input.
 
-Of equal elements those of lower processes come first, and on a process those of lower places: all elements differ,
-and equal ones are no special case.  NaN is after everything, as in NumPy's own searches.
+Of equal elements those of lower processes come first, and on a process those at lower places.  All elements differ in
+this order, so that equal ones need no special case.  NaN is after everything, as in NumPy's own searches.
 With n elements on each of p processes, a sample of x from each process leaves about 2.3·n·√p/x in a bracket.
-Rounds of histograms: Solomonik and Kale (IPDPS 2010); that there each round asks everybody is what owners avoid.
+Rounds of histograms: Solomonik and Kale (IPDPS 2010).  There each round involves every process; owners avoid that.
 """
 
 from __future__ import annotations
@@ -26,50 +27,67 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays.execution.world import World
+from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import DType
+from bsp.declared import Reported
 
 WORD = np.dtype(np.int64)
-WHOLE = 1 << 14  # so few words are told whole
+BYTE = np.dtype(np.uint8)
+WHOLE = 1 << 14  # at most so many words are sent whole instead of a sample
 FEW = 1 << 12  # so many words are cheaper than two more supersteps
-DEVIATIONS = 4.0
+DEVIATIONS = 4.0  # half the width of a bracket, in standard deviations
+AMPLE = 100  # with AMPLE·p elements on each process, a third round of brackets may pay: see `budget`
+MARGIN = 2.0  # how much fuller than expected the last bracket may be: 1.9 was seen in 63 cuts of six arrays
 _GOLDEN = (sqrt(5) - 1) / 2  # multiples of it, modulo one, are spread evenly
 
 Ranks = Sequence[int] | Callable[[np.ndarray, np.ndarray], Sequence[int]]  # or of (sizes, extras)
 
 
 class Budget(NamedTuple):
-    """How finely a vector is sampled, and how many elements an owner asks for at once; both follow from sizes."""
+    """The distances of samples, and how many elements an owner asks for at once; functions of sizes only."""
 
     spacing: int  # of the first sample; 1: all elements
-    asked: int
+    asked: int  # the most elements of a bracket that are asked for whole, and about so many of a longer one
     rounds: int  # of brackets, as a rule
 
-    @property
-    def most(self) -> int:
-        """The most elements of a bracket that are asked for whole."""
-        return 2 * self.asked
 
+def budget(total: int, nprocs: int, ranks: int = 0, dtype: DType = WORD, spare: float = 1 / 3) -> Budget:
+    """Return how to sample `total` elements: send all; or one round if that takes few words; or two, which take fewer.
 
-def budget(total: int, nprocs: int, ranks: int = 0, dtype: DType = WORD) -> Budget:
-    """For `total` elements: all are told, or one round if that takes few words beside the elements, or two."""
+    ranks : how many splitters are wanted.
+    spare : where there are AMPLE·p² elements, a third round is made if two would take so many words an element.
+
+    With x elements of each process in the first sample and x·p asked for in each round, the last of r rounds finds
+    about x·p/MARGIN in a bracket if x^(r+1) = MARGIN·(n/p)·(width/√p)^r.
+    """
     words = max(1, dtype.itemsize // 8)
     if total * words <= WHOLE or nprocs == 1:
         return Budget(1, total, 0)
     each = total / nprocs
     width = DEVIATIONS / sqrt(3)  # of a bracket, in spacings, for one process
-    once = sqrt(width * each / sqrt(nprocs))  # elements sampled on each process
-    twice = (width**2 * each / nprocs) ** (1 / 3)
-    rounds = 1 if 3 * nprocs * once <= max(FEW / words, each / 3, 4 * nprocs * twice) else 2
-    taken = max(4.0, once if rounds == 1 else twice)
-    spacing, asked = max(1, int(each / taken)), ceil(nprocs * taken)
+
+    def sampled(rounds: int) -> float:
+        return float((MARGIN * each * (width / sqrt(nprocs)) ** rounds) ** (1 / (rounds + 1)))
+
+    once, twice = (nprocs * (rounds + 1) * sampled(rounds) for rounds in (1, 2))  # words
+    rounds = 1 if once <= max(FEW / words, each / 3, twice) else 2
+    if rounds == 2 and each >= AMPLE * nprocs and twice > each * spare:
+        rounds = 3
+    spacing = ceil(each / max(4, round(sampled(rounds))))
+    asked = ceil(width * sqrt(nprocs) * (MARGIN * spacing) ** (1 / rounds))
     if spacing == 1 or 2 * asked * ranks >= total * nprocs:
         return Budget(1, total, 0)
-    return Budget(spacing, asked, 1 if width * spacing * sqrt(nprocs) <= asked else 2)
+    rounds, inside = 1, width * spacing * sqrt(nprocs)
+    while inside > asked and rounds < 3:
+        rounds, inside = rounds + 1, inside * width * sqrt(nprocs) / asked
+    return Budget(spacing, asked, rounds)
 
 
 def _sampled(low: int, high: int, spacing: int, pid: int) -> np.ndarray:
-    """The places of a process's sample between two places, at equal distances, the first at one of its own."""
+    """Return the places of a process's sample between two places, at equal distances.
+
+    The offsets of the processes are spread evenly over a distance.
+    """
     if spacing == 1:
         return np.arange(low, high)
     count = -(-max(high - low, 0) // spacing)
@@ -78,19 +96,24 @@ def _sampled(low: int, high: int, spacing: int, pid: int) -> np.ndarray:
 
 
 def rough_spacing(total: int, nprocs: int) -> int:
-    """Of a sample so fine that its elements cut evenly but for a sixty-fourth; 0 if that would be many words."""
+    """Return the distance in a sample that cuts evenly up to a sixty-fourth; 0 if it would take many words."""
     spacing = total // (64 * nprocs * nprocs)
     return spacing if spacing >= 8 * nprocs else 0
 
 
+def _narrow(total: int, longest: int) -> tuple[DType, DType]:
+    """Return the smallest dtypes for the number of an element (or -1), and for a count on one process."""
+    return np.min_scalar_type(-max(total, 1)), np.min_scalar_type(longest)
+
+
 class Ends:
-    """One end of each of some brackets: an element, by value, process and place there; process -1: open."""
+    """One end of each of several brackets: an element by value, process and place there; process -1: unbounded."""
 
     def __init__(self, values: np.ndarray, pids: np.ndarray, places: np.ndarray) -> None:
         self.values, self.pids, self.places = values, pids, places
 
     def within(self, own: np.ndarray, me: int, default: int, backwards: bool) -> np.ndarray:
-        """How many elements of this process's vector come before each end."""
+        """Return how many elements of this process's vector come before each end; `default` for unbounded ends."""
         before = self.pids < me if backwards else self.pids > me
         found = np.where(
             before, np.searchsorted(own, self.values, "right"), np.searchsorted(own, self.values, "left")
@@ -101,12 +124,12 @@ class Ends:
         return found
 
     def at(self, k: int) -> tuple[Any, int, int]:
-        """The end of one bracket."""
+        """Return the end of bracket k: value, process, place."""
         return self.values[k], int(self.pids[k]), int(self.places[k])
 
 
 class _Reach:
-    """Samples of all processes in order, with bounds on how many elements come before each."""
+    """The samples of all processes in order, with bounds on how many elements come before each."""
 
     def __init__(
         self, parts: Sequence[np.ndarray], places: Sequence[np.ndarray], lows: np.ndarray, highs: np.ndarray,
@@ -135,7 +158,11 @@ class _Reach:
         self.total = int((highs - lows).sum())
 
     def around(self, ranks: np.ndarray, careful: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The samples on both sides of each rank (-1 and their number: none), and how many elements are between."""
+        """Return the samples on both sides of each rank, and about how many elements are between them.
+
+        Index -1, or the number of samples, means that there is none on that side.
+        careful : use the exact bounds, so that no bracket can miss.
+        """
         width = np.inf if careful else DEVIATIONS
         reach = width * np.maximum(self.deviation, 1e-9)
         most = np.maximum.accumulate(np.minimum(self.upper, self.likely + reach))
@@ -146,7 +173,7 @@ class _Reach:
         return low, high, np.ceil(edges[high + 1] - edges[low + 1]).astype(np.int64)
 
     def ends(self, at: np.ndarray) -> Ends:
-        """Brackets' ends by numbers of samples."""
+        """Return ends of brackets at samples, by index; out of range: unbounded."""
         inside = (at >= 0) & (at < len(self.values))
         chosen = np.where(inside, at, 0)
         if not len(self.values):
@@ -155,19 +182,19 @@ class _Reach:
 
 
 class Samples(NamedTuple):
-    """What all processes told of their vectors."""
+    """The samples that all processes sent of their vectors, with what was sent along."""
 
     sizes: np.ndarray  # by process
     parts: list[np.ndarray]
     places: list[np.ndarray]
     spacings: np.ndarray  # by process
-    extras: np.ndarray  # (p, extras)
-    more: list[list[np.ndarray]]  # arrays told besides, by process
+    extras: np.ndarray  # integers sent along, (p, extras)
+    more: list[list[np.ndarray]]  # arrays sent along, by process
     whole: bool  # whether these are all elements
 
 
 class Cuts(NamedTuple):
-    """The elements of some ranks, and how many elements of this process come before each."""
+    """The elements of some ranks, and how many elements of this process come before each of them."""
 
     values: np.ndarray
     places: np.ndarray
@@ -178,9 +205,9 @@ def tell_samples(
     here: World, text: str, own: np.ndarray, spacing: int, extras: Sequence[int] = (),
     more: Sequence[np.ndarray] = (), whole: bool = False,
 ) -> Samples:  # fmt: skip
-    """One superstep in which all are told each process's size, its sample, some integers, and more arrays.
+    """Send this process's size, a sample, some integers and more arrays to all.  Collective: one superstep.
 
-    spacing : of samples, the same on every process.  whole : whether this process tells all of its elements.
+    spacing : distance in the sample, the same on every process.  whole : whether this process sends all its elements.
     """
     integers = np.array([own.size, *extras], np.int64)
     message = [integers, own if whole or spacing == 1 else own[_sampled(0, own.size, spacing, here.pid)], *more]
@@ -201,7 +228,7 @@ def tell_samples(
 
 
 class _Search:
-    """An owner's search for one rank: between which elements it surely is, and the bracket that is asked about."""
+    """An owner's search for one rank: the narrowest elements that are known to enclose it, with their ranks."""
 
     def __init__(self, rank: int, total: int) -> None:
         self.rank = rank
@@ -214,7 +241,11 @@ class _Search:
         self, bracket: tuple[Any, Any], spacing: int, most: Budget, spans: np.ndarray, parts: Sequence[np.ndarray],
         places: Sequence[np.ndarray], backwards: bool,
     ) -> tuple[Any, np.ndarray] | tuple[Any, Any, int]:  # fmt: skip
-        """The element and what comes before it on each process; or the ends of a new bracket and its spacing."""
+        """Return the element and how many are before it on each process; or a new bracket's ends and spacing.
+
+        bracket : the ends that were asked about.  spans : where they cut each process's vector, shape (p, 2).
+        parts, places : the elements inside, or a sample, of each process, and their places.
+        """
         lows, highs = spans[:, 0], spans[:, 1]
         below, upto = int(lows.sum()), int(highs.sum())
         low, high = bracket
@@ -222,7 +253,7 @@ class _Search:
             return high[0], highs
         if self.rank == below and low[1] >= 0:
             return low[0], lows
-        if not below <= self.rank < upto:  # it missed
+        if not below <= self.rank < upto:  # the bracket missed the rank
             self.careful = True
             if self.rank < below:
                 self.high, self.high_rank = low, below
@@ -247,11 +278,11 @@ class _Search:
 
 
 def _spacing(between: int, most: Budget) -> int:
-    return 1 if between <= most.most else -(-between // most.asked)
+    return 1 if between <= most.asked else -(-between // most.asked)
 
 
 class _Brackets:
-    """What every process knows of the search for all ranks: who owns each, the brackets, and what is settled."""
+    """The search for all ranks, as every process has it: owners, brackets, and the ranks that are settled."""
 
     def __init__(
         self, here: World, own: np.ndarray, samples: Samples, ranks: np.ndarray, owners: np.ndarray,
@@ -259,7 +290,7 @@ class _Brackets:
     ) -> None:  # fmt: skip
         self.here, self.own, self.ranks, self.owners, self.watchers = here, own, ranks, owners, watchers
         self.most, self.backwards, self.tells = most, backwards, tells
-        self.longest = int(samples.sizes.max(initial=1))
+        self.starts = np.cumsum(samples.sizes) - samples.sizes
         self.values = np.zeros(len(ranks), own.dtype)
         self.places = np.zeros(len(ranks), np.int64)
         self.watched: dict[int, np.ndarray] = {}
@@ -271,13 +302,17 @@ class _Brackets:
         self.spacing = np.array([_spacing(each, most) for each in between.tolist()], np.int64)
         self.open = np.ones(len(ranks), bool)
         total = int(samples.sizes.sum())
+        self.codes, self.counts = _narrow(total, int(samples.sizes.max(initial=1)))
         self.mine = {k: _Search(int(ranks[k]), total) for k in np.flatnonzero(owners == here.pid).tolist()}
 
     def _of(self, owner: int) -> list[int]:
         return np.flatnonzero(self.open & (self.owners == owner)).tolist()
 
     def asked(self) -> list[tuple[np.ndarray, list[np.ndarray]]]:
-        """One superstep: each owner learns what is below its brackets and inside; by process, spans and elements."""
+        """Send each owner what is below its brackets and inside; return what arrived, by process.
+
+        Collective: one superstep.  From each process come the spans of this owner's brackets, and the elements inside.
+        """
         here = self.here
         lows = self.low.within(self.own, here.pid, 0, self.backwards)
         highs = np.maximum(lows, self.high.within(self.own, here.pid, self.own.size, self.backwards))
@@ -289,13 +324,13 @@ class _Brackets:
                 if self.spacing[k] > 1 else self.own[lows[k] : highs[k]]
                 for k in open_ones
             ]  # fmt: skip
-            out.append((owner, np.stack([lows[open_ones], highs[open_ones]], axis=1)))
+            out.append((owner, np.stack([lows[open_ones], highs[open_ones]], axis=1).astype(self.counts)))
             out.append((owner, np.concatenate(inside)))
         arrived = here.exchange("counts and candidates to owners", out)
         return [
             (spans, np.split(values, np.cumsum(self._counts(pid, spans))[:-1]))
             for pid, (spans, values) in enumerate(
-                (arrived[2 * pid][1], arrived[2 * pid + 1][1]) for pid in range(len(arrived) // 2)
+                (arrived[2 * pid][1].astype(np.int64), arrived[2 * pid + 1][1]) for pid in range(len(arrived) // 2)
             )
         ]
 
@@ -306,7 +341,7 @@ class _Brackets:
         ]
 
     def answered(self, told: list[tuple[np.ndarray, list[np.ndarray]]]) -> None:
-        """One superstep: every process learns its cuts, or the next brackets."""
+        """Answer as an owner; receive this process's cuts, or the next brackets.  Collective: one superstep."""
         here = self.here
         rows: list[Any] = []
         values: list[Any] = []
@@ -332,9 +367,9 @@ class _Brackets:
         if rows:
             elements = np.array(values, self.own.dtype)
             for dest in range(here.nprocs):
-                out.append((dest, np.array([number for row in rows for number in row[dest]], np.int64)))
+                out.append((dest, np.array([number for row in rows for number in row[dest]], self.codes)))
                 out.append((dest, elements))
-        out += [(int(self.watchers[k]), places) for k, places in watched if self.watchers[k] >= 0]
+        out += [(int(self.watchers[k]), places.astype(self.counts)) for k, places in watched if self.watchers[k] >= 0]
         by_source: list[list[np.ndarray]] = [[] for _ in range(here.nprocs)]
         for pid, array in here.exchange("cuts and brackets", out):
             by_source[pid].append(array)
@@ -342,7 +377,7 @@ class _Brackets:
             self._learned(owner, by_source[owner])
 
     def _learned(self, owner: int, message: list[np.ndarray]) -> None:
-        """What an owner tells of its ranks."""
+        """Read an owner's message: the cuts of its ranks, or their next brackets."""
         integers, values, *watched = message
         at = taken = 0
         vectors = iter(watched)
@@ -354,22 +389,29 @@ class _Brackets:
                 if self.tells:
                     self.values[k] = values[taken]
                 if self.watchers[k] == self.here.pid:
-                    self.watched[k] = next(vectors)
+                    self.watched[k] = next(vectors).astype(np.int64)
                 at, taken = at + 1, taken + self.tells
                 continue
             self.spacing[k] = apart
             for end, code, value in zip((self.low, self.high), integers[at + 1 :], values[taken:], strict=False):
                 end.values[k] = value
-                end.pids[k], end.places[k] = (-1, 0) if code < 0 else divmod(int(code), self.longest)
+                end.pids[k], end.places[k] = self._decoded(int(code))
             at, taken = at + 3, taken + 2
 
     def _code(self, end: tuple[Any, int, int]) -> int:
-        """A place of a process as one word; -1: an open end."""
-        return -1 if end[1] < 0 else end[1] * self.longest + end[2]
+        """Return the place on a process as its number among all elements by process; -1: an unbounded end."""
+        return -1 if end[1] < 0 else int(self.starts[end[1]]) + end[2]
+
+    def _decoded(self, code: int) -> tuple[int, int]:
+        """Return the process and place that `_code` encoded."""
+        if code < 0:
+            return -1, 0
+        pid = int(np.searchsorted(self.starts, code, "right")) - 1
+        return pid, code - int(self.starts[pid])
 
 
 def rough_cuts(samples: Samples, ranks: Sequence[int]) -> np.ndarray:
-    """Elements of about these ranks; nothing moves."""
+    """Return sampled elements of approximately these ranks.  No superstep."""
     zeros = np.zeros_like(samples.sizes)
     reach = _Reach(samples.parts, samples.places, zeros, samples.sizes, samples.spacings, False)
     found: np.ndarray = reach.values[np.minimum(np.searchsorted(reach.likely, ranks), len(reach.values) - 1)]
@@ -382,12 +424,15 @@ def find_cuts(
 ) -> Cuts:  # fmt: skip
     """Cut the sorted vectors of all processes, `own` here, at some ranks (from 0, each below the number of elements).
 
-    samples : what `tell_samples` brought.  backwards : of equal elements those of higher processes come first.
-    owners : by rank, who finds it; spread evenly if None.  watchers : by rank, a process that needs what comes before
-        it on every process, or -1.  tells : whether the elements of the ranks are wanted, or only where to cut.
+    Collective.
+    samples : the result of `tell_samples`.  backwards : of equal elements those of higher processes come first.
+    owners : by rank, the process that finds it; spread evenly if None.  watchers : by rank, a process that needs how
+        many elements come before it on every process, or -1.  tells : whether to return the elements of the ranks, or
+        only where to cut.
     Cost: nothing if the samples are whole.  Else two supersteps a round (`Budget.rounds`, two more for a bracket that
-    misses); to each process at most `Budget.asked` + p elements for each rank it owns, in the last round twice that,
-    and a round 2 words from every process for each rank that it owns, and 5 for each rank there is, or 2 in the last.
+    misses).  In a round a process receives about `Budget.asked` elements for each rank it owns, half as many in the
+    last round; 2 counts from every process for each rank that it owns; and 3 integers and 2 elements for each rank
+    there is, or one of each in the last round.  Integers are sent in the smallest dtype that holds them.
     """
     p = here.nprocs
     wanted = np.array(ranks, np.int64)
@@ -408,36 +453,45 @@ def find_cuts(
     return Cuts(brackets.values, brackets.places, brackets.watched)
 
 
-def abstract_cuts(
-    here: World, own: Any, total: int, ranks: int, extras: int = 0, least: int = 0, more: Sequence[Any] = (),
-    rough: bool = False, tells: bool = True,
-) -> None:  # fmt: skip
-    """The words of these without values, if no bracket misses: every bracket as full as it is asked for at once.
+def shares(amount: int, nprocs: int, me: int) -> list[tuple[int, int]]:
+    """Divide an amount over all other processes; return (pid, share) for each.
 
-    own : this process's elements; a sample has `least` of them or more.  more : what is told with it.
-    rough : whether the sample may do for splitters.
+    If every process does so with the same amount, every process also receives that amount.
     """
-    here.at_most()
-    p, size = here.nprocs, own.shape[0]
-    most = budget(total, p, ranks, own.dtype)
+    edges = [amount * k // max(nprocs - 1, 1) for k in range(nprocs)]
+    return [((me + k) % nprocs, edges[k] - edges[k - 1]) for k in range(1, nprocs)]
+
+
+def cuts_cost(
+    costs: Reported, own: Any, total: int, longest: int, ranks: int, extras: int = 0, least: int = 0,
+    more: Sequence[Any] = (), rough: bool = False, tells: bool = True, most: Budget | None = None,
+) -> None:  # fmt: skip
+    """Declare the cost of `tell_samples` and `find_cuts` if no bracket misses, with brackets as full as allowed.
+
+    own : an array like this process's elements; a sample has `least` of them or more.  more : arrays sent along.
+    total, longest : how many elements there are, and on the fullest process.
+    rough : whether a fine sample may give the splitters without rounds.  most : the budget, if not the usual one.
+    """
+    costs.at_most()
+    p, me, size = costs.p, world().pid, own.shape[0]
+    most = most or budget(total, p, ranks, own.dtype)
     spacing = rough_spacing(total, p) if rough else 0
-    integers, kind = np.dtype(np.int64), own.dtype
+    item, words = own.dtype.itemsize, WORD.itemsize
     sample = max(min(size, least), -(-size // (spacing or most.spacing)))
-    first = [here.empty((1 + extras,), integers), here.empty((sample,), kind), *more]
-    here.exchange("sample", [(dest, each) for dest in range(p) for each in first])
-    here.passes(9 * min(total, p * sample), integers)
+    first = costs.memory((words * (1 + extras) + item * sample + sum(each.nbytes for each in more),), BYTE)
+    costs.tell("distinct elements, or a sample" if rough else "sample", first)
+    costs.passing(9 * min(total, p * sample), WORD)
     each_rank = -(-ranks // p)
+    code, count = (kind.itemsize for kind in _narrow(total, longest))
     for number in range(0 if spacing else most.rounds):
         last = number == most.rounds - 1
-        share = -(-(most.most if last else most.asked + p) * each_rank // max(p - 1, 1))
-        told = [here.empty((2 * each_rank,), integers), here.empty((share,), kind)]
-        here.exchange("counts and candidates to owners", [(dest, each) for dest in range(p) for each in told])
-        here.passes(9 * (most.most if last else most.asked + p), integers)
-        told = [
-            here.empty(((1 if last else 3) * each_rank,), integers),
-            here.empty(((tells if last else 2) * each_rank,), kind),
-        ]
-        out = [(dest, each) for dest in range(p) for each in told]
+        inside = (most.asked if last else most.asked * 3 // 2 + p) * each_rank  # nearly reached in measured runs
+        costs.total_exchange("counts and candidates to owners", [
+            (dest, costs.memory((2 * count * each_rank + item * share,), BYTE)) for dest, share in shares(inside, p, me)
+        ])  # fmt: skip
+        costs.passing(9 * inside // max(each_rank, 1), WORD)  # one rank after another
+        answer = costs.memory((each_rank * (code + item * tells if last else 3 * code + 2 * item),), BYTE)
+        out = [(dest, answer) for dest in range(p) if dest != me]
         if last:
-            out.append(((here.pid - 1) % p, here.empty((p,), integers)))
-        here.exchange("cuts and brackets", out)
+            out.append(((me - 1) % p, costs.memory((p * count,), BYTE)))
+        costs.total_exchange("cuts and brackets", out)

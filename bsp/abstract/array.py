@@ -11,6 +11,7 @@ look up the function's rule in the table.  Views share the memory block of the a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, NoReturn
@@ -128,12 +129,12 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     @property
     def is_scalar(self) -> bool:
-        """Whether NumPy would return a scalar here, not an array of dimension 0."""
+        """True if NumPy would return a scalar here, not an array of dimension 0."""
         return bool(self._traits & SCALAR)
 
     @property
     def upper_bound(self) -> bool:
-        """Whether the size is the largest possible one, because it depends on values."""
+        """True if the size depends on values, so that it is the largest possible one."""
         return bool(self._traits & UPPER_BOUND)
 
     @property
@@ -166,10 +167,15 @@ class AbstractArray(NDArrayOperatorsMixin):
         for kind in types:
             if kind is not AbstractArray and not issubclass(kind, (np.ndarray, AbstractArray)):
                 return NotImplemented
-        entry = TABLE.get(function)
+        entry = TABLE.get(function) or TABLE["own"](function)
         if entry is None:
             raise not_counted(function)
+        if any(value is np._NoValue for value in kwargs.values()):  # NumPy's own code passes them on
+            kwargs = {name: value for name, value in kwargs.items() if value is not np._NoValue}
         return entry(*args, **kwargs)
+
+    def __array_wrap__(self, made: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        return made[()] if return_scalar and not made.ndim else made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise value_needed("a real NumPy array", self, REAL)
@@ -229,7 +235,10 @@ class AbstractArray(NDArrayOperatorsMixin):
                 "The truth value of an empty array is ambiguous. "
                 "Use `array.size > 0` to check that an array is not empty."
             )
-        raise value_needed("a branch", self, ROUNDS)
+        usual = TABLE["usual"](sys._getframe(1))
+        if usual is None:
+            raise value_needed("a branch", self, ROUNDS)
+        return bool(usual)
 
     def _number(self, asked: str, advice: str = KEEP) -> NoReturn:
         """Raise the error of a conversion to a Python number."""
@@ -308,7 +317,6 @@ class AbstractArray(NDArrayOperatorsMixin):
     sum = _method(np.sum)
     swapaxes = _method(np.swapaxes)
     take = _method(np.take)
-    trace = _method(np.trace)
     var = _method(np.var)
 
     @property
@@ -370,6 +378,10 @@ class AbstractArray(NDArrayOperatorsMixin):
         chosen = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
         return self.T if chosen is None else TABLE[np.transpose](self, chosen)
 
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+        """Return the sum over a diagonal."""
+        return self.diagonal(offset, axis1, axis2).sum(-1, dtype, out)
+
     def flatten(self, order: str = "C") -> Any:
         """Return a copy as a vector."""
         return copied(self, (prod(self._shape),))
@@ -419,10 +431,10 @@ class AbstractArray(NDArrayOperatorsMixin):
 
     def partition(self, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Count the visits of a partition in place: a few to every element."""
-        TABLE["partition in place"](self, kth, axis)
+        TABLE[np.partition](self, kth, axis)
 
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Any:
-        """numpy.compress(condition, self, ...)"""
+        """Return numpy.compress(condition, self, ...)."""
         return TABLE[np.compress](condition, self, axis, out)
 
     def conjugate(self, *args: Any, **kwargs: Any) -> Any:
@@ -484,6 +496,7 @@ class Flags:
 
     c_contiguous = property(lambda self: not self._traits & NOT_C)
     f_contiguous = property(lambda self: bool(self._traits & FORTRAN) or (self._vector and not self._traits & NOT_C))
+    fnc = property(lambda self: self.f_contiguous and not self.c_contiguous)
     contiguous = c_contiguous
     aligned = property(lambda self: True)
     writeable = property(lambda self: not self._traits & SCALAR)

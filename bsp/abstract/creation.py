@@ -21,13 +21,11 @@ from typing import Any
 import numpy as np
 
 from bsp.abstract import expectation
-from bsp.abstract.array import AbstractArray, copied, owned
-from bsp.abstract.elementwise import described, from_sequence, holds_abstract, operand
+from bsp.abstract.array import AbstractArray, copied, owned, viewing
+from bsp.abstract.elementwise import from_sequence, holds_abstract, operand
 from bsp.abstract.generator import AbstractGenerator, AbstractRandomState, abstract_generator
-from bsp.abstract.index import fits
-from bsp.abstract.probe import broadcast, checked_shape, shape_text
-from bsp.abstract.shaping import alike
-from bsp.abstract.table import rule
+from bsp.abstract.probe import checked_shape
+from bsp.abstract.table import TABLE
 from bsp.abstract.work import counter
 from bsp.errors import ValueNeeded
 
@@ -130,45 +128,18 @@ def _empty(real: Any, shape: Any, dtype: Any = float, order: str = "C", **kwargs
 
 
 @_replacing("full")
-def _full(real: Any, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", **kwargs: Any) -> Any:
+def _full(real: Any, *args: Any, **kwargs: Any) -> Any:
     """numpy.full: bytes written."""
-    value = operand(fill_value)
-    found = value.dtype if dtype is None else np.dtype(dtype)
-    if found.hasobject:
-        return real(shape, fill_value, dtype)
-    new = owned(checked_shape(shape), found)
-    if not fits(value.shape, new.shape):
-        raise ValueError(
-            f"could not broadcast input array from shape {shape_text(value.shape)} into shape {shape_text(new.shape)}"
-        )
-    counter.moved(new.nbytes)
-    return new
+    return TABLE["own"](real)(*args, **kwargs)
 
 
-def _like(name: str, written: bool, fills: bool) -> None:
-    """Enter the replacement of a function that makes an array like another one."""
-
-    def create(
-        real: Any, a: Any, *fill: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
-        fill_value: Any = None, **kwargs: Any,
-    ) -> Any:  # fmt: skip
-        if fills and not fill:
-            fill = (fill_value,)
-        *_, dtype = (dtype, *fill[1 if fills else 0 :][:1])
-        if np.dtype(dtype if dtype is not None else operand(a).dtype).hasobject:
-            return real(a, *fill[:1] if fills else (), dtype=dtype)
-        new = alike(a, dtype, shape, written)
-        if fills and not fits(described(fill[0])[1], new.shape):
-            raise ValueError(f"could not broadcast the fill value into shape {shape_text(new.shape)}")
-        return new
-
-    _replace(np, name, create)
-
-
-_like("empty_like", written=False, fills=False)
-_like("zeros_like", written=True, fills=False)
-_like("ones_like", written=True, fills=False)
-_like("full_like", written=True, fills=True)
+@_replacing("empty_like", "zeros_like", "ones_like", "full_like")
+def _like(real: Any, a: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.zeros_like and similar functions: of an abstract array, also where the given one is real."""
+    array = operand(a)
+    if type(array) is not AbstractArray and not array.dtype.hasobject:
+        array = viewing(owned((0,), array.dtype), array.shape, array.dtype, 0)  # it takes no memory
+    return real(array, *args, **kwargs)
 
 
 @_replacing("loadtxt", "genfromtxt", "fromfile", "frombuffer", "fromstring", "fromregex")
@@ -250,7 +221,7 @@ def _with_ndmin(given: AbstractArray, kwargs: dict[str, Any]) -> AbstractArray:
 
 
 @_replacing("arange")
-def _arange(real: Any, *args: Any, **kwargs: Any) -> Any:
+def arange(real: Any, *args: Any, **kwargs: Any) -> Any:
     """numpy.arange: the length from the arguments; real while small."""
     given = dict(zip(("start", "stop", "step"), args, strict=False), **kwargs)
     start, stop, step = given.get("start", 0), given.get("stop"), given.get("step", 1)
@@ -269,74 +240,29 @@ def _arange(real: Any, *args: Any, **kwargs: Any) -> Any:
     return owned((length,), dtype) if length * dtype.itemsize > INDEX_BYTES else real(*args, **kwargs)
 
 
-def _spaced(real: Any, start: Any, stop: Any, num: int = 50, *args: Any, **kwargs: Any) -> Any:
-    """numpy.linspace, numpy.logspace, numpy.geomspace between real ends: real while small."""
-    few = real(start, stop, 2, *args, **kwargs)  # two points have the dtype and the other axes of many
-    sample = few[0] if isinstance(few, tuple) else few
-    if num * (sample.nbytes // 2) <= INDEX_BYTES:
-        return real(start, stop, num, *args, **kwargs)
-    shape = list(sample.shape)
-    shape[kwargs.get("axis", 0)] = num
-    many = owned(tuple(shape), sample.dtype)
-    return (many, few[1]) if isinstance(few, tuple) else many
-
-
-for _name in ("linspace", "logspace", "geomspace"):
-    _replace(np, _name, _spaced)
-
-
-@rule("linspace", "logspace", "geomspace")
-def _spaced_abstractly(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, **kwargs: Any
-) -> Any:
-    """numpy.linspace, numpy.logspace, numpy.geomspace between abstract ends: two flops an element."""
-    shape = broadcast(described(start)[1], described(stop)[1])
-    found = np.dtype(dtype) if dtype is not None else np.result_type(operand(start).dtype, operand(stop).dtype, float)
-    counter.flops("elementwise", 2 * num * prod(shape))
-    axis = kwargs.get("axis", 0) % (len(shape) + 1)
-    many = owned((*shape[:axis], num, *shape[axis:]), found)
-    return (many, owned(shape, found)) if retstep else many
-
-
-@_replacing("eye", "tri")
-def _eye(real: Any, N: Any, M: Any = None, k: int = 0, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
-    """numpy.eye, numpy.tri: real while small."""
-    return _of_shape((N, N if M is None else M), dtype, lambda: real(N, M, k, dtype, *args, **kwargs))
+@_replacing("linspace", "logspace", "geomspace", "eye", "tri", "indices")
+def _indices(real: Any, *args: Any, **kwargs: Any) -> Any:
+    """numpy.linspace, numpy.eye and similar functions: real while small; NumPy's code finds out what they make."""
+    made = TABLE["own"](real)(*args, **kwargs)
+    parts = made if isinstance(made, tuple) else (made,)
+    if not holds_abstract((*args, *kwargs.values())) and all(each.nbytes <= INDEX_BYTES for each in parts):
+        return real(*args, **kwargs)
+    return tuple(map(_bounded, made)) if isinstance(made, tuple) else _bounded(made)
 
 
 @_replacing("identity")
 def _identity(real: Any, n: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    """numpy.identity: real while small."""
-    return _of_shape((n, n), dtype or float, lambda: real(n, dtype, **kwargs))
-
-
-@_replacing("indices")
-def _indices(real: Any, dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
-    """numpy.indices: real while small."""
-    if sparse:
-        return tuple(map(_bounded, real(dimensions, dtype, True)))
-    shape = tuple(dimensions)
-    return _of_shape((len(shape), *shape), dtype, lambda: real(dimensions, dtype))
+    """numpy.identity: as numpy.eye."""
+    return _indices(_real_eye, n, dtype=dtype or float, **kwargs)
 
 
 @_replacing("fromfunction")
 def _fromfunction(real: Any, function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """numpy.fromfunction: the function called with indices that are real while small."""
-    return function(*np_indices(shape, dtype), **kwargs)
+    return function(*_indices(_real_indices, shape, dtype), **kwargs)
 
 
-def np_indices(shape: Any, dtype: Any) -> Any:
-    """Return np.indices under rule 2."""
-    return _indices(_real_indices, shape, dtype)
-
-
-_real_indices = np.indices
-
-
-def _of_shape(shape: tuple[Any, ...], dtype: Any, make: Callable[[], Any]) -> Any:
-    """Return `make()` if an array of this shape is small, else an abstract one."""
-    found, lengths = np.dtype(dtype), tuple(max(int(n), 0) for n in shape)
-    return owned(lengths, found) if prod(lengths) * found.itemsize > INDEX_BYTES else make()
+_real_eye, _real_indices = np.eye, np.indices
 
 
 @_replacing("meshgrid")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.abstract.array import AbstractArray, copied, into, owned, result, scalar, viewing
+from bsp.abstract.array import AbstractArray, into, owned, result, scalar, viewing
 from bsp.abstract.errors import DATA, value_needed
 from bsp.abstract.index import fits, select
 from bsp.abstract.probe import (
@@ -322,11 +322,16 @@ def check_empty(function: Any, shape: Shape, axis: Any) -> None:
 
 
 @lru_cache(maxsize=64)
-def _core(signature: str) -> tuple[list[list[str]], list[str]]:
-    """Return the names of the core dimensions in a signature: for each operand, and for the result."""
-    inputs, output = signature.replace(" ", "").split("->")
-    groups = [group.split(",") if group else [] for group in inputs[1:-1].split("),(")]
-    return groups, output[1:-1].split(",") if output != "()" else []
+def cores(signature: str) -> tuple[list[list[str]], list[list[str]]]:
+    """Return the names of the core dimensions in a signature: for each operand, and for each result."""
+    inputs, outputs = (
+        [group.split(",") if group else [] for group in side[1:-1].split("),(")]
+        for side in signature.replace(" ", "").split("->")
+    )
+    return inputs, outputs
+
+
+_PRODUCTS = ("matmul", "vecdot", "matvec", "vecmat")
 
 
 class _Contraction(NamedTuple):
@@ -348,7 +353,7 @@ def _contraction(ufunc: np.ufunc, *shapes: Shape) -> _Contraction:
 
     Leading dimensions broadcast; core dimensions of the same name must agree.
     """
-    groups, output = _core(str(ufunc.signature))
+    groups, (output,) = cores(str(ufunc.signature))
     sizes: dict[str, int] = {}
     dropped: set[str] = set()
     loops = []
@@ -378,8 +383,13 @@ def _contraction(ufunc: np.ufunc, *shapes: Shape) -> _Contraction:
 
 def generalised(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """numpy.matmul, vecdot, matvec, vecmat: the flops of the products."""
+    if ufunc.__name__ not in _PRODUCTS:
+        return TABLE["numpys"](ufunc, inputs, kwargs)
     out, dtype = kwargs.pop("out", None), kwargs.pop("dtype", None)
     kwargs.pop("casting", None)
+    axis = kwargs.pop("axis", -1)  # of vecdot
+    if axis != -1:
+        inputs = tuple(np.moveaxis(operand(value), axis, -1) for value in inputs)
     if kwargs:
         raise not_counted(ufunc, f" with {', '.join(kwargs)}=")
     operands = [described(value) for value in inputs]
@@ -419,63 +429,12 @@ def where(condition: Any, *choices: Any) -> Any:
     return new
 
 
-@rule("select")
-def select_rule(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """numpy.select: a `where` for each condition."""
-    if len(condlist) != len(choicelist):
-        raise ValueError("list of cases must be same length as list of conditions")
-    chosen = default
-    for condition, choice in reversed(list(zip(condlist, choicelist, strict=True))):
-        chosen = where(condition, choice, chosen)
-    return chosen
-
-
-def _map(name: str, flops: float) -> None:
-    """Enter the rule of a function of one array that returns one value for each element."""
-    function = getattr(np, name)
-
-    def mapped(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        key, shape = described(x)
-        found = outcome(function, (key, max(len(shape), 1)), *args, **kwargs)
-        counter.flops("elementwise", flops * prod(shape))
-        return into(out, shape, found)
-
-    rule(name)(mapped)
-
-
-for _name in ("round", "around", "fix", "isneginf", "isposinf", "iscomplex", "isreal", "real_if_close"):
-    _map(_name, 1)
-_map("nan_to_num", 3)
-_map("unwrap", 6)
-_map("angle", 8)
-_map("sinc", 13)  # a product, a sine, a division
-_map("i0", 30)  # a Chebyshev series of 25 to 30 terms
-
-
-@rule("isclose")
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """numpy.isclose: |a - b| <= atol + rtol |b|, six flops an element."""
-    shape = broadcast(described(a)[1], described(b)[1])
-    counter.flops("elementwise", 6 * prod(shape))
-    return result(shape, _BOOL)
-
-
-@rule("allclose")
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """numpy.allclose: isclose, and a logical and: seven flops an element."""
-    shape = broadcast(described(a)[1], described(b)[1])
-    counter.flops("elementwise", 7 * prod(shape))
-    return scalar(_BOOL)
-
-
-@rule("array_equal", "array_equiv")
-def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Any:
-    """numpy.array_equal, numpy.array_equiv: two flops an element; different shapes give a real False."""
-    a_shape, b_shape = described(a)[1], described(b)[1]
-    if a_shape != b_shape:
-        return False
-    counter.flops("elementwise", 2 * prod(a_shape))
-    return scalar(_BOOL)
+@rule("round", "around")
+def round_rule(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """numpy.round, numpy.around: an operation an element."""
+    key, shape = described(a)
+    counter.flops("elementwise", prod(shape))
+    return into(out, shape, outcome(np.round, (key, max(len(shape), 1)), decimals))
 
 
 @rule("copyto")
@@ -490,28 +449,4 @@ def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) ->
         )
     if isinstance(key, np.dtype) and not np.can_cast(key, dst._dtype, casting):
         raise TypeError(f"Cannot cast array data from {key!r} to {dst._dtype!r} according to the rule {casting!r}")
-    counter.moved(2 * dst.nbytes)
-
-
-@rule("real")
-def real(value: Any) -> Any:
-    """numpy.real: a view."""
-    return value.real
-
-
-@rule("imag")
-def imag(value: Any) -> Any:
-    """numpy.imag: a view."""
-    return value.imag
-
-
-@rule("copy")
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    """numpy.copy: bytes read and written."""
-    return copied(a, a.shape)
-
-
-@rule("astype")
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """numpy.astype: bytes read and written."""
-    return x.astype(dtype, copy=copy)
+    counter.moved(prod(shape) * dst.itemsize + dst.nbytes)

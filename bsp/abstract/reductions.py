@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract.array import AbstractArray, into, owned, result, scalar
+from bsp.abstract.array import AbstractArray, into, result, scalar
 from bsp.abstract.elementwise import check_empty, described, operand, reduce
-from bsp.abstract.probe import DType, Shape, axis_of, broadcast, outcome, probe, reduced, representative
-from bsp.abstract.table import TABLE, WEIGHTS, complexity, product, product_kernel, rule
+from bsp.abstract.probe import DType, Shape, axis_of, broadcast, outcome, probe, reduced
+from bsp.abstract.table import WEIGHTS, complexity, rule
 from bsp.abstract.work import counter
 
 _INT = np.dtype(np.intp)
@@ -107,24 +107,7 @@ _statistic("nanvar", 5)
 _statistic("nanstd", 5, root=True)
 
 
-def _without_nan(name: str) -> None:
-    """Enter the rule of nansum or a similar one: a test of each element, then the reduction."""
-    plain = getattr(np, name.removeprefix("nan"))
-
-    def reduction(a: Any, *args: Any, **kwargs: Any) -> Any:
-        counter.flops("elementwise", prod(described(a)[1]))
-        return TABLE[plain](a, *args, **kwargs)
-
-    rule(name)(reduction)
-
-
-@rule("ptp")
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-    """numpy.ptp: the largest, the smallest, and their difference."""
-    return np.subtract(np.max(a, axis=axis, keepdims=keepdims), np.min(a, axis=axis, keepdims=keepdims), out=out)
-
-
-@rule("argmin", "argmax", "nanargmin", "nanargmax")
+@rule("argmin", "argmax")
 def argument(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
     """numpy.argmin, numpy.argmax and their nan variants: a comparison an element; the result is a position."""
     _, shape = described(a)
@@ -167,106 +150,6 @@ def _running(name: str, ufunc: np.ufunc, flops: float) -> None:
 
 _running("cumsum", np.add, 1)
 _running("cumprod", np.multiply, 1)
-_running("nancumsum", np.add, 2)
-_running("nancumprod", np.multiply, 2)
-
-
-def _inclusive(name: str, plain: Any) -> None:
-    """Enter the rule of the array API's running sum or product: as `plain`."""
-
-    def cumulative(
-        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
-    ) -> Any:
-        _, shape = described(x)
-        if axis is None:
-            if len(shape) != 1:
-                raise ValueError("For arrays which have more than one dimension ``axis`` argument is required.")
-            axis = 0
-        found = TABLE[plain](x, axis=axis, dtype=dtype)
-        if not include_initial:
-            return into(out, found.shape, found.dtype)
-        axis = axis_of(axis, len(shape))
-        return into(out, tuple(length + (k == axis) for k, length in enumerate(shape)), found.dtype)
-
-    rule(name)(cumulative)
-
-
-_inclusive("cumulative_sum", np.cumsum)
-_inclusive("cumulative_prod", np.cumprod)
-for _name in ("nansum", "nanprod", "nanmin", "nanmax"):
-    _without_nan(_name)
-
-
-@rule("diff")
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """numpy.diff: a subtraction for each pair of neighbours, n times."""
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n!r}")
-    a = operand(a)
-    if a.ndim == 0:
-        raise ValueError("diff requires input that is at least one dimensional")
-    axis = axis_of(axis, a.ndim)
-    parts = []
-    for part, place in ((prepend, 0), (a, 1), (append, 2)):
-        if part is not None:
-            part = operand(part)
-            if place != 1 and part.ndim == 0:
-                part = np.broadcast_to(part, tuple(1 if k == axis else length for k, length in enumerate(a.shape)))
-            parts.append(part)
-    if len(parts) > 1:
-        a = np.concatenate(parts, axis)
-    for _ in range(n):
-        before = (slice(None),) * axis
-        a = (np.not_equal if a.dtype == _BOOL else np.subtract)(
-            a[(*before, slice(1, None))], a[(*before, slice(None, -1))]
-        )
-    return a
-
-
-@rule("ediff1d")
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """numpy.ediff1d: a subtraction for each pair of neighbours."""
-    flat = operand(ary).reshape(-1)
-    length = max(flat.size - 1, 0) + sum(operand(end).size for end in (to_end, to_begin) if end is not None)
-    counter.flops("elementwise", length)
-    return result((length,), flat.dtype)
-
-
-@rule("gradient")
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """numpy.gradient: 5 flops for each element and axis; 10 along an axis with given coordinates."""
-    f = operand(f)
-    axes = tuple(range(f.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = tuple(axis_of(each, f.ndim) for each in axes)
-    if len(varargs) not in (0, 1, len(axes)):
-        raise TypeError("invalid number of arguments")
-    if any(f.shape[each] < edge_order + 1 for each in axes):
-        raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least "
-            "(edge_order + 1) elements are required."
-        )
-    spacing = varargs if len(varargs) == len(axes) else varargs * len(axes) or (1.0,) * len(axes)
-    found = f.dtype if f.dtype.kind in "fc" else np.dtype(float)
-    parts = []
-    for each in spacing:
-        counter.flops("elementwise", (5 if operand(each).ndim == 0 else 10) * f.size)
-        parts.append(result(f.shape, found))
-    return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-@rule("trapezoid")
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
-    """numpy.trapezoid: a sum of neighbours, a product and a sum for each interval."""
-    y = operand(y)
-    axis = axis_of(axis, y.ndim)
-    before = (slice(None),) * axis
-    if x is None:
-        width = dx
-    else:
-        width = np.diff(x) if operand(x).ndim == 1 else np.diff(x, axis=axis)
-        if operand(x).ndim == 1:
-            width = width.reshape((-1,) + (1,) * (y.ndim - axis - 1))
-    return (width * (y[(*before, slice(1, None))] + y[(*before, slice(None, -1))]) / 2.0).sum(axis)
 
 
 # ---------------------------------------------------------------------------- order statistics, averages
@@ -298,107 +181,7 @@ for _name in ("median", "nanmedian", "quantile", "percentile", "nanquantile", "n
     _order_statistic(_name)
 
 
-@rule("average")
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: bool = False) -> Any:
-    """numpy.average: a mean; with weights a product and two sums an element, and a division a result."""
-    a = operand(a)
-    if weights is None:
-        mean = np.mean(a, axis=axis, keepdims=keepdims)
-        return (mean, result(mean.shape, mean.dtype)) if returned else mean
-    weights = operand(weights)
-    if weights.shape != a.shape:
-        if axis is None:
-            raise TypeError("Axis must be specified when shapes of a and weights differ.")
-        axes = axis if isinstance(axis, tuple) else (axis,)
-        if weights.shape != tuple(a.shape[axis_of(each, a.ndim)] for each in axes):
-            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-    found = _weighted(a.dtype, weights.dtype)
-    left = _reduced(a.shape, axis, bool(keepdims))
-    counter.flops("blas1", complexity(found) * (3 * a.size + WEIGHTS["divide"] * prod(left)))
-    mean = result(left, found)
-    return (mean, result(left, found)) if returned else mean
-
-
-def _weighted(of: DType, by: DType) -> DType:
-    """Return the dtype of a weighted average."""
-    return np.asarray(np.average(representative(of), weights=representative(by))).dtype
-
-
-@rule("cov")
-def cov(
-    m: Any,
-    y: Any = None,
-    rowvar: bool = True,
-    bias: bool = False,
-    ddof: Any = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    *,
-    dtype: Any = None,
-) -> Any:
-    """numpy.cov: centres the variables, then multiplies the matrix by its transpose."""
-    m = operand(m)
-    if m.ndim > 2 or (y is not None and operand(y).ndim > 2):
-        raise ValueError("m has more than 2 dimensions")
-    variables, observations = _variables(m, rowvar)
-    types = [m.dtype]
-    if y is not None:
-        y = operand(y)
-        more, others = _variables(y, rowvar)
-        if others != observations:
-            raise ValueError("all the input array dimensions except for the concatenation axis must match exactly")
-        variables += more
-        types.append(y.dtype)
-    found = _keyed(dtype) or np.result_type(*types, np.float64)
-    size = variables * observations
-    counter.flops("blas1", 2 * size * complexity(found))
-    counter.flops(
-        product_kernel(variables, variables, found, observations),
-        product(variables, observations, variables) * complexity(found),
-    )
-    return owned(() if variables == 1 else (variables, variables), found)
-
-
-def _variables(m: Any, rowvar: bool) -> tuple[int, int]:
-    """Return how many variables and observations a matrix holds."""
-    if m.ndim < 2:
-        return 1, m.size
-    return (m.shape[0], m.shape[1]) if rowvar or m.shape[0] == 1 else (m.shape[1], m.shape[0])
-
-
-@rule("corrcoef")
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """numpy.corrcoef: cov, and two divisions for each of its elements."""
-    c = cov(x, y, rowvar, dtype=dtype)
-    counter.flops("elementwise", 2 * WEIGHTS["divide"] * c.size)
-    return c
-
-
 # ------------------------------------------------------------------------ looking at shape and type alone
-
-
-@rule("shape")
-def shape_rule(a: Any) -> Any:
-    """numpy.shape: free."""
-    return described(a)[1]
-
-
-@rule("ndim")
-def ndim(a: Any) -> int:
-    """numpy.ndim: free."""
-    return len(described(a)[1])
-
-
-@rule("size")
-def size_rule(a: Any, axis: Any = None) -> int:
-    """numpy.size: free."""
-    shape = described(a)[1]
-    return prod(shape) if axis is None else prod(shape[axis_of(k, len(shape))] for k in _as_tuple(axis))
-
-
-def _as_tuple(axis: Any) -> tuple[Any, ...]:
-    """Return an axis, or a tuple of them, as a tuple."""
-    return axis if isinstance(axis, tuple) else (axis,)
 
 
 def _of_types(name: str) -> None:
@@ -411,7 +194,7 @@ def _of_types(name: str) -> None:
     rule(name)(of_types)
 
 
-for _name in ("result_type", "can_cast", "min_scalar_type", "iscomplexobj", "isrealobj", "common_type"):
+for _name in ("result_type", "can_cast", "min_scalar_type"):
     _of_types(_name)
 
 

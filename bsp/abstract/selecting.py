@@ -7,7 +7,6 @@ marked.  The docstring of a rule gives the function of NumPy and what it counts.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import log2, prod
 from typing import Any
 
@@ -16,7 +15,6 @@ import numpy as np
 from bsp.abstract.array import AbstractArray, at_most, into, owned, result
 from bsp.abstract.elementwise import described, operand
 from bsp.abstract.errors import value_needed
-from bsp.abstract.index import fits
 from bsp.abstract.probe import Shape, axis_of, broadcast, outcome
 from bsp.abstract.table import TABLE, comparisons, rule
 from bsp.abstract.work import counter
@@ -43,42 +41,38 @@ def _line_of(a: Any, axis: int | None) -> tuple[Shape, int]:
     return ((prod(a_shape),), 0) if axis is None else (a_shape, axis_of(axis, len(a_shape)))
 
 
-@rule("sort")
-def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """numpy.sort: n log2 n comparisons a line."""
-    shape, place = _line_of(a, axis)
-    _count_sort(shape, place)
-    return owned(shape, operand(a).dtype)
+def _sorting(name: str) -> None:
+    """Enter the rule of sort or argsort: n log2 n comparisons a line."""
+
+    def sorting(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+        if name == "argsort" and axis == -1 and not described(a)[1]:
+            axis = None
+        shape, place = _line_of(a, axis)
+        _count_sort(shape, place)
+        return owned(shape, _INT if name == "argsort" else operand(a).dtype)
+
+    rule(name)(sorting)
 
 
-@rule("argsort")
-def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    """numpy.argsort: as sort."""
-    if axis == -1 and not described(a)[1]:
-        axis = None
-    shape, place = _line_of(a, axis)
-    _count_sort(shape, place)
-    return owned(shape, _INT)
+def _partitioning(name: str) -> None:
+    """Enter the rule of partition or argpartition: 4 flops an element, because introselect visits each a few times."""
+
+    def partitioning(
+        a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    ) -> Any:  # fmt: skip
+        shape, place = _line_of(a, axis)
+        _check_kth(kth, shape[place])
+        counter.flops("elementwise", 4 * prod(shape))
+        return owned(shape, _INT if name == "argpartition" else operand(a).dtype)
+
+    rule(name)(partitioning)
 
 
-@rule("sort_complex")
-def sort_complex(a: Any) -> Any:
-    """numpy.sort_complex: as sort; in the complex dtype that NumPy chooses."""
-    return sort(a).astype(outcome(np.sort_complex, operand(a).dtype))
-
-
-def _sort_in_place(a: AbstractArray, axis: int) -> None:
-    """Count the method sort."""
-    _count_sort(a.shape, axis_of(axis, a.ndim))
-
-
-def _partition_in_place(a: AbstractArray, kth: Any, axis: int) -> None:
-    """Count the method partition."""
-    partition(a, kth, axis)
-
-
-TABLE["sort in place"] = _sort_in_place
-TABLE["partition in place"] = _partition_in_place
+for _name in ("sort", "argsort"):
+    _sorting(_name)
+for _name in ("partition", "argpartition"):
+    _partitioning(_name)
+TABLE["sort in place"] = lambda a, axis: _count_sort(a.shape, axis_of(axis, a.ndim))
 
 
 @rule("lexsort")
@@ -103,24 +97,6 @@ def _check_kth(kth: Any, length: int) -> None:
     for each in np.asarray(kth).reshape(-1).tolist():
         if not -length <= each < length:
             raise ValueError(f"kth(={each}) out of bounds ({length})")
-
-
-@rule("partition")
-def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """numpy.partition: 4 flops an element, because introselect visits each element a few times."""
-    shape, place = _line_of(a, axis)
-    _check_kth(kth, shape[place])
-    counter.flops("elementwise", 4 * prod(shape))
-    return owned(shape, operand(a).dtype)
-
-
-@rule("argpartition")
-def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
-    """numpy.argpartition: as partition."""
-    shape, place = _line_of(a, axis)
-    _check_kth(kth, shape[place])
-    counter.flops("elementwise", 4 * prod(shape))
-    return owned(shape, _INT)
 
 
 # ------------------------------------------------------------------------------------- searching
@@ -182,24 +158,12 @@ def nonzero(a: Any) -> Any:
     return tuple(at_most((prod(shape),), _INT) for _ in shape)
 
 
-@rule("flatnonzero")
-def flatnonzero(a: Any) -> Any:
-    """numpy.flatnonzero: a test an element; at most every element is selected."""
-    return nonzero(operand(a).reshape(-1))[0]
-
-
 @rule("argwhere")
 def argwhere(a: Any) -> Any:
     """numpy.argwhere: a test an element; at most every element is selected."""
     shape = described(a)[1]
     counter.flops("elementwise", prod(shape))
     return at_most((prod(shape), len(shape)), _INT)
-
-
-@rule("extract")
-def extract(condition: Any, arr: Any) -> Any:
-    """numpy.extract: as arr[condition], both as vectors."""
-    return operand(arr).reshape(-1)[operand(condition).reshape(-1).astype(bool)]
 
 
 @rule("compress")
@@ -215,12 +179,6 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     if condition.shape[0] > a.shape[axis]:
         raise IndexError(f"index {condition.shape[0] - 1} is out of bounds for axis {axis} with size {a.shape[axis]}")
     return a[(*within, slice(None, condition.shape[0]))][(*within, condition.astype(bool))]
-
-
-@lru_cache(maxsize=8)
-def _named(function: Any) -> Any:
-    """Return the named tuple in which NumPy returns the parts."""
-    return type(function(np.ones(1)))
 
 
 @rule("unique")
@@ -252,25 +210,6 @@ def unique(
     if return_counts:
         parts.append(at_most((length,), _INT))
     return parts[0] if len(parts) == 1 else tuple(parts)
-
-
-def _unique_kind(name: str, **wanted: bool) -> None:
-    """Enter the rule of a function of the array API that returns some of unique's parts."""
-    if not hasattr(np, name):
-        return
-    function = getattr(np, name)
-
-    def kind(x: Any) -> Any:
-        found = unique(x, **wanted)
-        return _named(function)(*found) if wanted else found
-
-    rule(name)(kind)
-
-
-_unique_kind("unique_values")
-_unique_kind("unique_counts", return_counts=True)
-_unique_kind("unique_inverse", return_inverse=True)
-_unique_kind("unique_all", return_index=True, return_inverse=True, return_counts=True)
 
 
 def _set_operation(name: str, most: Any) -> None:
@@ -383,44 +322,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return new
 
 
-def _along(arr: Any, indices: Any, axis: int | None) -> tuple[Shape, Any, Any]:
-    """Return the shape of the selection along an axis, and both arguments as arrays.  Raises as NumPy does."""
-    arr, indices = operand(arr), operand(indices)
-    if axis is None:
-        if indices.ndim != 1:
-            raise ValueError("when axis=None, `indices` must have a single dimension.")
-        arr, axis = arr.reshape(-1), 0
-    place = axis_of(axis, arr.ndim)
-    if indices.dtype.kind not in "iu":
-        raise IndexError("`indices` must be an integer array")
-    if arr.ndim != indices.ndim:
-        raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    _check_positions(indices, arr.shape[place], place)
-    try:
-        shape = broadcast(indices.shape, tuple(1 if k == place else n for k, n in enumerate(arr.shape)))
-    except ValueError as wrong:
-        raise IndexError(str(wrong)) from None
-    return shape, arr, indices
-
-
-@rule("take_along_axis")
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    """numpy.take_along_axis: bytes gathered."""
-    shape, arr, indices = _along(arr, indices, axis)
-    new = owned(shape, arr.dtype)
-    counter.moved(2 * new.nbytes + indices.nbytes)
-    return new
-
-
-@rule("put_along_axis")
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> None:
-    """numpy.put_along_axis: bytes scattered."""
-    shape, arr, indices = _along(arr, indices, axis)
-    if not fits(described(values)[1], shape):
-        raise ValueError("shape mismatch: values could not be broadcast to the indices")
-    counter.moved(2 * prod(shape) * arr.dtype.itemsize + indices.nbytes)
-
-
 @rule("put")
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """numpy.put: bytes scattered."""
@@ -437,20 +338,6 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
         raise ValueError("putmask: mask and data must be the same size")
     counter.moved(2 * a.nbytes + prod(a.shape))
     counter.upper_bound = counter.upper_bound or type(mask) is AbstractArray
-
-
-@rule("ix_")
-def ix_(*args: Any) -> Any:
-    """numpy.ix_: an open grid; an abstract mask becomes positions, at most all."""
-    grid = []
-    for k, arg in enumerate(args):
-        found = _positions(arg)
-        if found.ndim != 1:
-            raise ValueError("Cross index must be 1 dimensional")
-        if found.dtype.kind == "b":
-            (found,) = np.nonzero(found)
-        grid.append(found.reshape((1,) * k + (-1,) + (1,) * (len(args) - k - 1)))
-    return tuple(grid)
 
 
 @rule("unravel_index")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,13 +19,11 @@ from bsp.abstract.array import (
     copied,
     into,
     owned,
-    result,
     viewing,
 )
 from bsp.abstract.elementwise import described, holds_abstract, operand
 from bsp.abstract.errors import value_needed
-from bsp.abstract.index import fits
-from bsp.abstract.probe import DType, Shape, axis_of, checked_shape, probe, shape_text
+from bsp.abstract.probe import DType, Shape, axis_of, broadcast, checked_shape, probe, shape_text
 from bsp.abstract.table import TABLE, rule
 from bsp.abstract.work import counter
 
@@ -70,11 +67,7 @@ def _view_of(a: AbstractArray, made: np.ndarray) -> AbstractArray:
     return viewing(a, made.shape, made.dtype, traits)
 
 
-for _name in (
-    "moveaxis", "rollaxis", "swapaxes", "squeeze", "expand_dims", "broadcast_to", "flip", "fliplr", "flipud", "rot90",
-    "split", "array_split", "hsplit", "vsplit", "dsplit", "unstack", "matrix_transpose", "linalg.matrix_transpose",
-    "lib.stride_tricks.sliding_window_view",
-):  # fmt: skip
+for _name in ("swapaxes", "squeeze", "broadcast_to", "lib.stride_tricks.sliding_window_view"):
     _views(_name)
 
 
@@ -93,27 +86,11 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return _view_of(a, np.transpose(_probed(a), axes))
 
 
-def _each(name: str) -> None:
-    """Enter the rule of a function of several arrays that returns a view of each."""
-    function = getattr(np, name)
-
-    def views(*arrays: Any, **kwargs: Any) -> Any:
-        arrays = tuple(operand(array) for array in arrays)
-        made = function(*map(_probed, arrays), **kwargs)
-        if len(arrays) == 1 and isinstance(made, np.ndarray):
-            return _view_of(arrays[0], made)
-        return type(made)(
-            [
-                _view_of(array, each) if type(array) is AbstractArray else each
-                for array, each in zip(arrays, made, strict=True)
-            ]
-        )
-
-    rule(name)(views)
-
-
-for _name in ("atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays"):
-    _each(_name)
+@rule("broadcast_arrays")
+def broadcast_arrays(*arrays: Any, subok: bool = False) -> Any:
+    """numpy.broadcast_arrays: views."""
+    shape = broadcast(*[described(array)[1] for array in arrays])
+    return tuple(np.broadcast_to(operand(array), shape) for array in arrays)
 
 
 @rule("reshape")
@@ -135,17 +112,6 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 def ravel(a: Any, order: str = "C") -> Any:
     """numpy.ravel: a view of a contiguous array; else a copy."""
     return reshape(a, -1, order)
-
-
-@rule("meshgrid")
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    """numpy.meshgrid: a copy for each coordinate, unless copy=False."""
-    flats = [operand(x).reshape(-1) for x in xi]
-    made = np.meshgrid(*map(_probed, flats), copy=False, sparse=sparse, indexing=indexing)  # type: ignore[call-overload]
-    grids = [
-        _view_of(flat, each) if type(flat) is AbstractArray else each for flat, each in zip(flats, made, strict=True)
-    ]
-    return tuple(copied(grid, grid.shape) for grid in grids) if copy else tuple(grids)
 
 
 # -------------------------------------------------------------------------- putting arrays together
@@ -211,92 +177,12 @@ def concatenate(
     return _copy_of_all(arrays, (*first.shape[:place], length, *first.shape[place + 1 :]), out, dtype, casting)
 
 
-@rule("stack")
-def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """numpy.stack: bytes read and written."""
-    arrays = _collected(arrays)
-    if not arrays:
-        raise ValueError("need at least one array to stack")
-    shape = arrays[0].shape
-    if any(array.shape != shape for array in arrays):
-        raise ValueError("all input arrays must have the same shape")
-    place = axis_of(axis, len(shape) + 1)
-    return _copy_of_all(arrays, (*shape[:place], len(arrays), *shape[place:]), out, dtype, casting)
-
-
-def _lifted(arrays: Any, lift: Any) -> list[Any]:
-    """Return the arrays of a sequence, each after `lift`."""
-    return [lift(array) for array in _collected(arrays)]
-
-
-@rule("vstack")
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """numpy.vstack: bytes read and written."""
-    return concatenate(_lifted(tup, np.atleast_2d), 0, dtype=dtype, casting=casting)
-
-
-@rule("hstack")
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
-    """numpy.hstack: bytes read and written."""
-    arrays = _lifted(tup, np.atleast_1d)
-    return concatenate(arrays, 0 if arrays and arrays[0].ndim == 1 else 1, dtype=dtype, casting=casting)
-
-
-@rule("dstack")
-def dstack(tup: Any) -> Any:
-    """numpy.dstack: bytes read and written."""
-    return concatenate(_lifted(tup, np.atleast_3d), 2)
-
-
-@rule("column_stack")
-def column_stack(tup: Any) -> Any:
-    """numpy.column_stack: bytes read and written."""
-    return concatenate(_lifted(tup, lambda a: a if a.ndim > 1 else a.reshape(-1, 1)), 1)
-
-
-@rule("block")
-def block(arrays: Any) -> Any:
-    """numpy.block: bytes read and written, once for each level of the lists."""
-
-    def depth_of(parts: Any) -> int:
-        """Return the depth of nested lists; raise ValueError if it differs between them."""
-        if not isinstance(parts, list):
-            return 0
-        if not parts:
-            raise ValueError("List at arrays cannot be empty")
-        depths = {depth_of(part) for part in parts}
-        if len(depths) > 1:
-            raise ValueError("List depths are mismatched.")
-        return 1 + depths.pop()
-
-    def widest(parts: Any) -> int:
-        """Return the largest number of dimensions in the lists."""
-        return max(map(widest, parts)) if isinstance(parts, list) else operand(parts).ndim
-
-    depth = depth_of(arrays)
-    ndim = max(depth, widest(arrays))
-
-    def joined(parts: Any, level: int) -> Any:
-        """Return the parts of one level, concatenated along its axis."""
-        if isinstance(parts, list):
-            return concatenate([joined(part, level - 1) for part in parts], -level)
-        part = operand(parts)
-        return part.reshape((1,) * (ndim - part.ndim) + part.shape)
-
-    return joined(arrays, depth) if depth else copied(operand(arrays), operand(arrays).shape)
-
-
-@rule("append")
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """numpy.append: bytes read and written."""
-    if axis is None:
-        return concatenate([operand(arr).reshape(-1), operand(values).reshape(-1)])
-    return concatenate([operand(arr), operand(values)], axis)
-
-
 def _flat_axis(arr: Any, axis: int | None) -> tuple[Any, int]:
     """Return the array and an axis of it; for axis None, the array as a vector."""
     return (arr.reshape(-1), 0) if axis is None else (arr, axis_of(axis, arr.ndim))
+
+
+# --------------------------------------------------------------------------- copies of one array
 
 
 @rule("delete")
@@ -307,31 +193,6 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
     arr, place = _flat_axis(operand(arr), axis)
     length = np.delete(np.zeros(arr.shape[place], bool), obj).size
     return copied(arr, (*arr.shape[:place], length, *arr.shape[place + 1 :]))
-
-
-@rule("insert")
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
-    """numpy.insert: bytes read and written; needs real positions."""
-    if type(obj) is AbstractArray:
-        raise value_needed("numpy.insert", obj)
-    arr, place = _flat_axis(operand(arr), axis)
-    values = operand(values)
-    given = np.zeros(values.shape[0] if values.ndim == 1 and arr.ndim == 1 else (), bool)
-    length = np.insert(np.zeros(arr.shape[place], bool), obj, given).size
-    return copied(arr, (*arr.shape[:place], length, *arr.shape[place + 1 :]))
-
-
-# --------------------------------------------------------------------------- copies of one array
-
-
-@rule("tile")
-def tile(A: Any, reps: Any) -> Any:
-    """numpy.tile: bytes read and written."""
-    counts = tuple(map(operator.index, reps if isinstance(reps, (tuple, list, np.ndarray)) else (reps,)))
-    ndim = max(len(counts), A.ndim)
-    shape = (1,) * (ndim - A.ndim) + A.shape
-    counts = (1,) * (ndim - len(counts)) + counts
-    return copied(A, checked_shape(tuple(n * count for n, count in zip(shape, counts, strict=True))))
 
 
 @rule("repeat")
@@ -351,118 +212,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     return copied(a, (*a.shape[:place], length, *a.shape[place + 1 :]))
 
 
-@rule("pad")
-def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """numpy.pad: bytes read and written."""
-    if isinstance(pad_width, dict):
-        pad_width = [pad_width.get(k, pad_width.get(k - array.ndim, (0, 0))) for k in range(array.ndim)]
-        pad_width = [(width, width) if isinstance(width, int) else width for width in pad_width]
-    widths = np.asarray(pad_width)
-    if widths.dtype.kind not in "iu":
-        raise TypeError("`pad_width` must be of integral type.")
-    if widths.size and widths.min() < 0:
-        raise ValueError("index can't contain negative values")
-    widths = np.broadcast_to(widths, (array.ndim, 2))
-    return copied(array, tuple(int(n + a + b) for n, (a, b) in zip(array.shape, widths, strict=True)))
-
-
-@rule("roll")
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """numpy.roll: bytes read and written."""
-    a = operand(a)
-    for each in axis if isinstance(axis, tuple) else () if axis is None else (axis,):
-        axis_of(each, a.ndim)
-    return copied(a, a.shape)
-
-
-@rule("resize")
-def resize(a: Any, new_shape: Any) -> Any:
-    """numpy.resize: bytes read and written."""
-    return copied(a, checked_shape(new_shape))
-
-
-@rule("triu", "tril")
-def triangle(m: Any, k: int = 0) -> Any:
-    """numpy.triu, numpy.tril: bytes read and written."""
-    if m.ndim == 1:
-        return copied(m, m.shape * 2)
-    return copied(m, m.shape)
-
-
-@rule("diag")
-def diag(v: Any, k: int = 0) -> Any:
-    """numpy.diag: a new matrix from a vector; a view of a matrix."""
-    if v.ndim == 1:
-        n = v.shape[0] + abs(k)
-        return copied(v, (n, n))
-    if v.ndim != 2:
-        raise ValueError("Input must be 1- or 2-d.")
-    return diagonal(v, k)
-
-
-@rule("diagflat")
-def diagflat(v: Any, k: int = 0) -> Any:
-    """numpy.diagflat: a new matrix."""
-    return diag(operand(v).reshape(-1), k)
-
-
-@rule("vander")
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
-    """numpy.vander: a product an element."""
-    if x.ndim != 1:
-        raise ValueError("x must be a one-dimensional array or sequence.")
-    shape = (x.shape[0], x.shape[0] if N is None else operator.index(N))
-    counter.flops("elementwise", prod(shape))
-    return result(shape, np.promote_types(x.dtype, int))
-
-
-@rule("fill_diagonal")
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """numpy.fill_diagonal: bytes written."""
-    if a.ndim < 2:
-        raise ValueError("array must be at least 2-d")
-    if a.ndim > 2 and len(set(a.shape)) > 1:
-        raise ValueError("All dimensions of input must be of equal length")
-    counter.moved(min(a.shape) * a.itemsize)
-
-
-@rule("triu_indices_from")
-def triu_indices_from(arr: Any, k: int = 0) -> Any:
-    """numpy.triu_indices_from: real index arrays, because they depend on the shape alone."""
-    return np.triu_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-@rule("tril_indices_from")
-def tril_indices_from(arr: Any, k: int = 0) -> Any:
-    """numpy.tril_indices_from: real index arrays, because they depend on the shape alone."""
-    return np.tril_indices(arr.shape[-2], k, arr.shape[-1])
-
-
-@rule("diag_indices_from")
-def diag_indices_from(arr: Any) -> Any:
-    """numpy.diag_indices_from: real index arrays, because they depend on the shape alone."""
-    if arr.ndim < 2:
-        raise ValueError("input array must be at least 2-d")
-    if len(set(arr.shape)) > 1:
-        raise ValueError("All dimensions of input must be of equal length")
-    return np.diag_indices(arr.shape[0], arr.ndim)
-
-
 # ------------------------------------------------------------------------------------- made alike
-
-
-def alike(prototype: Any, dtype: Any, shape: Any, written: bool) -> AbstractArray:
-    """Return a new array in the shape and dtype of another one, or in those given.
-
-    written : whether its values are written, and so its bytes counted.
-    """
-    key, of = described(prototype)
-    if dtype is None:
-        dtype = key if isinstance(key, np.dtype) else np.asarray(prototype).dtype
-    new = owned(of if shape is None else checked_shape(shape), np.dtype(dtype))
-    if written:
-        counter.moved(new.nbytes)
-    return new
 
 
 @rule("empty_like")
@@ -470,36 +220,9 @@ def empty_like(
     prototype: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
 ) -> Any:
     """numpy.empty_like: memory, and no work."""
-    return alike(prototype, dtype, shape, False)
-
-
-@rule("zeros_like", "ones_like")
-def zeros_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None
-) -> Any:
-    """numpy.zeros_like, numpy.ones_like: bytes written."""
-    return alike(a, dtype, shape, True)
-
-
-@rule("full_like")
-def full_like(
-    a: Any,
-    fill_value: Any,
-    dtype: Any = None,
-    order: str = "K",
-    subok: bool = True,
-    shape: Any = None,
-    *,
-    device: Any = None,
-) -> Any:
-    """numpy.full_like: bytes written."""
-    new = alike(a, dtype, shape, True)
-    filling = described(fill_value)[1]
-    if not fits(filling, new.shape):
-        raise ValueError(
-            f"could not broadcast input array from shape {shape_text(filling)} into shape {shape_text(new.shape)}"
-        )
-    return new
+    found = prototype.dtype if dtype is None else np.dtype(dtype)
+    new = prototype.shape if shape is None else checked_shape(shape)
+    return np.empty(new, found) if found.hasobject else owned(new, found)
 
 
 def _output(name: str) -> None:

@@ -2,7 +2,8 @@
 
 `WEIGHTS` and the formulas below are the prices, each with its source.  `TABLE` maps a NumPy function to the
 rule that returns its abstract result and counts its work (the rules are in elementwise, reductions, linear,
-shaping, selecting and fourier).  A function that is not in the table raises NotCounted.
+shaping and selecting).  A function that is not in the table runs as NumPy wrote it (see `numpys`); if NumPy wrote it in
+C, it raises NotCounted.
 
 Sources.  McMahon, The Livermore Fortran Kernels (UCRL-53745, 1986): add, subtract, multiply and compare 1,
 divide and square root 4, exp, sin and similar functions 8.  GVL: Golub & Van Loan, Matrix Computations, 4th edition.
@@ -71,17 +72,11 @@ def product_kernel(m: int, n: int, dtype: DType, k: int = 2) -> str:
 # ------------------------------------------------------------------------ flops; of order n^3: blas3, in part blas2
 
 _UNBLOCKED = 128  # columns below which LAPACK factors column by column (NX of its ILAENV)
-_PANEL = 32  # columns that are factored, or substituted, by themselves before the rest is updated (NB)
 
 
 def factored(n: int) -> float:
     """Return the share of BLAS-2 in a factorisation of n columns: all of few columns, half of many (measured)."""
     return 1.0 if n <= _UNBLOCKED else 0.5
-
-
-def substituted(n: int) -> float:
-    """Return the share of BLAS-2 in a substitution with a triangle of n columns: that of its diagonal blocks."""
-    return min(1.0, _PANEL / max(1, n))
 
 
 def product(m: int, k: int, n: int) -> float:
@@ -146,11 +141,6 @@ def least_squares(m: int, n: int, columns: int) -> float:
     """Return the flops of least squares by singular values (GVL figure 5.5.1), and of its right-hand sides."""
     m, n = max(m, n), min(m, n)
     return 4.0 * m * n * n + 8 * n**3 + 2.0 * m * n * columns
-
-
-def pseudo_inverse(m: int, n: int) -> float:
-    """Return the flops of the thin singular value decomposition, and of the product of its factors."""
-    return svd(m, n, vectors=True, full=False) + product(max(m, n), min(m, n), min(m, n))
 
 
 def fourier(n: int) -> float:

@@ -1,8 +1,8 @@
 """The supersteps of a collective: private messages between the ranks that take part.
 
-A collective is one boundary of its caller: the first of its supersteps delivers the caller's puts,
-gets and messages, the others touch none (B1).  All processes take every superstep, also those outside
-the group, so several groups may work side by side.
+A collective is one boundary of its caller: the first of its supersteps delivers the caller's puts, gets and messages,
+and the others deliver none (B1).  All processes take every superstep, also those outside the group, so several groups
+may work at the same time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ if TYPE_CHECKING:
     from bsp.cost.choice import Choice
     from bsp.processes import Process
 
-_NOBODY = -2
+_NOBODY = -2  # a rank that no process has; -1 is that of processes outside the group
 
 
 class Steps:
-    """The supersteps of one collective on one process, and who takes part in its data."""
+    """One call of a collective on one process: its supersteps, and the ranks of the processes that take part.
+
+    text : the call as messages show it.  agreed : what must be equal on all processes, beside `text`.
+    """
 
     def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
         self.proc = proc
@@ -52,11 +55,11 @@ class Steps:
 
     @property
     def takes_part(self) -> bool:
-        """Whether this process is in the group."""
+        """True if this process takes part in the data."""
         return self.me >= 0
 
     def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
-        """A private message to these ranks; `value` is only lent, so it must not change before `step`."""
+        """Queue a private message to these ranks.  `value` is not copied, so it must not change before `step`."""
         dests = tuple(self.ranks[rank] for rank in ranks)
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
@@ -66,9 +69,9 @@ class Steps:
             )
 
     def step(self, hint: int = 0) -> dict[int, Packed]:
-        """End a superstep; what arrived, by rank.
+        """End a superstep; return what arrived, by rank.  Collective: all processes call it.
 
-        Afterwards `hint` is the largest one any process gave, `note` the last note that arrived.
+        Afterwards `self.hint` is the largest hint of all processes, and `self.note` the last note that arrived.
         """
         contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
         call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
@@ -89,7 +92,10 @@ class Steps:
         return found
 
     def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
-        """What ranks 0..count-1 (of all, by default) sent, in their order."""
+        """Return what ranks 0..count-1 sent, in their order; None: all ranks.
+
+        Raises SyncMismatch if one has sent nothing, because it named another group.
+        """
         wanted = range(self.n if count is None else count)
         missing = [self.ranks[rank] for rank in wanted if rank not in arrived]
         if missing:
@@ -99,7 +105,7 @@ class Steps:
         return [arrived[rank] for rank in wanted]
 
     def failed(self, mistake: CollectiveMistake) -> CollectiveMistake:
-        """A mistake that only this process can see: every other process hears it at the next boundary (B6)."""
+        """Return a mistake that only this process sees, to be raised; the others raise it at the next boundary (B6)."""
         self._task.fault = mistake
         return mistake
 
@@ -116,6 +122,7 @@ def _digest(*agreed: Any) -> bytes:
 
 
 def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
+    """Return the pids of a group.  Raises NoSuchProcess if one is none, or is named twice, or there are none."""
     ranks = [int(pid) for pid in group]
     wrong = [pid for pid in ranks if not 0 <= pid < proc.nprocs]
     if wrong or len(set(ranks)) != len(ranks) or not ranks:
@@ -125,7 +132,10 @@ def checked_group(proc: Process, text: str, group: Sequence[int]) -> list[int]:
 
 
 def root_rank(steps: Steps, root: int) -> int:
-    """The rank of the root; for a process outside the group a number that is nobody's."""
+    """Return the rank of the root; on a process outside the group a number that no process has.
+
+    Raises NoSuchProcess if the root does not take part.
+    """
     if not steps.takes_part:
         return _NOBODY
     if root not in steps.ranks or isinstance(root, bool):
@@ -152,10 +162,12 @@ def pack(value: Any, proc: Process, text: str) -> Packed:
 
 
 def unpack(packed: Packed) -> Any:
+    """Return the value that was packed."""
     return pickle.loads(packed) if isinstance(packed, bytes) else packed
 
 
 def words_of(packed: Packed) -> int:
+    """Return the words of a packed value."""
     return -(-size_of(packed) // 8)
 
 
@@ -165,7 +177,7 @@ def own_copy(packed: Packed) -> Packed:
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
-    """Arrays one after the other, in the very dtype they have: np.concatenate changes byte order and padding."""
+    """Return arrays one after the other in exactly their dtype: np.concatenate changes byte order and padding."""
     first = parts[0]
     if is_abstract(first) or any(part.dtype != first.dtype for part in parts):
         return np.concatenate(parts)

@@ -1,1 +1,1 @@
-"""The commands `bsprun` and `bsp`: options, and how the elements of a job are started and watched."""
+"""The commands `bsprun` and `bsp`: their options, and the start and supervision of a job's elements."""

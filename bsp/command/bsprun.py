@@ -1,4 +1,4 @@
-"""The command `bsprun`: start a program, or say what it would cost."""
+"""The command `bsprun`: run a program, or predict its cost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch, start
 from bsp.cost.machine_file import Profile, matching, named
 from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
+from bsp.hosts.listing import Host, from_file, from_option, from_slurm, in_words, placed
 from bsp.transport.schedules import CHOICES
 
 _RUN_EXAMPLES = """\
@@ -33,8 +34,10 @@ used up); 75 a checkpoint was written on SIGTERM; 130 after Ctrl-C, 143 after SI
 
 
 class Parser(argparse.ArgumentParser):
+    """A parser of the command line that reports errors in one line."""
+
     def error(self, message: str) -> None:  # type: ignore[override]
-        """One line on stderr, with what to do; status 2."""
+        """Write one line to standard error and exit with status 2."""
         self.exit(2, f"{self.prog}: error: {message}\n")
 
 
@@ -55,7 +58,7 @@ def _run_parser() -> Parser:
         type=int,
         default=None,
         metavar="N",
-        help="MPI ranks that host them (default: min(P, cores))",
+        help="MPI ranks that host them (default: min(P, cores), or the slots of the hosts)",
     )
     add("--seed", type=int, default=0, help="seed of proc.rng and numpy.random in every process (default 0)")
     add("--check", action="store_true", help="find overlaps, undeclared state, nondeterminism")
@@ -88,15 +91,41 @@ def _run_parser() -> Parser:
     add("--progress", action="store_true", help="a live line on a terminal: supersteps, rate, time left")
     add("--help-nonstop", action=_HelpNonstop, nargs=0, help="--clones, --checkpoint, ...: a job that survives faults")
     _nonstop().add(parser, shown=False)
-    add("--hostfile", metavar="FILE", help="machines to run on, for mpiexec")
+    add_hosts(parser)
     add("--mpi-args", default="", metavar="'...'", help="further options for mpiexec")
     add("--show", action="store_true", help="print the command line that would run, and end")
     add("--version", action="version", version=_version())
     return parser
 
 
+def add_hosts(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name hosts; `chosen_hosts` reads them."""
+    parser.add_argument(
+        "--hosts", metavar="H1:4,H2:4", help="machines to run on, with the elements that each has room for"
+    )
+    parser.add_argument(
+        "--hostfile", metavar="FILE", help="the same from a file, a line a host: NAME slots=4, or NAME:4"
+    )
+    parser.add_argument(
+        "--reach",
+        metavar="'...'",
+        help="the command that runs another on {host} (default: ssh {host}; under Slurm srun)",
+    )
+
+
+def chosen_hosts(options: argparse.Namespace) -> list[Host] | None:
+    """Return the hosts that are named, or those of the Slurm allocation; None for this machine alone."""
+    if options.hosts is not None and options.hostfile is not None:
+        raise LaunchError("--hosts and --hostfile both name the hosts: leave one out")
+    if options.hosts is not None:
+        return from_option(options.hosts)
+    if options.hostfile is not None:
+        return from_file(options.hostfile)
+    return from_slurm()
+
+
 class _HelpNonstop(argparse.Action):
-    """The other half of the options, on a screen of their own."""
+    """The option --help-nonstop: prints the help of the options of nonstop jobs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         parser = Parser(
@@ -109,7 +138,7 @@ class _HelpNonstop(argparse.Action):
 
 
 def _nonstop() -> Any:
-    """Cloned execution, by name: nothing in `bsp` imports `bsp.faults` (the engine registry of DESIGN)."""
+    """Return the module of nonstop options.  Imported by name, because `bsp` does not depend on `bsp.faults`."""
     return importlib.import_module("bsp.faults.options")
 
 
@@ -120,7 +149,7 @@ def _version() -> str:
 
 
 def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = None) -> tuple[list[str], list[str]]:
-    """Return bsprun's own options, and the program with everything behind it, untouched."""
+    """Return bsprun's own options, and the program with all that follows it, unchanged."""
     parser = parser or _run_parser()
     takes_none = {flag for action in parser._actions if action.nargs == 0 for flag in action.option_strings}
     takes_one = {flag for action in parser._actions if action.nargs is None for flag in action.option_strings}
@@ -143,7 +172,7 @@ def split(arguments: Sequence[str], parser: argparse.ArgumentParser | None = Non
 
 
 def bsprun(arguments: Sequence[str] | None = None) -> int:
-    """The `bsprun` command."""
+    """Run the command `bsprun`; return its exit status."""
     parser = _run_parser()
     own, program = split(sys.argv[1:] if arguments is None else arguments, parser)
     options = parser.parse_args(own)
@@ -161,7 +190,7 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> None:
-    """What is wrong whatever is asked for: one clear error."""
+    """Exit with one error if an option is wrong, whichever way the program would be run."""
     if not program:
         parser.error("no script: bsprun -p 4 script.py")
     if program[0] == "-m":
@@ -176,8 +205,14 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
         parser.error(f"--seed {options.seed}: seeds are 0 or more")
     if options.blas_threads is not None and options.blas_threads < 1:
         parser.error(f"--blas-threads {options.blas_threads}: 1 or more")
-    if options.hostfile is not None and not os.path.isfile(options.hostfile):
-        parser.error(f"--hostfile '{options.hostfile}' does not exist")
+    if int(os.environ.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        if os.environ.get("SLURM_PROCID") != "0":
+            raise SystemExit(2)  # the first copy says it for all
+        parser.error(
+            f"srun has started {os.environ['SLURM_STEP_NUM_TASKS']} copies of bsprun; start one, which starts the"
+            " elements itself: leave srun out, or srun --ntasks=1"
+        )
+    _no_hosts_among(parser, options.mpi_args.split())
     if options.elements is not None and options.elements < 1:
         parser.error(f"-n {options.elements}: a program runs on 1 element or more")
     for name in ("abstract", "sweep", "json"):
@@ -195,8 +230,15 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
                 parser.error(f"--{name} '{path}': cannot be written: {wrong}")
 
 
+def _no_hosts_among(parser: Parser, given: list[str]) -> None:
+    """Hosts are ours to start: refuse them among the options for mpiexec."""
+    for word in given:
+        if word.partition("=")[0] in ("-H", "--host", "-host", "--hostfile", "-hostfile", "--machinefile", "-f"):
+            parser.error(f"--mpi-args '{word}': name the hosts with bsprun's own --hosts or --hostfile")
+
+
 def _why_not(path: str) -> str:
-    """Why a file cannot be written there; empty if it can."""
+    """Return why a file cannot be written there; empty if it can."""
     try:
         if os.path.exists(path):
             with open(path, "a"):
@@ -209,10 +251,12 @@ def _why_not(path: str) -> str:
     return ""
 
 
-def _profile(parser: Parser, options: argparse.Namespace, elements: int) -> Profile | None:
-    """The machine that choices are made by, frozen from here on (D5): as named, as measured, or None for a default."""
+def _profile(
+    parser: Parser, options: argparse.Namespace, elements: int, hosts: list[Host] | None = None
+) -> Profile | None:
+    """Return the profile of the machine named or measured, fixed for the whole job (D5); None: the default."""
     if options.machine is None:
-        return matching(elements, find_mpiexec())
+        return matching(elements, find_mpiexec(), in_words(hosts))
     profile = named(options.machine)
     has, asked = profile["machine"]["p"], options.elements
     if asked is not None and (asked > has or (asked != has and profile["kind"] == "measured")):
@@ -228,7 +272,10 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
     if nonstop:
         _nonstop().resume(options)
     nprocs = cores() if options.nprocs is None else options.nprocs
-    elements = _elements(parser, options, nprocs)
+    hosts = chosen_hosts(options)
+    if options.nprocs is None and hosts is not None:
+        nprocs = sum(host.slots for host in hosts)
+    elements = _elements(parser, options, nprocs, hosts)
     job = Launch(
         nprocs=nprocs,
         elements=elements,
@@ -237,9 +284,10 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         check=options.check,
         schedule=options.schedule,
         blas_threads=options.blas_threads,
-        hostfile=options.hostfile,
+        hosts=hosts,
+        reach=options.reach,
         mpi_args=options.mpi_args.split(),
-        machine=_profile(parser, options, elements),
+        machine=_profile(parser, options, elements, hosts),
         progress=options.progress and sys.stderr.isatty(),
         profile=None if options.profile is None else os.path.abspath(options.profile),
     )
@@ -249,15 +297,15 @@ def _run(parser: Parser, options: argparse.Namespace, program: list[str]) -> int
         import shlex
 
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(job.environment().items()))
+        for line in job.placement():
+            print(line)
         print(f"{settings} {shlex.join(job.command())}".strip())
         return 0
     if options.trace is None and options.report is None:
         return start(job)
     import tempfile
 
-    # elements on other machines see the folder of the trace, if they see any of this one's
-    beside = None if job.local else os.path.dirname(os.path.abspath(options.trace or options.report))
-    with tempfile.TemporaryDirectory(prefix=".bsprun-", dir=beside) as folder:
+    with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         job.trace = os.path.join(folder, "record")
         try:
             return start(job)
@@ -278,12 +326,13 @@ def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) ->
         counts = [int(part) if part.strip().isdecimal() else 0 for part in options.sweep.split(",")]
         if min(counts) < 1:
             parser.error(f"--sweep {options.sweep}: numbers of processes, 1 or more each, as in --sweep 1,2,4,8")
+    hosts = chosen_hosts(options)
     jobs = []
     for count in counts:
         if options.machine is not None:
             most = named(options.machine)["machine"]["p"]
         else:
-            most = cores()
+            most = cores() if hosts is None else sum(host.slots for host in hosts)
         nprocs = most if count is None else count
         if options.elements is not None and options.elements > nprocs:
             parser.error(f"-n {options.elements} elements for {nprocs} processes; an element hosts at least one")
@@ -291,25 +340,31 @@ def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) ->
         jobs.append(
             Launch(
                 nprocs=nprocs, elements=1, program=program, seed=options.seed, blas_threads=options.blas_threads,
-                machine=_profile(parser, options, elements),
+                machine=_profile(parser, options, elements, hosts),
                 predict={"elements": elements, "abstract": options.abstract},
             )
         )  # fmt: skip
     return forecast(jobs, options.sweep is not None, options.json, options.trace, options.trace_format, options.report)
 
 
-def _elements(parser: Parser, options: argparse.Namespace, nprocs: int) -> int:
-    """How many MPI ranks, or one clear error."""
+def _elements(parser: Parser, options: argparse.Namespace, nprocs: int, hosts: list[Host] | None) -> int:
+    """Return the number of elements, each an MPI rank; end with one clear error if the options do not fit."""
     wanted: int | None = options.elements
     if wanted is not None and wanted > nprocs:
         parser.error(
             f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: use -n {nprocs} or less"
         )
-    remote = options.hostfile is not None or bool(options.mpi_args)
+    if hosts is not None:
+        if find_mpiexec() is None:
+            parser.error(no_mpi())
+        elements = min(nprocs, sum(host.slots for host in hosts)) if wanted is None else wanted
+        placed(hosts, elements)  # raises where there is no room
+        return elements
+    remote = bool(options.mpi_args)
     most = MOST_ELEMENTS_A_CORE * cores()
     if wanted is not None and wanted > most and not remote:
         parser.error(
-            f"-n {wanted} elements on {cores()} cores; use -n {most} or less here, or name machines with --hostfile"
+            f"-n {wanted} elements on {cores()} cores; use -n {most} or less here, or name machines with --hosts"
         )
     elements = min(nprocs, cores()) if wanted is None else wanted
     if elements > 1 and find_mpiexec() is None:

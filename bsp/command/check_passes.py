@@ -1,9 +1,12 @@
-"""The passes of `bsprun --check`, one job after the other, and what their differences mean.
+"""The passes of `bsprun --check`: jobs that run one after the other, and the causes of their differences.
 
-A program that is right runs in pid order, in a random order of turns with other hashes, and, if it has
-`proc.rounds` loops, made again at their heads.  Only when the second pass differs, further ones find
-out why: run again as it was, it differs through randomness or the clock; with other hashes, through the
-order of a set; otherwise through the order of turns.
+The first pass runs the processes in the order of their pids, the second in a random order with other hashes.  If the
+program has `proc.rounds` loops, two more passes make its processes anew at the heads of rounds.  If the second pass
+differs from the first, further passes find the cause:
+
+1. If the first pass, repeated, differs from itself, the cause is randomness or the clock.
+2. If it differs only with other hashes, the cause is the order of a set.
+3. Otherwise the cause is the order of turns.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ _DRAWS = ("random", "rand", "uuid", "secrets", "rng", "shuffle", "choice", "samp
 
 
 def checked(job: Launch, folder: str) -> Outcome:
-    """All passes; how the program has ended, or the first mistake."""
+    """Run all passes; return how the program ended, or the first mistake."""
     return _Passes(job, folder).all()
 
 
@@ -31,11 +34,11 @@ class _Passes:
         self._later = replace(job, trace=None, progress=False)
         self._folder = folder
         self._hash_seed = None
-        if "PYTHONHASHSEED" not in os.environ:  # whoever sets it has said which order of sets is meant
+        if "PYTHONHASHSEED" not in os.environ:  # a user who sets it wants that order of sets in every pass
             self._hash_seed = str((job.seed + 1) % 2**32)
 
     def all(self) -> Outcome:
-        """One pass after the other, until one goes wrong."""
+        """Run one pass after the other until one fails."""
         first = self._pass(RECORD, RECORD)
         known = self._read(RECORD)
         if first.status or known is None:
@@ -78,17 +81,17 @@ class _Passes:
     # ------------------------------------------------------------------- what went wrong
 
     def _astray(self, found: Outcome, name: str, loops: list[int], ready: Record) -> Outcome:
-        """A process that was made again has raised, where the program did not."""
+        """Return the outcome if a process that was made anew raised and the program had not."""
         if found.said.startswith("bsprun: Undeclared"):
             return found
         pid = next((pid for pid in range(self._job.nprocs) if ready.changed.get((loops[-1], name, pid))), 0)
         wrong = undeclared(ready, name, loops, pid, "fails where the program did not")
-        if self._job.program[0] == "--function":  # bsp.run raises what stands in the answer
+        if self._job.program[0] == "--function":  # bsp.run raises the error that the answer file holds
             _answer(self._job.program[2], wrong)
         return Outcome(1, f"bsprun: Undeclared: {wrong}\n{found.said}")
 
     def _why(self, second: Outcome, known: Record) -> Outcome:
-        """The second pass differs from the first: through what?"""
+        """Run passes that find out why the second pass differs from the first; return the outcome."""
         if self._job.program[0] == "--function" or second.said.startswith("bsprun: Undeclared"):
             return second
         at = known.differs(self._read(TURNS) or Record()) or (max(known.digests)[0], 0)
@@ -109,7 +112,7 @@ class _Passes:
 
 
 def _answer(path: str, wrong: Exception) -> None:
-    """In the answer of a function's job, in place of what a process that was made again has raised."""
+    """Replace the error in the answer file of a function's job by `wrong`, unless it is a collective mistake."""
     import cloudpickle
 
     with open(path, "rb") as file:

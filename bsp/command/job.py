@@ -1,7 +1,7 @@
-"""One element of a job, from the moment its operating-system process is set up (see `start`).
+"""One element of a job, after its operating-system process has been set up by `start`.
 
 Runs the script once for each process of this element, each in a `__main__` of its own; element 0
-prints for all and writes the job's exit status where bsprun looks for it.
+prints for all and tells bsprun the job's exit status.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
-import json
 import os
 import sys
 import tempfile
@@ -22,7 +21,6 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from bsp.checking.overlaps import Checker
-from bsp.command.lifeline import Lifeline, threads_waited_for
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT, Machine
 from bsp.cost.record.progress import Progress
@@ -33,10 +31,10 @@ from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
 from bsp.engine.verdict import Verdict
 from bsp.errors import NoRoom
-from bsp.host import is_own
+from bsp.hosts.build import build, difference
+from bsp.hosts.lifeline import Lifeline, threads_waited_for
 from bsp.processes import Process
 from bsp.transport.base import Solo, Transport
-from bsp.transport.build import build, difference
 from bsp.world import hosting
 
 _REHEARSED = 1 << 16  # words in a large block
@@ -44,14 +42,14 @@ _REHEARSED = 1 << 16  # words in a large block
 
 @dataclass(frozen=True)
 class Script:
-    """A program as code, and what its `__main__` looks like."""
+    """A program as code, and the attributes of its `__main__`."""
 
     code: CodeType
     file: str
     spec: importlib.machinery.ModuleSpec | None = None
 
     def main_module(self, pid: int) -> ModuleType:
-        """A fresh `__main__` for a process."""
+        """Return a new `__main__` for a process."""
         module = ModuleType("__main__")
         module.__file__ = self.file
         module.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
@@ -62,7 +60,10 @@ class Script:
 
 
 def load(program: list[str]) -> Script:
-    """The script `program[0]`, or the module of `-m MODULE`; sets sys.argv and sys.path as Python does."""
+    """Return the script `program[0]`, or the module of `-m MODULE`; set sys.argv and sys.path as Python does.
+
+    Raises ModuleNotFoundError for an unknown module, and what reading and compiling a file raises.
+    """
     if program[0] == "-m":
         sys.path[0] = os.getcwd()
         spec = importlib.util.find_spec(program[1])
@@ -83,7 +84,7 @@ def load(program: list[str]) -> Script:
 
 
 def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
-    """The element's life; `lifeline` is its connection to bsprun, where it has one."""
+    """Run one element from start to end; `lifeline` is its connection to bsprun, if both are on one machine."""
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     profile = settings.get("machine")
@@ -116,23 +117,23 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
         if transport.index == 0:
             ending |= {"status": verdict.status, "said": said, "failed": verdict.failure is not None}
         lifeline.farewell(**ending)
-    elif transport.index == 0 and not _tell(settings.get("status"), verdict.status, said):
+    elif transport.index == 0:
         sys.stderr.write(said)
         sys.exit(verdict.status)
 
 
 def _flush() -> None:
-    """Standard output and error, unless the program has closed or deleted them."""
+    """Flush standard output and error, unless the program has closed or deleted them."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError, OSError):
             stream.flush()
 
 
 def rehearse(transport: Transport) -> None:
-    """A few supersteps of everything, so that the program's first is as fast as its later ones.
+    """Run a few supersteps with all kinds of traffic, so that the program's first is as fast as its later ones.
 
-    MPI makes its connections when they are first used, and Python its code fast when it has run: together
-    some milliseconds, which belong to starting up.
+    MPI makes connections when they are first used, and Python specialises code when it has run: together some
+    milliseconds, which belong to the start.
     """
 
     def body(task: Task) -> None:
@@ -153,19 +154,10 @@ def rehearse(transport: Transport) -> None:
     transport.restart_clock()
 
 
-def _tell(path: str | None, status: int, said: str) -> bool:
-    """Leave the status, and what there is to say about it, where bsprun looks; False if that is elsewhere."""
-    if path is None or not is_own(os.path.dirname(path)):
-        return False
-    with open(path, "w") as file:
-        json.dump({"status": status, "said": said}, file)
-    return True
-
-
 def _run(
     settings: dict[str, Any], program: list[str], transport: Transport, machine: Machine, lifeline: Lifeline | None
 ) -> tuple[Verdict, str]:
-    """The program on this element; how the job has ended, and what to say about it on stderr."""
+    """Run the program on this element; return how the job has ended, and the message for standard error."""
     checker = Checker.of(settings, transport)
     if program[0] == "--function":
         from bsp.runner import serve
@@ -174,6 +166,13 @@ def _run(
         if checker is not None and not status:
             checker.keep(transport)
         return Verdict(True, None, status), ""
+    if program[0] == "--session":
+        from bsp.session.serving import serve as serve_session
+
+        if lifeline is not None:
+            lifeline.watch()
+        serve_session(program[1], settings, transport, machine, lifeline)
+        return Verdict(True, None, 0), ""
     try:
         script = load(program)
     except (OSError, SyntaxError, ValueError, ImportError) as error:
@@ -185,9 +184,9 @@ def _run(
         lifeline.watch()
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(line_buffering=True)  # process 0's text appears at once
-    if transport.elements > 1:  # whole lines, where elements write to one place: print writes a line in pieces
+    if transport.elements > 1:  # elements write to one place, and print writes a line in pieces: buffer lines
         sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-    console: BinaryIO = os.fdopen(os.dup(1), "wb")  # the others' text has a way of its own
+    console: BinaryIO = os.fdopen(os.dup(1), "wb")  # the element prints the other processes' text there
     stderr = sys.stderr
     if checker is not None and checker.silent:
         sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - the first pass has printed it
@@ -209,7 +208,7 @@ def _run(
         profile=settings.get("profile"),
     )
     if settings.get("progress") and transport.index == 0:
-        element.progress = Progress()
+        element.progress = Progress(machine)
     element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()
@@ -225,7 +224,10 @@ def _run(
 
 
 def _predict(settings: dict[str, Any], program: list[str], script: Script, machine: Machine) -> tuple[int, str]:
-    """What the script would cost, to where the launcher reads it; what it prints is nobody's."""
+    """Predict the script's cost and write the record for the launcher; return a status and a message.
+
+    The script's output is discarded, except for standard error if the prediction succeeds.
+    """
     from bsp.cost.prediction.predict import no_input, predicted
 
     stdout, stderr = sys.stdout, sys.stderr
@@ -238,7 +240,7 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
 
     sys.stdout.flush()
     with open(os.devnull, "w") as nobody, tempfile.TemporaryFile("w+", errors="replace") as said:
-        os.dup2(nobody.fileno(), 1)  # whatever way the script prints
+        os.dup2(nobody.fileno(), 1)  # also for what the script prints past sys.stdout
         sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
         try:
             found, verdict, _ = predicted(
@@ -264,6 +266,8 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
 
 
 def executing(code: CodeType) -> Callable[[Any], Any]:
+    """Return a function that runs a program's code in its task's main module."""
+
     def body(task: Any) -> None:
         exec(code, task.main.__dict__)
 
@@ -271,7 +275,7 @@ def executing(code: CodeType) -> Callable[[Any], Any]:
 
 
 def explanation(verdict: Verdict) -> str:
-    """What ended the job, in words; empty after an orderly end."""
+    """Return the message on what ended the job; empty after an orderly end."""
     culprit = verdict.culprit
     if culprit is not None and culprit.traceback:
         return f"bsprun: process {culprit.pid} raised in superstep {culprit.superstep}:\n{culprit.traceback}"

@@ -1,8 +1,8 @@
-"""Start the elements of a job, watch over them, and leave none behind.
+"""The start of a job's elements and their supervision until the last of them has ended.
 
-One element runs as it is, without MPI.  More run under `mpiexec`; which one, and with which settings,
-is decided here.  A job's exit status comes from element 0 (see `lifeline`), so that MPI's launcher sees an orderly
-end and does not talk about it; what it says otherwise is shown only where we cannot say more.
+One element runs without MPI.  More run under `mpiexec`; this module chooses which, and its settings.  The job's exit
+status comes from element 0 (see `lifeline`) and not through MPI's launcher, which would add messages of its own to
+any status but 0.  The launcher's output is shown only if there is no better explanation.
 """
 
 from __future__ import annotations
@@ -10,30 +10,33 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bsp.command.lifeline import Desk
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi
+from bsp.hosts.lifeline import Desk
+from bsp.hosts.links import Links
+from bsp.hosts.listing import Host, placed
+from bsp.hosts.processes import GRACE, end
 
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 MOST_ELEMENTS_A_CORE = 64
-_GRACE = 2.0  # seconds between asking a job to end and making it
 _LAST_WORDS = 10.0  # seconds that elements have to say the rest when the job has failed
 
 
 @dataclass
 class Launch:
-    """A job to be started: what `bsprun` was asked for."""
+    """A job to be started, as `bsprun` was asked for it."""
 
     nprocs: int
     elements: int
@@ -42,22 +45,35 @@ class Launch:
     check: bool = False
     schedule: str = "auto"
     blas_threads: int | None = None
-    hostfile: str | None = None
+    hosts: list[Host] | None = None  # where elements may run; None: this machine
+    reach: str | None = None  # the command that runs another command on a host; None: ssh, or srun
     mpi_args: list[str] = field(default_factory=list)
-    machine: dict[str, Any] | None = None  # the profile that choices are made by, frozen here (D5)
+    machine: dict[str, Any] | None = None  # the machine profile, the same for the whole job (D5)
     trace: str | None = None  # a file for the record of the run
-    predict: dict[str, Any] | None = None  # to be priced instead: on how many elements, whether abstract
+    predict: dict[str, Any] | None = None  # to be priced and not run: the number of elements, whether abstract
     progress: bool = False  # a live line on stderr
     profile: str | None = None  # a folder for profiles
-    mpi: bool = False  # by mpiexec, however few the elements
+    mpi: bool = False  # whether to use mpiexec for a single element too
 
     @property
     def local(self) -> bool:
-        """Whether all elements are on this machine."""
-        return self.hostfile is None and not self.mpi_args
+        """True if all elements are on this machine."""
+        return self.hosts is None
+
+    def placement(self) -> Iterator[str]:
+        """Yield a line for each host, with the elements and processes that run on it."""
+        hosting, first = Hosting(self.nprocs, self.elements), 0
+        for host, count in placed(self.hosts, self.elements) if self.hosts else []:
+            pids = range(hosting.pids(first)[0], hosting.pids(first + count - 1)[-1] + 1)
+            yield f"host {host.name}: {numbered('element', range(first, first + count))}, {numbered('process', pids)}"
+            first += count
+
+    def _places(self) -> str:
+        assert self.hosts is not None
+        return ",".join(f"{host.name}:{count}" for host, count in placed(self.hosts, self.elements))
 
     def command(self, **job: Any) -> list[str]:
-        """The command line that runs the elements; `job` are settings of this one pass."""
+        """Return the command line that runs the elements; `job` holds settings of one pass."""
         settings = {"nprocs": self.nprocs, "seed": self.seed, "schedule": self.schedule, **job}
         for name in ("machine", "trace", "predict", "progress", "profile"):
             if getattr(self, name):
@@ -74,15 +90,14 @@ class Launch:
                 flags.append("--oversubscribe")
             if (self.blas_threads or 1) > 1:
                 flags += ["--bind-to", "none"]
-            if not self.local:
-                for name in sorted(self.environment()):
-                    flags += ["-x", name]
-        if self.hostfile is not None:
-            flags += ["--hostfile", self.hostfile]
+            if self.hosts is not None:
+                flags += ["--host", self._places(), "--map-by", "slot"]
+        elif self.hosts is not None:  # MPICH and its relatives
+            flags += ["-hosts", self._places()]
         return [mpiexec, *flags, *self.mpi_args, "-n", str(self.elements), *element]
 
     def environment(self) -> dict[str, str]:
-        """What the elements' environment has beyond ours."""
+        """Return the environment variables that elements have in addition to this process's."""
         # hash("a word") and the order of a set are the same on every element and in every run (D6)
         extra = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self.seed % 2**32))}
         threads = self.blas_threads or (1 if self.nprocs > 1 else None)
@@ -98,22 +113,29 @@ class Launch:
         return extra
 
 
+def numbered(noun: str, numbers: range) -> str:
+    """Return 'element 3' or 'elements 3-5'."""
+    if len(numbers) == 1:
+        return f"{noun} {numbers[0]}"
+    return f"{noun}{'es' if noun.endswith('s') else 's'} {numbers[0]}-{numbers[-1]}"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How a job has ended: its status, and what there is to say about it on stderr."""
+    """The end of a job: its exit status, and the message for standard error."""
 
     status: int
     said: str = ""
 
     def tell(self) -> int:
-        """Says it, after the job's text; the status."""
+        """Write the message after the job's text; return the status."""
         sys.stdout.flush()
         sys.stderr.write(self.said)
         return self.status
 
 
 def start(job: Launch) -> int:
-    """Run a job to its end; its exit status."""
+    """Run a job to its end; return its exit status."""
     if not job.check:
         return one_pass(job).tell()
     from bsp.command.check_passes import checked
@@ -123,73 +145,142 @@ def start(job: Launch) -> int:
 
 
 def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outcome:
-    """Run a job once; `hash_seed` in place of the job's own."""
+    """Run a job once, with `hash_seed` in place of the job's own."""
     with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
         environment = os.environ | job.environment()
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed
+        # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
+        # launcher of that pid would find them in its way and not start
+        environment.setdefault("PRTE_MCA_prte_tmpdir_base", folder)
         if job.local:
-            # Open MPI names a job's files after its launcher's pid and leaves them behind when it is killed: a later
-            # launcher of that pid would find them in its way and not start
-            environment.setdefault("PRTE_MCA_prte_tmpdir_base", folder)
             return _here(job, folder, environment, settings)
-        return _elsewhere(job, folder, environment, settings)
+        return _on_hosts(job, folder, environment, settings)
 
 
 def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
-    """A job whose elements are all on this machine, and connected to us."""
-    given = _is_open(0) and not os.isatty(0)  # a terminal answers only to the process group in front
+    """Run a job whose elements are all on this machine and connected to this process."""
+    given = _is_open(0) and not os.isatty(0)  # only the foreground process group may read a terminal
     single = job.elements == 1 and not job.mpi
-    launcher = os.path.join(folder, "launcher")
     desk = Desk(folder, (0, 1, 2) if given else (1, 2))
     command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
     no_input = job.predict is not None or (given and not single)  # element 0 is given ours
-    try:
-        with open(launcher, "wb") as said:
-            code = _watch(
-                command, environment, desk, stdin=subprocess.DEVNULL if no_input else None,
-                stdout=None if single else said, stderr=None if single else subprocess.STDOUT,
-            )  # fmt: skip
-        desk.drain(_GRACE)
-    finally:
-        desk.close()
+    with contextlib.closing(desk):
+        return _to_its_end(job, desk, command, environment, folder, None if no_input else 0, single)
+
+
+def _on_hosts(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
+    """Run a job whose elements are on several hosts, each connected to our daemon there."""
+    assert job.hosts is not None
+    places = [(host.name, count) for host, count in placed(job.hosts, job.elements)]
+    with contextlib.closing(Links(folder, places, _carried(job, settings), job.reach)) as links:
+        script = None if job.program[0].startswith("-") else job.program[0]
+        networks = links.prepare(environment, script, _is_open(0) and not os.isatty(0))
+        if networks:
+            environment.setdefault("OMPI_MCA_btl_tcp_if_include", ",".join(networks))
+            environment.setdefault("PRTE_MCA_prte_if_include", ",".join(networks))
+        command = job.command(lifeline=links.folder, **settings)
+        for here, name in _carried(job, settings).items():
+            command = [word.replace(here, f"{links.folder}/{name}") for word in command]
+        return _to_its_end(job, links, command, environment | links.launching(), folder, None, False)
+
+
+def _carried(job: Launch, settings: dict[str, Any]) -> dict[str, str]:
+    """Folders here whose files elements read and write, by the name of their copy on every host."""
+    files = [job.trace, *(settings.get("check") or {}).values()]
+    if job.program[0] == "--function":
+        files += job.program[1:3]
+    folders = [os.path.dirname(file) for file in files if isinstance(file, str) and os.path.isabs(file)]
+    if job.profile is not None:
+        folders.append(job.profile)
+    return {folder: f"carried-{k}" for k, folder in enumerate(dict.fromkeys(folders))}
+
+
+def _to_its_end(
+    job: Launch, desk: Desk | Links, command: list[str], environment: dict[str, str], folder: str, given: int | None,
+    single: bool,
+) -> Outcome:  # fmt: skip
+    """Run a job to its end; how it ended, from the first that knows: the elements, a signal, the launcher."""
+    launcher = os.path.join(folder, "launcher")
+    with open(launcher, "wb") as said:
+        code = _watch(
+            command, environment, desk, stdin=subprocess.DEVNULL if given is None else None,
+            stdout=None if single else said, stderr=None if single else subprocess.STDOUT,
+        )  # fmt: skip
+    desk.drain(GRACE)
     ending = desk.ending
+    with open(launcher, errors="replace") as file:
+        told = file.read() + (desk.of_mpi() if isinstance(desk, Links) else "")
     if ending.status is not None:
         return Outcome(ending.status, ending.said)
+    if isinstance(desk, Links) and desk.lost_hosts:
+        return Outcome(1, f"bsprun: error: {_silence(job, desk)}\n")
     if code < 0 and (-code in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) or not single):
         return _signalled(-code)
     if ending.lost:
-        return Outcome(_status_of(code), f"bsprun: error: {_obituary(job, desk, ending.lost[0], code)}\n")
-    told = ""
-    if not single:
-        with open(launcher, errors="replace") as file:
-            told = file.read()
+        code, text = first_death(job, desk, told, code)
+        return Outcome(_status_of(code), f"bsprun: error: {text}\n")
     return Outcome(_status_of(code), f"{told}bsprun: error: the job did not start (status {_status_of(code)})\n")
 
 
-def _elsewhere(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
-    """A job on other machines, which tells how it ended by a file."""
-    report = os.path.join(folder, "status")
-    code = _watch(job.command(status=report, **settings), environment)
-    if os.path.exists(report):
-        with open(report) as file:
-            told = json.load(file)
-        return Outcome(int(told["status"]), told["said"])
-    if code == 0:
-        return Outcome(1, "bsprun: error: the job ended without saying how; an element left by os._exit?\n")
-    if code < 0 or code - 128 in set(signal.Signals):
-        return _signalled(-code if code < 0 else code - 128)
-    return Outcome(code, f"bsprun: error: an element died (status {code})\n")
+def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[int, str]:
+    """Return how the element ended that died first, as a code, and in words; `told` by MPI's launcher."""
+    first = _first_of(desk.ending.lost, told)
+    code = _signal_of(first, told, desk.last_moments(first), not job.local) or code
+    return code, _obituary(job, desk, first, code)
+
+
+def _first_of(lost: Mapping[int, float], told: str) -> int:
+    """Return the element whose death had those of the others as its consequence.
+
+    MPI's launcher names the first that was killed, if it has seen that.  Otherwise it is the first by the clock of
+    those that MPI did not abort: it aborts whoever loses its connection to a dead one, and says so.
+    """
+    killed = re.search(r"process rank (\d+) with PID \d+ on node \S+ exited\s+on\s+signal", told)
+    if killed and int(killed[1]) in lost:
+        return int(killed[1])
+    aborted = _aborted(told)
+    return next((element for element in lost if element not in aborted), next(iter(lost)))
+
+
+def _signal_of(element: int, told: str, moments: tuple[int, int, str, int], elsewhere: bool) -> int:
+    """Return the signal that ended an element, negated, from the output of MPI's launcher; 0 if none did.
+
+    `elsewhere`, the launcher may name an element that only lost its connection to the first: whoever ends
+    without a word, a crash report or os._exit was killed.
+    """
+    said = re.search(rf"process rank {element} with PID \d+ on node \S+ exited\s+on\s+signal\s+(\d+)", told)
+    said = said or re.search(r"EXIT STRING: .*\(signal (\d+)\)", told)  # MPICH's
+    if said:
+        return -int(said[1])
+    if not elsewhere or moments[3]:
+        return -moments[3]
+    exited = re.search(rf"process rank {element} with PID \d+ on node", told)
+    left_itself = exited or element in _aborted(told) or moments[2].startswith("by ")
+    return 0 if left_itself else -signal.SIGKILL
+
+
+def _aborted(told: str) -> set[int]:
+    """Return the elements that MPI has aborted, because they lost their connection to another."""
+    return {int(rank) for rank in re.findall(r"\*\*\* reported by process \[\d+,(\d+)\]", told)}
+
+
+def _silence(job: Launch, links: Links) -> str:
+    """Return the message on a lost host: its name, and the processes that were on it."""
+    host = links.lost_hosts[0]
+    hosting, elements = Hosting(job.nprocs, job.elements), links.elements_of(host)
+    pids = range(hosting.pids(elements[0])[0], hosting.pids(elements[-1])[-1] + 1)
+    return f"host {host} with {numbered('process', pids)} {links.why_lost(host)}, in superstep {links.superstep()}"
 
 
 def _signalled(number: int) -> Outcome:
-    """The job was ended by a signal: by one to bsprun, which has said so, or to MPI's launcher."""
+    """Return the outcome of a job ended by a signal: to bsprun, which has printed so, or to MPI's launcher."""
     asked = number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return Outcome(128 + number, "" if asked else f"bsprun: error: the job was ended by {_name_of(number)}\n")
 
 
 def _status_of(code: int) -> int:
-    """The job's exit status when it ended with `code` and nobody said how: never 0."""
+    """Return the exit status of a job that ended with `code` without a status from element 0: never 0."""
     return 128 - code if code < 0 else code or 1
 
 
@@ -197,11 +288,11 @@ def _name_of(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def _obituary(job: Launch, desk: Desk, element: int, code: int) -> str:
-    """Which element died first, of what, and what it was doing."""
+def _obituary(job: Launch, desk: Desk | Links, element: int, code: int) -> str:
+    """Return the message on the element that died first: the cause, and what it was doing."""
     pids = Hosting(job.nprocs, job.elements).pids(element)
-    whose = f"process {pids[0]}" if len(pids) == 1 else f"processes {pids[0]}-{pids[-1]}"
-    pid, superstep, moment = desk.last_moments(element)
+    whose = numbered("process", pids)
+    pid, superstep, moment, _ = desk.last_moments(element)
     number = -code if code < 0 else code - 128
     if moment.startswith("by "):
         how = f"ended {moment}"
@@ -211,7 +302,8 @@ def _obituary(job: Launch, desk: Desk, element: int, code: int) -> str:
     else:
         how = f"ended with status {code} {moment}".rstrip()
     turn = f", in the turn of process {pid}, superstep {superstep}" if pid >= 0 else ", before its first process ran"
-    return f"element {element} ({whose}) {how}{turn}"
+    where = f" on host {desk.host_of(element)}" if isinstance(desk, Links) else ""
+    return f"element {element} ({whose}){where} {how}{turn}"
 
 
 def _is_open(descriptor: int) -> bool:
@@ -222,14 +314,16 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def _watch(command: Sequence[str], environment: dict[str, str], desk: Desk | None = None, **streams: Any) -> int:
+def _watch(
+    command: Sequence[str], environment: dict[str, str], desk: Desk | Links | None = None, **streams: Any
+) -> int:
     """Run a command to its end; a signal to us ends it, and everything it has started, within seconds."""
     child = subprocess.Popen(command, env=environment, preexec_fn=die_with_parent, **streams)
     received: list[int] = []
 
     def forward(number: int, frame: Any) -> None:
         received.append(number)
-        if len(received) == 1:  # a second one at the same time changes nothing
+        if len(received) == 1:  # a second signal changes nothing
             raise _Ended
 
     # only the main thread may watch signals; bsp.run may be called from another one
@@ -241,7 +335,7 @@ def _watch(command: Sequence[str], environment: dict[str, str], desk: Desk | Non
     except _Ended:
         for number in watched:
             signal.signal(number, signal.SIG_IGN)
-        _end(child)
+        end(child)
         code = -received[0]
         what = "interrupted" if received[0] == signal.SIGINT else f"ended by {signal.Signals(received[0]).name}"
         print(f"bsprun: {what}", file=sys.stderr)
@@ -251,16 +345,19 @@ def _watch(command: Sequence[str], environment: dict[str, str], desk: Desk | Non
     return code
 
 
-def _attend(child: subprocess.Popen[bytes], desk: Desk) -> int:
+def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:
     """Wait for the end of a job, whose elements may be kept from ending by threads of the program."""
     ending, noted = desk.ending, False
     code = desk.wait(child, None)
+    if code is None and isinstance(desk, Links) and desk.lost_hosts:
+        end(child)  # MPI may wait for it for minutes
+        return child.wait()
     until = time.monotonic() + _LAST_WORDS
     while code is None:
-        code = desk.wait(child, _GRACE)
+        code = desk.wait(child, GRACE)
         if code is None and ending.failed:  # nothing that still runs may keep that from being told
             if desk.all_have_left() or time.monotonic() > until:
-                _end(child)
+                end(child)
                 code = child.wait()
         elif code is None and not noted:
             for element, threads in sorted(ending.waits.items()):
@@ -276,38 +373,3 @@ def _attend(child: subprocess.Popen[bytes], desk: Desk) -> int:
 
 class _Ended(Exception):
     """A signal asked this launcher to end."""
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child and all its descendants: ask, wait, kill."""
-    import psutil
-
-    try:
-        family = psutil.Process(child.pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        family = []
-    child.terminate()
-    try:
-        child.wait(_GRACE)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-    kill(family)
-
-
-def kill(family: Sequence[Any]) -> None:
-    """End processes, and wait until they are over; who is a zombie is: a container's first process may collect none."""
-    import psutil
-
-    def runs(process: Any) -> bool:
-        try:
-            return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
-            return False
-
-    for process in family:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.kill()
-    until = time.monotonic() + _GRACE
-    while any(map(runs, family)) and time.monotonic() < until:
-        time.sleep(0.005)

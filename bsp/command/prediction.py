@@ -1,4 +1,4 @@
-"""In the launcher: run predictions in processes of their own, and put records where they were asked for."""
+"""The launcher's part of predictions and traces: it runs predictions and writes records in the format asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from bsp.cost.whole_file import write_text
 def forecast(
     jobs: Sequence[Launch], sweep: bool, as_json: bool, trace: str | None, trace_format: str, report: str | None
 ) -> int:
-    """Price each job; print a table, or JSON; the first failure ends it with its status."""
+    """Predict each job in a process of its own; print a table, or JSON.
+
+    Return 0, or the status of the first job that fails, which ends the series.
+    """
     records: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="bsprun-") as folder:
         for job in jobs:
@@ -40,7 +43,7 @@ def forecast(
 
 
 def deliver(held: str, trace: str | None, trace_format: str, report: str | None) -> None:
-    """A run's record, from where element 0 has left it, as what was asked for."""
+    """Write the record of a run, which element 0 has left in the file `held`, as a trace, a report or both."""
     with open(held) as file:
         found = json.load(file)
     _write(found, trace, trace_format, report)

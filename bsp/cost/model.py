@@ -1,55 +1,78 @@
-"""The cost of a superstep, of a program, and the machine they run on.  Nothing here measures or runs.
+"""The cost of supersteps, the machine that they run on, and the one function that prices the former on the latter.
 
-A superstep in which the busiest element computes for w, and at most h words leave or enter an element
-in m blocks of s bytes, takes
+A superstep in which the busiest element computes for w, and at most h words leave or enter an element in m blocks of
+s bytes, takes
 
     T = w + L + o·m + g(s)·h                                   (flop-times; McColl 1.5.2, with o and g(s))
 
-which for large blocks and few messages is McColl's w + g·h + L, and summed over a program W + g·H + L·S.
-Everything is in flop-times, the time of one operation; r, in flop/s, turns them into seconds.
+For large blocks and few messages that is McColl's w + g·h + L; summed over a program it is W + g·H + L·S.  The unit is
+the flop-time, the time of one operation; r, in flop/s, turns flop-times into seconds.
 
-A machine may have *levels* (inside an element, inside a node, between nodes), each with its own g, o and L.
-Words that cross a level are counted at its *ports*: what a node shares is summed over the node.  One level
-is the classical model.  Words put one by one (`put_each`, scalar puts) cost `fine` instead of g(s); words that
-need memory of their own on their way (sends, gets, strided puts) cost `staged` more.
+`Machine.price` is the only place where words, messages and supersteps are multiplied by rates: plans, predictions,
+collectives, exchange schedules and algorithms describe what they do as a `Cost` and call it.  `terms` lists the rates.
+
+A machine may have *levels* (inside an element, inside a node, between nodes), each with its own g, o and L.  Words that
+cross a level are counted at its *ports*: if the elements of a node share a port, their words are added.  Without levels
+the machine is the classical one.  Words put one by one (`put_each`, scalar puts) cost `fine` instead of g(s); words
+that need memory of their own on the way (sends, gets, strided puts) cost `staged` in addition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf, log2, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bsp.cost.units import in_bytes, in_seconds
 
 WORD = 8  # bytes
-_NEGLIGIBLE = 0.01  # of the time of computing: what communication or synchronisation takes beside it
+_NEGLIGIBLE = 0.01  # share of the computing time below which communication or synchronisation does not matter
 
 
 class Traffic(NamedTuple):
-    """What crosses one level in a superstep, at each of its ports: arrays of shape (supersteps, ports)."""
+    """Data that crosses one level: numbers of its busiest port, or arrays of shape (supersteps, ports)."""
 
-    blocks: np.ndarray
-    words: np.ndarray  # in blocks
-    fine: np.ndarray  # one by one
-    staged: np.ndarray  # those of `words` that take memory of their own on their way: sends, gets, strided puts
+    blocks: Any = 0.0
+    words: Any = 0.0  # in blocks
+    fine: Any = 0.0  # words one by one
+    staged: Any = 0.0  # those of `words` that need memory of their own on the way: sends, gets, strided puts
 
     def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]
         return Traffic(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
+class Load(NamedTuple):
+    """The load of supersteps on a machine's elements, where it is known: numbers, or arrays with one entry a superstep.
+
+    work : flop-times of computing on the busiest element.
+    between : the traffic of each of the machine's `outer` levels.
+    inside : the traffic between processes of one element; its ports are the elements.
+    turns : for each superstep the processes of the fullest element, added up.
+    registers : supersteps in which coarrays are registered.
+    fresh : words that land in memory which the fullest element has not used before.
+    """
+
+    work: Any
+    between: tuple[Traffic, ...]
+    inside: Traffic = Traffic()
+    turns: Any = 0.0
+    registers: Any = 0.0
+    fresh: Any = 0.0
+
+
 @dataclass(frozen=True)
 class Level:
-    """What moving words costs between the parts of one kind; flop-times.
+    """The rates of one level of a machine, in flop-times.
 
-    g     : a word of 8 bytes in large blocks.  `blocks` has it by block size: ((bytes, g), ...), ascending.
-    o     : a block.
-    L     : a superstep; on the innermost level a process's turn in it.
-    fine  : a word put one by one; None: g.  staged : what a word costs more that is staged on its way.
-    ports : elements that share a port to this level: 1, or the elements of a node.
+    g     : for a word of 8 bytes in a large block.  `blocks` has g by block size: ((bytes, g), ...), ascending.
+    o     : for a block.
+    L     : for a superstep; on the innermost level for the turn of one process in a superstep.
+    fine  : for a word put one by one; None: g.
+    staged : for a word that is staged on its way, in addition to g.
+    ports : the number of elements that share a port to this level: 1, or the elements of a node.
     """
 
     name: str
@@ -61,34 +84,33 @@ class Level:
     ports: int = 1
     staged: float = 0.0
 
-    def g_of(self, block_bytes: np.ndarray | float) -> np.ndarray:
-        """g for blocks of this size: interpolated over the logarithm of the size, constant beyond both ends."""
+    def g_of(self, block_bytes: Any) -> Any:
+        """Return g for blocks of this size, interpolated over the size's logarithm and constant beyond both ends."""
         if not self.blocks:
-            return np.full(np.shape(block_bytes), self.g)
+            return self.g
         sizes, costs = zip(*self.blocks, strict=True)
-        found: np.ndarray = np.interp(np.log2(np.maximum(block_bytes, 1.0)), np.log2(sizes), costs)
-        return found
+        return np.interp(np.log2(np.maximum(block_bytes, 1.0)), np.log2(sizes), costs)
 
-    def cost(self, traffic: Traffic) -> np.ndarray:
-        """o·m + g(s)·h at each port."""
+    def price(self, traffic: Traffic) -> Any:
+        """Return the flop-times that the busiest port takes, o·m + g(s)·h: a number, or one for each superstep."""
         blocks, words, fine, staged = traffic
         size = WORD * words / np.maximum(blocks, 1)
         fine_g = self.g if self.fine is None else self.fine
-        priced: np.ndarray = self.o * blocks + self.g_of(size) * words + fine_g * fine + self.staged * staged
-        return priced
+        found = self.o * blocks + self.g_of(size) * words + fine_g * fine + self.staged * staged
+        return found.max(axis=-1) if np.ndim(found) else float(found)
 
 
 @dataclass(frozen=True)
 class Machine:
-    """(p, r, g, L), and the overhead o of a message: the machine as choices and prices see it.
+    """(p, r, g, L) of a machine, the overhead o of a message, and what else choices and prices depend on.
 
     p : elements.  r : flop/s of one element, all busy.  g : flop-times a word.  L : flop-times a superstep.
     o : flop-times a message.  memory : bytes an element may use, 0 if unknown.
     levels : innermost first, the first of them inside an element; empty: one level, the classical model.
     rates : flop/s by class of work: blas1, blas2, blas3, elementwise, and bandwidth in bytes/s.
-    slowdown : how much longer work takes with all elements busy than with one alone.
-    registration : flop-times that a superstep takes longer in which coarrays are registered.
-    fresh : what a word costs more that lands in memory the element has not used before.
+    slowdown : time of work with all elements busy, divided by its time on one element alone.
+    registration : flop-times that registering coarrays adds to a superstep.
+    fresh : flop-times that a word costs in addition if it lands in memory that the element has not used before.
     kind : measured, imagined, or default.  host : where it was measured.
     """
 
@@ -107,9 +129,21 @@ class Machine:
     registration: float = 0.0
     fresh: float = 0.0
 
-    def price(self, h: float, supersteps: float = 1, messages: float = 0, w: float = 0.0) -> float:
-        """Flop-times of `supersteps` that move `h` words in all, the busiest process sending `messages`."""
-        return w + self.g * h + self.o * messages + self.L * supersteps
+    def price(self, cost: Cost) -> Any:
+        """Return the flop-times of a cost on this machine: a number, or an array if the cost holds arrays.
+
+        A cost with a load is priced level by level, by the size of its blocks.  A cost without one holds only the sums
+        of the classical model, so its words are priced as if they went in large blocks: W + g·H + o·messages + L·S.
+        """
+        load = cost.load
+        if load is None:
+            return cost.W + self.g * cost.H + self.o * cost.messages + self.L * cost.S
+        flops = load.work + self.registration * load.registers + self.fresh * load.fresh
+        for level, traffic in zip(self.outer, load.between, strict=True):
+            flops = flops + level.L * cost.S + level.price(traffic)
+        if self.inside is not None:
+            flops = flops + self.inside.L * load.turns + self.inside.price(load.inside)
+        return flops
 
     @property
     def outer(self) -> tuple[Level, ...]:
@@ -118,17 +152,17 @@ class Machine:
 
     @property
     def inside(self) -> Level | None:
-        """What traffic between processes of one element costs; None: nothing, as in the classical model."""
+        """The level between processes of one element; None in the classical model, where such traffic is free."""
         return self.levels[0] if self.levels else None
 
     def using(self, elements: int) -> Machine:
-        """The machine as a program on this many of its elements sees it: the first ones, packed into few nodes.
+        """Return the machine that a program on so many of its elements runs on: the first ones, in as few nodes.
 
-        Fewer meet faster: each L shrinks with the logarithm of the parts that meet (a barrier is a tree), to
-        nothing where a single part is left.  Work of one element alone is not slowed by others.
+        Each L shrinks with the logarithm of the number of parts that meet, because a barrier is a tree; it is 0 where a
+        single part is left.  The slowdown shrinks too: an element alone is not slowed by others.
         """
         levels = list(self.levels)
-        if elements == 1:  # what its own processes take for a superstep is the innermost level's
+        if elements == 1:  # its own processes' share of a superstep is the innermost level's
             levels[1:] = [replace(level, L=0.0) for level in levels[1:]]
         if elements >= self.p:
             return replace(self, levels=tuple(levels))
@@ -141,38 +175,13 @@ class Machine:
         L = self.L * _share(elements, self.p)
         return replace(self, p=elements, L=L, levels=tuple(levels), slowdown=slowdown)
 
-    def seconds(
-        self,
-        work: np.ndarray,
-        hosted: int,
-        between: Sequence[Traffic],
-        inside: Traffic,
-        registers: np.ndarray,
-        fresh: np.ndarray,
-    ) -> np.ndarray:
-        """The time of each superstep.
-
-        work    : seconds of computing, shape (supersteps, elements).
-        hosted  : processes on the fullest element.
-        between : one Traffic for each of `outer`;  inside : what stays inside elements, ports = elements.
-        registers : 1 where coarrays are registered, shape (supersteps,).
-        fresh   : words that land in new memory, shape (supersteps, elements).
-        """
-        flops = self.registration * registers + self.fresh * fresh.max(axis=1)
-        for level, traffic in zip(self.outer, between, strict=True):
-            flops = flops + level.L + level.cost(traffic).max(axis=1)
-        if self.inside is not None:
-            flops = flops + self.inside.L * hosted + self.inside.cost(inside).max(axis=1)
-        total: np.ndarray = work.max(axis=1) + flops / self.r
-        return total
-
     def classical(self) -> str:
-        """One line for people."""
+        """Return (p, r, g, L) as one line of text."""
         return f"(p, r, g, L) = ({self.p}, {self.r / 1e9:.3g} Gflop/s, {self.g:.3g}, {self.L:.3g})"
 
 
 def _share(parts: int, of: int) -> float:
-    """The part of a barrier's tree that is left."""
+    """Return the depth of a barrier's tree over `parts`, divided by that over all."""
     return log2(parts) / log2(of) if of > 1 else 1.0
 
 
@@ -180,34 +189,36 @@ DEFAULT = Machine()
 
 
 class Cost(NamedTuple):
-    """W + g·H + L·S of a plan, a procedure or an algorithm, and the memory M it takes.
+    """The cost of a plan, a procedure or an algorithm: W + g·H + L·S, and the memory M.
 
     W : flops of the busiest process.   H : words, the h-relations of all supersteps added.   S : supersteps.
-    M : words of the fullest process; whether operands are among them, the one says who counts.
-    messages : of the busiest process.   machine : what it was counted for; choices of algorithms depend on it.
+    M : words of the fullest process; the function that returns the cost states whether operands are included.
+    messages : of the busiest process.   machine : the machine for which algorithms were chosen.
+    load : what the supersteps ask of the machine's elements; None: only the sums above are known.
     """
 
     W: float
-    H: int
-    S: int
+    H: float
+    S: float
     M: int = 0
-    messages: int = 0
+    messages: float = 0
     machine: Machine = DEFAULT
+    load: Load | None = None
 
     def __add__(self, other: Cost) -> Cost:  # type: ignore[override]
-        """Return the cost of one after the other, neither's memory held during the other."""
+        """Return the sums of one after the other, without a load; neither's memory is held during the other."""
         return self._replace(
             W=self.W + other.W, H=self.H + other.H, S=self.S + other.S, M=max(self.M, other.M),
-            messages=self.messages + other.messages,
+            messages=self.messages + other.messages, load=None,
         )  # fmt: skip
 
     def price(self, machine: Machine | None = None) -> float:
-        """Return the flop-times on a machine; None: the one it was counted for."""
-        return (machine or self.machine).price(self.H, self.S, self.messages, self.W)
+        """Return the flop-times on a machine; None: the one for which algorithms were chosen."""
+        return float((machine or self.machine).price(self))
 
     @property
     def seconds(self) -> float:
-        """The time on the machine it was counted for."""
+        """The predicted time on the machine for which algorithms were chosen."""
         return self.price() / self.machine.r
 
     @property
@@ -221,47 +232,35 @@ class Cost(NamedTuple):
             f"{in_seconds(self.seconds)} on {self.machine.name}"
         )
 
-
-class Classical(NamedTuple):
-    """W + g·H + L·S of a program, in flop-times."""
-
-    W: float
-    H: float
-    S: float
-    g: float
-    L: float
-
-    @property
-    def total(self) -> float:
-        """The cost."""
-        return self.W + self.g * self.H + self.L * self.S
-
-    def __str__(self) -> str:
+    def classical(self) -> str:
+        """Return W + g·H + L·S and its value as one line of text."""
+        g, L = self.machine.g, self.machine.L
         return (
-            f"W + g·H + L·S = {self.W:.3g} + {self.g:.3g}·{self.H:.3g} + {self.L:.3g}·{self.S:.0f} "
-            f"= {self.total:.3g} flop-times"
+            f"W + g·H + L·S = {self.W:.3g} + {g:.3g}·{self.H:.3g} + {L:.3g}·{self.S:.0f} "
+            f"= {self._replace(messages=0).price():.3g} flop-times"
         )
 
     def balance(self) -> list[str]:
-        """Whether the machine is balanced for the program: g < W/H and L < W/S (McColl 1.7.3), in sentences."""
-        said = []
-        for name, cost, count, what, cure in (
-            ("g", self.g, self.H, "words", "move fewer words for each operation, or more work between them"),
-            ("L", self.L, self.S, "supersteps", "join supersteps, or give each more work"),
+        """Return sentences on whether the machine suits the program: g < W/H and L < W/S (McColl 1.7.3)."""
+        sentences = []
+        for name, rate, count, what, cure in (
+            ("g", self.machine.g, self.H, "words", "move fewer words for each operation, or more work between them"),
+            ("L", self.machine.L, self.S, "supersteps", "join supersteps, or give each more work"),
         ):
             if not count:
-                said.append(f"{name}: no {what}, any {name} will do")
+                sentences.append(f"{name}: no {what}, any {name} will do")
                 continue
-            share = cost * count / self.W if self.W else inf
-            compared = f"{name} = {cost:.3g} {'<' if share < 1 else '>='} {self.W / count:.3g} = W/{'HS'[name == 'L']}"
+            share = rate * count / self.W if self.W else inf
+            compared = f"{name} = {rate:.3g} {'<' if share < 1 else '>='} {self.W / count:.3g} = W/{'HS'[name == 'L']}"
             act = "communication" if name == "g" else "synchronisation"
             if share < _NEGLIGIBLE:
-                said.append(f"{compared}: {act} is negligible, less than {_NEGLIGIBLE:.0%} of the time of computing")
+                end = f"{act} is negligible, less than {_NEGLIGIBLE:.0%} of the time of computing"
             elif share < 1:
-                said.append(f"{compared}: balanced, {act} takes {share:.0%} of the time of computing")
+                end = f"balanced, {act} takes {share:.0%} of the time of computing"
             else:
-                said.append(f"{compared}: {act} costs more than computing; {cure}")
-        return said
+                end = f"{act} costs more than computing; {cure}"
+            sentences.append(f"{compared}: {end}")
+        return sentences
 
 
 # McColl 1.7.3, Table 1.1: asymptotic g and L of p processors, small constants ignored
@@ -275,12 +274,12 @@ NETWORKS = {
 
 
 def on_network(name: str, p: int, base: Machine = DEFAULT) -> Machine:
-    """A what-if: `base`'s processors, p of them, joined by a network of Table 1.1.
+    """Return an imagined machine: p of `base`'s processors, joined by a network of Table 1.1.
 
     base.g and base.L are taken as the constants that the table ignores.  Raises KeyError for other names.
     """
     g_of, L_of = NETWORKS[name]
-    p = max(p, 2)  # a logarithm of one processor says nothing
+    p = max(p, 2)  # the logarithm of one processor is 0
     return Machine(
         p=p, r=base.r, g=base.g * g_of(p), L=base.L * L_of(p), o=base.o, name=f"{name}:{p}", kind="imagined",
         memory=base.memory, rates=base.rates, slowdown=base.slowdown,
@@ -290,7 +289,7 @@ def on_network(name: str, p: int, base: Machine = DEFAULT) -> Machine:
 def costings(
     w: Iterable[tuple[float, float]], h: Iterable[tuple[float, float]], own: Iterable[float], g: float, L: float
 ) -> dict[str, float]:
-    """Four prices of one program: normal, and with barriers, imbalance, or both removed (after Oxford's bspsig).
+    """Return four prices of one program: as it is, and without barriers, imbalance, or both (after Oxford's bspsig).
 
     w, h : for each superstep (the most, the mean over processes), in seconds and in words.
     own  : for each process its own sum of w + g·h, in seconds;  g, L : in seconds.

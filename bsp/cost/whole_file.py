@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 
 
 def write_text(text: str, path: str | os.PathLike[str]) -> None:
-    """A file, whole or not at all; what is no regular file (a pipe, a device) is written to as it is."""
-    if os.path.exists(path) and not os.path.isfile(path):  # no place to rename to
+    """Write a file completely or not at all.  A pipe or a device is written to directly."""
+    if os.path.exists(path) and not os.path.isfile(path):  # cannot be replaced by a renamed file
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
         return
-    target = os.path.realpath(path)  # a link stays one
+    target = os.path.realpath(path)  # a symbolic link stays a link
     partial = f"{target}.{os.getpid()}.partial"
     try:
         with open(partial, "w", encoding="utf-8") as file:

@@ -37,7 +37,7 @@ from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
 from bsp.engine.verdict import Standing, Verdict, judge
 from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
-from bsp.interpreter.belongings import set_warning_state, warning_state
+from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
 from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
 from bsp.source import NOWHERE, Line, is_ours, traceback_of
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
 
     from bsp.checking.overlaps import Checker
     from bsp.coarray import Coarray
-    from bsp.command.lifeline import Lifeline
     from bsp.cost.prediction.abstraction import Abstraction
     from bsp.cost.record.progress import Progress
     from bsp.cost.record.recorder import Recorder
     from bsp.engine.recovery import Recovery
+    from bsp.hosts.lifeline import Lifeline
 
 
 _alive: weakref.WeakSet[Element] = weakref.WeakSet()
@@ -126,6 +126,7 @@ class Element:
         self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self.lifeline = lifeline
         self._console: Any = sys.stdout if console is None else console
+        self._imports = Imports(lambda: self.turn)
         if checker is not None:
             checker.attach(self)
 
@@ -141,6 +142,17 @@ class Element:
             task.body = _bound(body, task)
             self.tasks.append(task)
 
+    def go_on(self, body: Callable[[Task], Any]) -> None:
+        """Give the processes another body, which another `run` runs; what they have is kept.
+
+        Coarrays, names, generators, the inbox and the number of supersteps stay; effects that no boundary has
+        delivered are dropped.  Allowed after a `run` whose verdict is `in_step`.
+        """
+        assert self.verdict is None or self.verdict.in_step
+        self.failure = self.verdict = None
+        for task in self.tasks:
+            task.go_on(_bound(body, task))
+
     def run(self) -> Verdict:
         """Run all processes of this element from start to end; return how the job ended, the same on every element.
 
@@ -149,14 +161,17 @@ class Element:
         """
         kept = sys.modules["__main__"], sys.stdout, sys.stdin, sys.argv
         kept_warnings = warning_state()
+        self.thread = get_ident()
+        if self.progress is not None:
+            self.progress.begin(self.superstep)
         if self.recorder is not None:
             self.recorder.begin()
-        with lent():
+        with lent(), without_loop():
             try:
                 if len(self.tasks) == 1:
                     self._run_alone(self.tasks[0])
                 else:
-                    with Imports(lambda: self.turn).noticed():
+                    with self._imports.noticed():
                         self._run_in_turns()
                 return self._conclude()
             finally:
@@ -172,6 +187,7 @@ class Element:
         task.run()
         if self.failure is None:
             self.meet()
+        task.leave()
 
     def _run_in_turns(self) -> None:
         """Run the processes in greenlets: each one to its next boundary, in pid order, then end the superstep.
@@ -184,7 +200,9 @@ class Element:
         self.hub = greenlet.getcurrent()
         for task in self.tasks:
             task.greenlet = greenlet.greenlet(task.run)
-            task.greenlet.gr_context = contextvars.copy_context()  # the context of a process alone on its element
+            if task.context is None:
+                task.context = contextvars.copy_context()  # the context of a process alone on its element
+            task.greenlet.gr_context = task.context
         running = list(self.tasks)
         clock = perf_counter if self.recorder is None else self.recorder.clock
         while running:
@@ -212,7 +230,7 @@ class Element:
         """
         assert self.verdict is not None
         if self.progress is not None:
-            self.progress.clear()
+            self.progress.end(self.superstep)
         if self.recorder is not None:
             self.recorder.finish(self.transport.gather)
         if self.profile is not None:
@@ -248,6 +266,8 @@ class Element:
         """End the superstep.  An exception of the runtime itself, not of the program, ends the whole job."""
         if self.recorder is not None and self.hub is None:
             self.recorder.alone()
+        if self.progress is not None:
+            self.progress.met()
         try:
             self._end_superstep()
         except BaseException:
@@ -317,6 +337,8 @@ class Element:
         effects = boundary.receive(seen)
         if self.checker is not None and not self._passes(self.checker, boundary.sent, effects):
             return
+        if self.progress is not None:
+            self.progress.moved(boundary.sent, effects)
         boundary.deliver(seen)
         if flags & h.REGISTERED:
             self._release()
@@ -343,7 +365,7 @@ class Element:
     def _advance(self) -> None:
         """Begin the next superstep, or record the orderly end; make what was delivered visible to the processes."""
         if self.tasks[0].call is END:  # the end is an exchange but no superstep (B5)
-            self.verdict = Verdict(True, None, 0)
+            self.verdict = Verdict(True, None, 0, in_step=True)
             return
         self.superstep += 1
         if self.lifeline is not None and self.hub is None:

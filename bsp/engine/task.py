@@ -10,6 +10,7 @@ A process is RUNNING, WAITING at a boundary or at the head of a round, RETURNED,
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import io
 import os
@@ -63,6 +64,14 @@ class Context:
     registered: int = 0  # coarrays[:registered] have been matched between all processes
     releases: list[int] = field(default_factory=list)
 
+    def drop(self) -> None:
+        """Drop the effects issued since the last boundary."""
+        self.outbox.effects.clear()
+        self.landings = {}
+        for coarray in self.coarrays:
+            if coarray is not None:
+                coarray._batch = None  # later scalar puts open a new one
+
 
 @dataclass(slots=True)
 class Call:
@@ -88,6 +97,7 @@ class Task:
         self.call = END
         self.state = RUNNING
         self.greenlet: greenlet.greenlet | None = None
+        self.context: contextvars.Context | None = None  # of its greenlets
         self.result: Any = None
         self.raised: BaseException | None = None
         self.raised_in = 0  # superstep
@@ -126,6 +136,15 @@ class Task:
     def leave(self) -> None:
         """End a turn: keep what the process has changed of the interpreter for its next turn."""
         self.own.leave()
+
+    def go_on(self, body: Callable[[], Any]) -> None:
+        """Prepare to run another body; effects that no boundary has delivered are dropped."""
+        self.body = body
+        self.call, self.state = END, RUNNING
+        self.greenlet = self.result = self.raised = self.fault = None
+        self.label = self.choice = self.round = self.place = None
+        for context in self.contexts.values():
+            context.drop()
 
     @property
     def main(self) -> ModuleType | None:
@@ -258,7 +277,7 @@ class Task:
 
     @property
     def running(self) -> bool:
-        """Whether its code runs now: not after its end, and not while its frames are being cleared."""
+        """True while the task's code runs: not after its end, and not while its frames are being cleared."""
         return self.state is RUNNING and self.element.turn is self
 
     def stand(self, place: Place) -> None:

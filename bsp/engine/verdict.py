@@ -43,6 +43,7 @@ class Verdict:
     status: int
     culprit: Standing | None = None  # whose traceback is printed
     farewell: str = ""  # the text of sys.exit("text")
+    in_step: bool = False  # every process has returned, or every process has raised: none waited for another one
 
 
 def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
@@ -57,7 +58,8 @@ def judge(reports: Sequence[Standing], superstep: int) -> Verdict:
             return Verdict(False, first.shared, 1, first)
         others = f" (and {_pids([r.pid for r in errors if r is not first])} raised too)" if len(errors) > 1 else ""
         text = f"process {first.pid} raised {first.error} ({first.line}, superstep {first.superstep}){others}"
-        return Verdict(False, ProcessFailed(text), 130 if first.error == "KeyboardInterrupt" else 1, first)
+        status = 130 if first.error == "KeyboardInterrupt" else 1
+        return Verdict(False, ProcessFailed(text), status, first, in_step=len(errors) == len(reports))
     if not waiting:
         return Verdict(True, None, (exits[0].status or 0) if exits else 0, farewell=exits[0].traceback if exits else "")
     if exits:

@@ -9,8 +9,10 @@ own (`imports` handles those that modules set).  docs/shared-state.md lists what
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
+from collections.abc import Iterator
 from types import ModuleType
 from typing import Any, TextIO
 
@@ -71,6 +73,24 @@ def set_warning_state(kept: tuple[Any, Any, Any]) -> None:
     warnings.filters, warnings.showwarning, shown = kept
     if shown is not None:
         warnings._showwarnmsg_impl = shown  # type: ignore[attr-defined]  # `record=True` replaces this one
+
+
+@contextlib.contextmanager
+def without_loop() -> Iterator[None]:
+    """Set aside the caller's running asyncio loop inside the block: the loop of a notebook, whose cells it runs.
+
+    Else the first process would take it for its own, and the caller would miss it.
+    """
+    asyncio = sys.modules.get("asyncio")
+    loop = None if asyncio is None else asyncio._get_running_loop()
+    if loop is None:
+        yield
+        return
+    task = _suspend(loop)
+    try:
+        yield
+    finally:
+        _resume(loop, task)
 
 
 def _suspend(loop: Any) -> Any:

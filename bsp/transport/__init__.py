@@ -1,1 +1,1 @@
-"""How elements exchange data: control packets, blocks, the total exchange, and MPI below them."""
+"""The exchange of data between elements: control packets, blocks, schedules, and MPI."""

@@ -1,7 +1,7 @@
-"""How elements talk: control slots, blocks of known size, and rare objects.
+"""The interface through which elements exchange data: control packets, blocks of known size, and rare objects.
 
-`Solo` is the element that has no others; `bsp.transport.mpi` holds the one over MPI.  An element calls the
-same operations in the same order as all others, so a transport needs no names for exchanges.
+`Solo` serves a single element; `bsp.transport.mpi` connects elements by MPI.  All elements call the same operations in
+the same order, so exchanges need no names.
 """
 
 from __future__ import annotations
@@ -18,52 +18,55 @@ Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an
 
 
 class Transport(Protocol):
-    """What an element needs of the others."""
+    """The operations by which an element exchanges data with the others."""
 
     index: int
     elements: int
-    chosen: Choice | None  # the last schedule of an exchange, and what the others were priced at
-    moved: str | None  # how data travelled in this superstep; who reads it sets it back to None
+    chosen: Choice | None  # the schedule of the last exchange, and the prices of all
+    moved: str | None  # how data travelled in this superstep; the reader sets it back to None
 
     def restart_clock(self) -> None:
-        """The job begins now, on all elements."""
+        """Set the clock to 0.  Collective: all elements begin the job at the same time."""
 
     def clock(self) -> float:
-        """Seconds since the job began, as this element sees it."""
+        """Return the seconds since the job began, by this element's clock."""
 
     def agreed_clock(self) -> float:
-        """Element 0's clock when it reached the last boundary: the same value on every element."""
+        """Return element 0's clock at the time it reached the last boundary: the same value on every element."""
 
     def quiet(self, superstep: int, digest: bytes) -> bool:
-        """Control exchange of an element with nothing to say; whether all others had nothing either."""
+        """Exchange headers for an element without data or faults; return whether no other element has any either.
+
+        Collective: the other elements call this or `control`.
+        """
 
     def headers(self) -> list[Header]:
-        """The headers of the last control exchange, by element."""
+        """Return the headers of the last control exchange, by element."""
 
     def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
-        """Control exchange; packets that fit stand in the slots, the others wait for `packets`."""
+        """Exchange headers and the packets that fit into slots; return all headers.  `packets` fetches the rest."""
 
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
-        """The packets that came with the last control exchange, by element; fetches those outside the slots.
+        """Return the packets of the last control exchange, by element.  Collective if some did not fit into slots.
 
-        `flags` are those of all headers together.
+        flags : of all headers together.
         """
 
     def room(self) -> int:
-        """The bytes of packet a slot holds."""
+        """Return the largest packet that fits into a slot, in bytes."""
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
-        """Moves blocks whose sizes both sides know; called by all elements or by none."""
+        """Move blocks whose sizes sender and receiver have.  Collective: all elements call it, or none does."""
 
     def abort(self) -> None:
-        """End all elements at once: the others wait for one that cannot go on."""
+        """End all elements at once, because the others wait for one that cannot continue."""
 
     def gather(self, value: Any) -> list[Any]:
-        """Every element's value, by element, on every element.  For set-up, mistakes and ends."""
+        """Return every element's value, by element, on every element.  Slow: for the start, errors and the end."""
 
 
 class Solo:
-    """One element: everything is at home."""
+    """The transport of a job with one element: nothing is exchanged."""
 
     index = 0
     elements = 1
@@ -75,36 +78,45 @@ class Solo:
         self._agreed = 0.0
 
     def restart_clock(self) -> None:
+        """Set the clock to 0."""
         self._began = time.perf_counter()
 
     def clock(self) -> float:
+        """Return the seconds since the start, or since the clock was restarted."""
         return time.perf_counter() - self._began
 
     def agreed_clock(self) -> float:
+        """Return the clock at the last boundary."""
         return self._agreed
 
     def quiet(self, superstep: int, digest: bytes) -> bool:
+        """Return True: a single element never disagrees."""
         self._agreed = time.perf_counter() - self._began
         return True
 
     def headers(self) -> list[Header]:
+        """Return no headers: there are no other elements."""
         return []
 
     def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
+        """Return this element's own header."""
         self._agreed = header.clock
         return [header]
 
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        """Return no packets."""
         return {}
 
     def room(self) -> int:
+        """Return 0: nothing is sent."""
         return 0
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
-        return None
+        """Do nothing: there are no blocks to move."""
 
     def abort(self) -> None:
-        return None
+        """Do nothing: no other element waits."""
 
     def gather(self, value: Any) -> list[Any]:
+        """Return the element's own value, in a list."""
         return [value]

@@ -1,96 +1,128 @@
 """The total exchange of blocks between elements: three schedules, one result.
 
-Latin square   round r pairs element i with i + r (mod P): no element is ever sent to by two at once
-               (McColl 1.5.3).  P - 1 rounds, every byte travels once.
-Bruck          log2 P steps; in step k everything whose way has bit k set moves on by 2^k.  Bytes
-               travel up to log2 P times, so it is for small packets between many elements.
-two-phase      every stream is cut into pieces that go to seeded random intermediates first
-               (Valiant 1982): any h-relation becomes two balanced ones.  For skewed traffic.
+Latin square   Round r pairs element i with i + r (mod P), so no element receives from two at once (McColl 1.5.3).
+               P - 1 rounds; every byte travels once.
+Bruck          log2 P steps; in step k every packet whose distance has bit k set moves on by 2^k.  Bytes travel up to
+               log2 P times, so it suits small packets between many elements.
+two-phase      Every stream is cut into pieces that go to seeded random intermediates first (Valiant 1982): any
+               h-relation becomes two balanced ones.  For skewed traffic.
 
-All elements call `exchange` with the same schedule.  Blocks are byte arrays; the receiver knows
-how many there are and how large, and they arrive whole and unchanged under every schedule.
+All elements call `exchange` with the same schedule.  Blocks are byte arrays; the receiver has their number and sizes
+beforehand, and they arrive whole and unchanged under every schedule.
+
+A schedule is a function that moves the blocks, decorated with its name and its costs.  The choice is the cheapest by
+`Machine.price`; it is the same on every element, because it follows from headers that all have.
 """
 
 from __future__ import annotations
 
 import marshal
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from mpi4py import MPI
 
 from bsp.cost.choice import Choice
-from bsp.cost.model import Machine
+from bsp.cost.model import Cost, Machine
 from bsp.errors import UnknownAlgorithm
 from bsp.transport.schedules import SCHEDULES
 
 Blocks = dict[int, list[np.ndarray]]  # by the other element: uint8 arrays in an agreed order
-Schedule = Callable[[MPI.Comm, Blocks, Blocks, tuple[int, int]], None]
+Move = Callable[[MPI.Comm, Blocks, Blocks, tuple[int, int]], None]
 
 _TAG = 7
 _LARGEST = 1 << 30  # bytes in one MPI message: counts stay below 2^31
-_PIECE = 4096  # bytes in the smallest piece worth a way of its own
-_SKEW_MATTERS = 1 << 20  # bytes in all, below which sizes are not worth exchanging
+_PIECE = 4096  # bytes in the smallest piece that goes by an intermediate of its own
+_SKEW_MATTERS = 1 << 20  # bytes in all, below which an exchange of sizes costs more than it can save
 
 
 @dataclass(frozen=True)
 class ExchangeSizes:
-    """What the headers tell about an exchange: the bytes each element sends, and to how many others."""
+    """Sizes of an exchange that all elements have: the bytes that each sends, and to how many others.
+
+    matrix : bytes from each element to each other, where they were exchanged.
+    """
 
     totals: Sequence[int]
     counts: Sequence[int]
+    matrix: np.ndarray | None = None
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return len(self.totals)
+
+    @property
+    def words(self) -> float:
+        """Words of the element that sends most."""
+        return max(self.totals) / 8
+
+
+Costs = Callable[[ExchangeSizes], Cost | None]  # None: the schedule is not considered
+
+
+class Schedule(NamedTuple):
+    """A way to move blocks, and what it costs to move packets and large blocks."""
+
+    move: Move
+    packets: Costs
+    blocks: Costs
+
+
+_SCHEDULES: dict[str, Schedule] = {}
+
+
+def _schedule(name: str, packets: Costs, blocks: Costs) -> Callable[[Move], Move]:
+    """Decorate a schedule, by the name that `schedules` offers it under; KeyError if it offers none."""
+    if name not in SCHEDULES:
+        raise KeyError(f"exchange schedule {name!r} is not in bsp/transport/schedules.py")
+
+    def register(move: Move) -> Move:
+        _SCHEDULES[name] = Schedule(move, packets, blocks)
+        return move
+
+    return register
+
+
+def _never(traffic: ExchangeSizes) -> None:
+    """Leave a schedule out of the choice."""
 
 
 def choose_small(traffic: ExchangeSizes, machine: Machine) -> Choice:
-    """Latin square or Bruck for packets, by predicted cost: o a message, g a word."""
-    elements = len(traffic.totals)
-    steps = (elements - 1).bit_length()
-    words = max(traffic.totals) / 8
-    prices = {"latin": machine.price(h=words, supersteps=0, messages=2 * max(traffic.counts))}
-    if elements > 2 and 8 * words * steps < _LARGEST:
-        # every step packs, probes and unpacks: about three times the overhead of a plain message
-        prices["bruck"] = machine.price(h=words * steps / 2, supersteps=0, messages=6 * steps)
-    return _cheapest(f"packets between {elements} elements", prices)
+    """Return the cheapest schedule for packets."""
+    costs = {name: schedule.packets(traffic) for name, schedule in _SCHEDULES.items()}
+    return _cheapest(f"packets between {traffic.elements} elements", costs, machine)
 
 
 def choose_large(comm: MPI.Comm, traffic: ExchangeSizes, sizes: Sequence[int], machine: Machine) -> Choice:
-    """Latin square or two-phase for blocks; the p x p sizes are exchanged only if skew could matter."""
-    elements = len(traffic.totals)
-    call = f"blocks between {elements} elements"
-    words = max(traffic.totals) / 8
-    prices = {"latin": machine.price(h=words, supersteps=0, messages=elements - 1)}
-    if elements > 2 and sum(traffic.totals) >= _SKEW_MATTERS:
-        matrix = size_matrix(comm, sizes)
-        # a round lasts as long as its longest pair; two phases move every word twice, but evenly
-        rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
-        relation = max(int(matrix.sum(axis=0).max()), int(matrix.sum(axis=1).max()))
-        pieces = min(elements, -(-relation // _PIECE)) * elements
-        prices = {
-            "latin": machine.price(h=rounds / 8, supersteps=0, messages=elements - 1),
-            "two-phase": machine.price(h=2 * relation / 8, supersteps=0, messages=2 * pieces),
-        }
-    return _cheapest(call, prices)
+    """Return the cheapest schedule for blocks.  Collective: exchanges the P x P sizes, only if skew could matter."""
+    if traffic.elements > 2 and sum(traffic.totals) >= _SKEW_MATTERS:
+        traffic = replace(traffic, matrix=size_matrix(comm, sizes))
+    costs = {name: schedule.blocks(traffic) for name, schedule in _SCHEDULES.items()}
+    return _cheapest(f"blocks between {traffic.elements} elements", costs, machine)
 
 
-def _cheapest(call: str, prices: dict[str, float]) -> Choice:
+def _cheapest(call: str, costs: dict[str, Cost | None], machine: Machine) -> Choice:
+    prices = {name: cost.price(machine) for name, cost in costs.items() if cost is not None}
     return Choice(call, min(prices, key=prices.__getitem__), False, tuple(prices.items()))
 
 
 def size_matrix(comm: MPI.Comm, sizes: Sequence[int]) -> np.ndarray:
-    """Bytes from each element to each other, known to all afterwards."""
+    """Return the bytes from each element to each other.  Collective."""
     matrix = np.empty((comm.size, comm.size), np.int64)
     comm.Allgather(np.array(sizes, np.int64), matrix)
     return matrix
 
 
 def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tuple[int, int]) -> None:
-    """Move every block in `out` into its place in `into` of the other element; return when all is done here.
+    """Move every block in `out` into its place in `into` of the other element; return when this element is done.
 
-    seed : (job seed, superstep), for the schedules that draw.
+    seed : (job seed, superstep), for schedules that draw random numbers.
     Raises UnknownAlgorithm for an unknown schedule.
     """
-    checked(schedule)(comm, out, into, seed)
+    checked(schedule).move(comm, out, into, seed)
 
 
 def checked(schedule: str) -> Schedule:
@@ -98,21 +130,6 @@ def checked(schedule: str) -> Schedule:
     if schedule not in _SCHEDULES:
         raise UnknownAlgorithm(f"exchange schedule {schedule!r} is none of {', '.join(_SCHEDULES)}")
     return _SCHEDULES[schedule]
-
-
-_SCHEDULES: dict[str, Schedule] = {}
-
-
-def _named(name: str) -> Callable[[Schedule], Schedule]:
-    """Decorate a schedule, by the name that `schedules` offers it under; KeyError if it offers none."""
-    if name not in SCHEDULES:
-        raise KeyError(f"exchange schedule {name!r} is not in bsp/transport/schedules.py")
-
-    def register(schedule: Schedule) -> Schedule:
-        _SCHEDULES[name] = schedule
-        return schedule
-
-    return register
 
 
 def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
@@ -124,7 +141,21 @@ def _messages(blocks: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
                 yield block[start : start + _LARGEST]
 
 
-@_named("latin")
+def _latin_packets(traffic: ExchangeSizes) -> Cost:
+    """Return the cost of a request for each packet that is sent or received."""
+    return Cost(0, traffic.words, 0, messages=2 * max(traffic.counts))
+
+
+def _latin_blocks(traffic: ExchangeSizes) -> Cost:
+    """Return the cost of all rounds; a round lasts as long as its longest pair."""
+    elements, matrix = traffic.elements, traffic.matrix
+    if matrix is None:
+        return Cost(0, traffic.words, 0, messages=elements - 1)
+    rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
+    return Cost(0, rounds / 8, 0, messages=elements - 1)
+
+
+@_schedule("latin", _latin_packets, _latin_blocks)
 def _latin(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     for shift in range(1, elements):
@@ -141,7 +172,16 @@ def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[n
         MPI.Request.Waitall(requests)
 
 
-@_named("bruck")
+def _bruck_packets(traffic: ExchangeSizes) -> Cost | None:
+    """Return the cost of log2 P steps, in each of which half of the packets move on, as one message."""
+    steps = (traffic.elements - 1).bit_length()
+    if traffic.elements <= 2 or 8 * traffic.words * steps >= _LARGEST:
+        return None
+    # every step packs, probes and unpacks: about three times the overhead of a plain message
+    return Cost(0, traffic.words * steps / 2, 0, messages=6 * steps)
+
+
+@_schedule("bruck", _bruck_packets, _never)
 def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     held = [(me, dest, k, block.tobytes()) for dest in sorted(out) for k, block in enumerate(out[dest])]
@@ -162,13 +202,13 @@ def _bruck(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> 
 
 
 class _Stream:
-    """The blocks for one element as one run of bytes."""
+    """The blocks for one element, addressed as one range of bytes."""
 
     def __init__(self, blocks: Sequence[np.ndarray]) -> None:
         self.blocks = blocks
 
     def parts(self, start: int, stop: int) -> Iterator[np.ndarray]:
-        """The pieces of blocks that make up bytes start..stop."""
+        """Yield the parts of blocks that make up bytes start..stop."""
         offset = 0
         for block in self.blocks:
             low, high = max(start - offset, 0), min(stop - offset, block.nbytes)
@@ -186,7 +226,7 @@ class _Piece:
 
 
 def _pieces(matrix: np.ndarray, seed: tuple[int, int]) -> list[list[_Piece]]:
-    """For each intermediate, the pieces that go through it, in an order all elements agree on."""
+    """Return for each intermediate the pieces that go through it, in an order that is the same on all elements."""
     elements = len(matrix)
     ways = np.random.default_rng([*seed, 2]).permuted(np.tile(np.arange(elements), (elements**2, 1)), axis=1)
     through: list[list[_Piece]] = [[] for _ in range(elements)]
@@ -200,7 +240,16 @@ def _pieces(matrix: np.ndarray, seed: tuple[int, int]) -> list[list[_Piece]]:
     return through
 
 
-@_named("two-phase")
+def _two_phase_blocks(traffic: ExchangeSizes) -> Cost | None:
+    """Return the cost of two balanced h-relations: every word moves twice."""
+    if traffic.matrix is None:
+        return None
+    relation = max(int(traffic.matrix.sum(axis=0).max()), int(traffic.matrix.sum(axis=1).max()))
+    pieces = min(traffic.elements, -(-relation // _PIECE)) * traffic.elements
+    return Cost(0, 2 * relation / 8, 0, messages=2 * pieces)
+
+
+@_schedule("two-phase", _never, _two_phase_blocks)
 def _two_phase(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
     sizes = [sum(block.nbytes for block in out.get(dest, ())) for dest in range(elements)]
@@ -236,7 +285,7 @@ def _two_phase(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int])
 
 
 def _whole(parts: Iterator[np.ndarray]) -> np.ndarray:
-    """The bytes of some parts in one array; those of a single part where they are."""
+    """Return the bytes of some parts in one array; a single part is not copied."""
     found = list(parts)
     return found[0] if len(found) == 1 else np.concatenate(found)
 

@@ -1,8 +1,8 @@
-"""The fixed part of a control packet: what every element tells every other at every boundary.
+"""The header of a control packet: 64 bytes that every element sends to every other at every boundary.
 
-All elements see all headers, so they reach the same verdict without another message.  Of a quiet
-superstep (nothing sent, everybody at the same boundary) the headers are equal but for the clock,
-which stands first for that reason: one comparison of bytes settles it.
+All elements receive all headers, so they reach the same verdict without another message.  In a quiet superstep (no
+data, all processes at the same boundary) headers differ only in the clock.  The clock is therefore the first field, and
+one comparison of the bytes after it shows that the superstep is quiet.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-RAISED = 1  # a process here has raised or left with a status
-RETURNED = 2  # a process here has returned while another one here waits
-MIXED = 4  # processes here stand at different boundaries
-GET = 8  # somebody here reads: replies will follow
-REGISTERED = 16  # somebody here has registered or released coarrays: tables are exchanged first
-BODY = 32  # packets from here continue behind their slot
-BLOCKS = 64  # large blocks follow the packets from here
+# Flags of the sending element
+RAISED = 1  # a process has raised or exited with a status
+RETURNED = 2  # a process has returned while another one waits
+MIXED = 4  # processes are at different boundaries
+GET = 8  # a process reads remote memory: replies follow
+REGISTERED = 16  # a process has registered or released coarrays: tables are exchanged first
+BODY = 32  # some packet is larger than its slot and follows outside it
+BLOCKS = 64  # large blocks follow the packets
 
 FAULTS = RAISED | RETURNED | MIXED
 
@@ -30,47 +31,47 @@ _COMPARED = slice(8, SIZE)
 
 
 class Header(NamedTuple):
-    """See the module's head; sizes in bytes."""
+    """The fields of a header, in the order of their bytes; sizes in bytes."""
 
     clock: float  # seconds since the job began, on the sending element
     superstep: int
     flags: int
-    inline: int  # bytes of the packet that stand behind this header
+    inline: int  # bytes of the packet in the same slot, behind this header
     digest: bytes  # of the boundary and the arguments that must agree
     bad_pid: int  # the lowest faulty process, or -1
-    row_count: int  # elements the sender has bytes for
-    hint: int  # the largest number a process here contributes to the call (a size, a count of steps)
+    row_count: int  # elements that the sender has bytes for
+    hint: int  # the largest number that a process here contributes to the call (a size, a count of supersteps)
     body: int  # bytes of the packet that follow outside the slot
-    row_total: int  # bytes the sender has for all others, blocks included
+    row_total: int  # bytes that the sender has for all others, blocks included
     row_max: int  # the largest of its packets
 
     def pack(self) -> bytes:
-        """The 64 bytes of this header."""
+        """Return the 64 bytes of this header."""
         return _LAYOUT.pack(*self)
 
 
 def set_inline(slots: bytearray, offset: int, size: int) -> None:
-    """In the header at `offset`: this many bytes of packet stand behind it."""
+    """Set the size of the packet in the same slot, in the header at `offset`."""
     _INLINE.pack_into(slots, offset + _INLINE_AT, size)
 
 
 def set_body(slots: bytearray, offset: int, size: int) -> None:
-    """In the header at `offset`: this many bytes of packet follow outside the slot."""
+    """Set the size of the packet that follows outside the slot, in the header at `offset`."""
     _BODY.pack_into(slots, offset + _BODY_AT, size)
 
 
 def pack_quiet(clock: float, superstep: int, digest: bytes) -> bytes:
-    """The header of an element that has nothing to send and nothing to report."""
+    """Return the bytes of the header of an element without data or faults."""
     return _LAYOUT.pack(clock, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0)
 
 
 def unpack(slots: bytearray, offset: int) -> Header:
-    """The header at the beginning of a slot."""
+    """Return the header at the beginning of a slot."""
     return Header._make(_LAYOUT.unpack_from(slots, offset))
 
 
 def combined(headers: Sequence[Header], mine: Header) -> tuple[int, int]:
-    """The flags of all headers together, MIXED if they stand at different boundaries; and the largest hint."""
+    """Return the flags of all headers together, with MIXED if their boundaries differ, and the largest hint."""
     flags = hint = 0
     for header in headers:
         flags |= header.flags
@@ -82,16 +83,16 @@ def combined(headers: Sequence[Header], mine: Header) -> tuple[int, int]:
 
 
 def clock_of(slot: bytes | bytearray | memoryview) -> float:
-    """The clock of the header at the beginning of a slot."""
+    """Return the clock of the header at the beginning of a slot."""
     clock: float = struct.unpack_from("<d", slot)[0]
     return clock
 
 
 def compared(slot: bytes) -> bytes:
-    """The part of a quiet header that must be equal everywhere."""
+    """Return the bytes of a quiet header that must be equal on all elements."""
     return slot[_COMPARED]
 
 
 def digest(*agreed: object) -> bytes:
-    """Eight bytes that differ when a boundary or an argument that must agree differs."""
+    """Return eight bytes that differ if a boundary, or an argument that must agree, differs."""
     return blake2b(repr(agreed).encode(), digest_size=8).digest()

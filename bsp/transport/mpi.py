@@ -1,8 +1,8 @@
-"""Elements as MPI ranks.  The only module, with `exchange`, that imports mpi4py.
+"""The transport between MPI ranks.  Together with `exchange` the only module that imports mpi4py.
 
-A boundary is one `Alltoall` of fixed slots, a header and as much of the packet as fits.  The slot
-grows to what the last superstep needed (all elements know that from its headers), so a program whose
-small supersteps repeat keeps needing one MPI call each.
+A boundary is one `Alltoall` of slots of fixed size: a header, and the packet if it fits.  The size of the slots is the
+smallest that would have held the packets of the last superstep, which all elements derive from its headers.  So a
+program that repeats small supersteps needs one MPI call for each.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _PAIR = Choice("blocks between 2 elements", "latin", False, ())  # one round, on
 
 
 def _refused() -> None:
-    """In the place of MPI.Finalize while elements are ranks: the others would wait for this one for ever."""
+    """Raise LocalMistake.  Replaces MPI.Finalize, after which the other ranks would wait for this one for ever."""
     raise LocalMistake(f"MPI.Finalize() at {here()}: MPI is bsprun's while the job runs, which ends it with the job")
 
 
 class MpiTransport:
-    """This rank among the ranks of a communicator."""
+    """The transport of one rank of a communicator."""
 
     def __init__(self, comm: MPI.Comm, schedule: str = "auto", seed: int = 0, machine: Machine = DEFAULT) -> None:
         MPI.Finalize = _refused
@@ -55,12 +55,12 @@ class MpiTransport:
         self.restart_clock()
 
     def restart_clock(self) -> None:
-        """The job begins now."""
+        """Set the clock to 0 after a barrier."""
         self.comm.Barrier()
         self._began = time.perf_counter()
 
     def close(self) -> None:
-        """Gives the communicator back."""
+        """Free the communicator."""
         self.comm.Free()
 
     def _use(self, slot: int) -> None:
@@ -74,12 +74,15 @@ class MpiTransport:
     # ----------------------------------------------------------------- control
 
     def clock(self) -> float:
+        """Return the seconds since the start, or since the clock was restarted."""
         return time.perf_counter() - self._began
 
     def agreed_clock(self) -> float:
+        """Return element 0's clock as it was sent at the last boundary."""
         return clock_of(self._into) if self._headers is None else self._headers[0].clock
 
     def quiet(self, superstep: int, digest: bytes) -> bool:
+        """Exchange headers without packets; return True if all elements' are alike, clocks apart."""
         mine = pack_quiet(time.perf_counter() - self._began, superstep, digest)
         out = self._out
         for offset in self._offsets:
@@ -96,15 +99,18 @@ class MpiTransport:
         return True
 
     def headers(self) -> list[Header]:
+        """Return the headers of the last exchange, by element."""
         if self._headers is None:
             into = self._into
             self._headers = [unpack(into, offset) for offset in self._offsets]
         return self._headers
 
     def room(self) -> int:
+        """Return the bytes of a packet that fit into its slot beside the header."""
         return self._slot - SIZE
 
     def control(self, header: Header, packets: dict[int, bytes]) -> list[Header]:
+        """Exchange headers and, within them, the packets that fit their slots; keep the other packets for `packets`."""
         out, room = self._out, self._slot - SIZE
         packed = header.pack()
         for offset in self._offsets:
@@ -124,6 +130,7 @@ class MpiTransport:
         return self._headers
 
     def packets(self, flags: int) -> dict[int, bytes | memoryview]:
+        """Return the packets received in the slots; then exchange the longer ones, and choose the next slot size."""
         headers = self.headers()
         found: dict[int, bytes | memoryview] = {}
         longest = 0
@@ -148,9 +155,10 @@ class MpiTransport:
         return found
 
     def _fit(self, packet: int) -> None:
-        """The smallest slot that would have held the largest packet of this superstep.
+        """Use the smallest slot that would have held the largest packet of this superstep.
 
-        Not called if there was none: an element that had nothing to say may not have read the headers.
+        Not called if no element had a packet: an element of a quiet superstep may not have read the headers, and all
+        elements must use the same slot.
         """
         fitting = [slot for slot in _SLOTS if slot - SIZE >= packet]
         wanted = fitting[0] if fitting else _SLOTS[0]
@@ -160,6 +168,7 @@ class MpiTransport:
     # ------------------------------------------------------------------ blocks
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
+        """Exchange blocks by the given schedule, or by the cheapest one."""
         if self._schedule != "auto":
             choice = Choice(f"blocks between {self.elements} elements", self._schedule, True, ())
         elif self.elements == 2:
@@ -178,7 +187,9 @@ class MpiTransport:
         exchange(self.comm, out, into, choice.chosen, (self._seed, superstep))
 
     def abort(self) -> None:
+        """End all elements by MPI_Abort with status 1."""
         MPI.COMM_WORLD.Abort(1)
 
     def gather(self, value: Any) -> list[Any]:
+        """Return every element's value, pickled by an allgather."""
         return [pickle.loads(data) for data in self.comm.allgather(pickle.dumps(value, 5))]

@@ -1,9 +1,9 @@
-"""Everything one element has for another in one superstep, as bytes.
+"""Packets: the requests of one element's processes to another's in one superstep, as bytes.
 
-A packet is a marshalled list of records in (source pid, issue order).  Values under DIRECT_BYTES
-stand inside it; larger ones follow as blocks of their own, received straight into their owner where
-that is safe, so that a large put is never copied on the way.  Both sides walk the records in the
-same order, so blocks need no names.
+A packet is a marshalled list of records in the order of (source pid, issue).  Values under DIRECT_BYTES are inside the
+records.  Larger values follow as blocks of their own, which are received directly into the memory of their owner where
+that is safe, so that a large put is not copied on the way.  Sender and receiver walk the records in the same order, so
+blocks need no names.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from bsp.values.region import Region
 
 DIRECT_BYTES = 1 << 15
 
-_MARSHAL = 2  # the last version in which equal values have equal bytes, whoever else refers to them
+_MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
 _PUT, _EACH, _GET, _SEND, _PICKLE = range(5)
 
 
 @dataclass(slots=True)
 class Packet:
-    """What is being collected for one other element."""
+    """The requests collected for one other element."""
 
     records: list[tuple[Any, ...]] = field(default_factory=list)
     blocks: list[np.ndarray] = field(default_factory=list)
     texts: list[tuple[int, bytes]] = field(default_factory=list)
-    lends: bool = False  # some block may be memory that others write to
+    lends: bool = False  # whether some block may be memory that the program writes to
 
     def add(self, effect: Effect, dests: tuple[int, ...] | None = None) -> None:
-        """Append an effect; `dests` are the receivers of a Send that live on that element."""
+        """Append an effect; `dests` are the receivers of a Send on that element."""
         if isinstance(effect, Put):
             region = effect.region
             self.lends = self.lends or effect.borrowed
@@ -75,9 +75,9 @@ class Packet:
             )  # fmt: skip
 
     def _data(self, values: np.ndarray) -> bytes | None:
-        """Return the values to stand inside the record, or None: then they follow as a block.
+        """Return the bytes of small values, or queue large ones as a block and return None.
 
-        A block is one range of memory: a strided piece of an array is copied here, whoever sends it.
+        A block is one range of memory, so a strided part of an array is copied here.
         """
         if values.nbytes < DIRECT_BYTES:
             return values.tobytes()
@@ -85,19 +85,19 @@ class Packet:
         return None
 
     def encode(self) -> bytes:
-        """The packet's bytes; empty if there is nothing to say."""
+        """Return the packet's bytes; empty if it holds nothing."""
         if not self.records and not self.texts:
             return b""
         return marshal.dumps((self.records, self.texts), _MARSHAL)
 
     @property
     def block_bytes(self) -> int:
-        """Bytes that follow the packet as blocks."""
+        """The bytes that follow the packet as blocks."""
         return sum(block.nbytes for block in self.blocks)
 
 
 class Pickle(NamedTuple):
-    """A large pickle on its way: the message it belongs to, and the memory it is received into."""
+    """A large pickle that has not arrived: its message, and the memory that it is received into."""
 
     send: Send
     block: np.ndarray
@@ -105,10 +105,10 @@ class Pickle(NamedTuple):
 
 @dataclass(slots=True)
 class Arrival:
-    """A decoded packet."""
+    """A decoded packet, whose blocks have not arrived."""
 
     effects: list[Effect]
-    awaited: list[np.ndarray | Put | Pickle]  # what each block is received into, in the sender's order
+    awaited: list[np.ndarray | Put | Pickle]  # the place of each block, in the sender's order
     texts: list[tuple[int, bytes]]
 
 
@@ -117,10 +117,11 @@ def decode(
     dtype_of: Callable[[int, int, int], np.dtype[Any]],
     landing: Callable[[int, tuple[int, ...], int], np.ndarray | None],
 ) -> Arrival:
-    """The effects in a packet.
+    """Return the effects in a packet.
 
-    dtype_of : (pid, context, coarray) of the coarrays here.
-    landing : (source, dests, context) the memory that a receiver has for the next array of a message, or None.
+    dtype_of : returns the dtype of a coarray here, from (pid, context, coarray).
+    landing : returns the memory that a receiver has for the next array of a message, or None, from (source, dests,
+        context).
     """
     records, texts = marshal.loads(data)
     awaited: list[np.ndarray | Put | Pickle] = []
@@ -178,7 +179,7 @@ def decode(
     return Arrival(effects, awaited, texts)
 
 
-_AWAITED = np.empty(0)  # stands for the values of a put until it is known where they are received
+_AWAITED = np.empty(0)  # the values of a put until the place where they are received is chosen
 _POSITIONS: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 

@@ -33,7 +33,7 @@ class Reduction:
 
     @property
     def elementwise(self) -> bool:
-        """Whether pieces of an array may be combined apart: true of elementwise ufuncs, unknown of functions."""
+        """True if pieces of an array may be combined separately: for elementwise ufuncs; False for other functions."""
         return self.ufunc is not None and self.ufunc.signature is None
 
     def __call__(self, a: Any, b: Any) -> Any:

@@ -27,9 +27,12 @@ def is_array(value: Any) -> bool:
     return is_abstract(value) and not value.is_scalar
 
 
-def as_array(value: Any) -> np.ndarray:
-    """Return np.asarray(value); an array without values is returned as it is."""
-    return value if is_abstract(value) else np.asarray(value)
+def as_array(value: Any, dtype: Any = None) -> np.ndarray:
+    """Return np.asarray(value, dtype); an array without values is returned as it is, of `dtype` if one is given."""
+    if not is_abstract(value):
+        return np.asarray(value, dtype)
+    found: np.ndarray = value if dtype is None else value.astype(dtype, copy=False)
+    return found
 
 
 def items_in(data: bytes | np.ndarray, dtype: np.dtype[Any], count: int) -> np.ndarray:

@@ -8,15 +8,19 @@ NumPy itself does the index arithmetic, on arrays of the right shape that own on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 Shape = tuple[int, ...]
+Part: TypeAlias = int | np.integer[Any] | slice | EllipsisType | Sequence[int] | np.ndarray
+At: TypeAlias = Part | tuple[Part, ...]  # what `resolve` takes
 _LARGEST = np.iinfo(np.intp).max
 
 

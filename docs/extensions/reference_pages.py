@@ -40,7 +40,7 @@ def families() -> dict[str, list[str]]:
     from bsp.arrays import namespace
     from bsp.arrays.files import formats
 
-    by_module = {family.__name__.rpartition(".")[2]: list(family.FUNCTIONS) for family in namespace._FAMILIES}
+    by_module = {module.__name__.rpartition(".")[2]: list(module.__all__) for module in namespace._MODULES}
     return by_module | {"files": list(formats.FUNCTIONS)}
 
 
@@ -53,7 +53,7 @@ ARRAYS = [
      ["reductions", "statistics", "calculus", "lines", "choosing"], []),
     ("products", "Products and comprehensions", ["contraction"], ["comprehension"]),
     ("selecting", "Selecting, sorting, searching and sets",
-     ["selecting", "sorting", "partition", "searching", "sliding", "sets", "counting", "quantiles"], []),
+     ["selecting", "masks", "sorting", "partition", "searching", "sliding", "sets", "counting", "quantiles"], []),
     ("editing", "Editing arrays", ["editing", "in_place"], []),
     ("polynomials", "Polynomials", ["polynomials"], []),
     ("dtypes", "Dtypes and interchange", ["dtypes", "interchange"], []),
@@ -65,7 +65,7 @@ ARRAYS = [
 ]  # fmt: skip
 CONSTANTS = {"e", "pi", "inf", "nan", "newaxis"}  # documented by hand in reference/arrays.md
 
-PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "expect"]
+PROCESSES = ["process", "Process", "Coarray", "Pending", "Message", "State", "run", "Session", "expect"]
 COST = ["Machine", "Prediction", "predict"]
 
 

@@ -46,7 +46,7 @@ class Advice:
 
     @property
     def clone(self) -> bool:
-        """Whether the advice is to clone."""
+        """True if the advice is to clone."""
         return self.choice.way == "clone"
 
     def plan(self, way: Way) -> Option | None:

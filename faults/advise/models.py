@@ -33,7 +33,9 @@ def availability(r: int, p: int, f: int) -> Fraction:
 
 
 def availability_by_recursion(r: int, p: int, f: int) -> Fraction:
-    """Return the same as `availability`, by the chapter's recursion (1.8.4): 1 - N(r, p, f) / C(rp, f) with
+    """Return the same as `availability`, by the chapter's recursion (1.8.4).
+
+    It is 1 - N(r, p, f) / C(rp, f) with
 
         N(r, p, f) = C(r(p - 1), f - r) + Σ_{i<r} C(r, i)·N(r, p - 1, f - i),   N = 0 for p < 1 or f < r.
 

@@ -57,8 +57,8 @@ class Command:
         if not launch.local:
             for name in sorted({SECRET, *launch.environment()}):
                 flags += ["-x", name]
-        if launch.hostfile is not None:
-            flags += ["--hostfile", launch.hostfile]
+        if launch.hosts is not None:
+            flags += ["--host", ",".join(f"{host.name}:{host.slots}" for host in launch.hosts)]
         agent = [sys.executable, "-m", "bsp.faults.engine.agent", json.dumps(settings), *launch.program]
         return [self.mpiexec, *flags, *launch.mpi_args, "-n", str(self.elements), *agent]
 

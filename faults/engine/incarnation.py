@@ -24,7 +24,6 @@ from typing import Any
 
 import psutil
 
-from bsp.command.launch import _GRACE, kill
 from bsp.errors import LaunchError
 from bsp.faults.checkpoints.folder import Checkpoint, commit, discard, name_at
 from bsp.faults.checkpoints.key import VARIABLE
@@ -51,6 +50,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.protocol.text import Shown
 from bsp.host import die_with_parent
+from bsp.hosts.processes import GRACE, kill
 
 _DISCARD = 9  # port in the address of an element that is not there
 _RETRY = 60.0  # seconds until a refresh whose checkpoint could not be written is tried again
@@ -515,7 +515,7 @@ class Incarnation:
     def _leave(self) -> None:
         """Let every agent leave; those that do not within a time limit are killed."""
         self._obey(self.arbiter.end(self._now()))
-        self._end_at = time.monotonic() + _GRACE
+        self._end_at = time.monotonic() + GRACE
 
     # ----------------------------------------------------------------------------- the end
 
@@ -584,7 +584,7 @@ class Incarnation:
             end.close()
         self._listener.close()
         self._selector.close()
-        if not self.job.disk.finish(_GRACE):  # wait for a checkpoint that is being committed
+        if not self.job.disk.finish(GRACE):  # wait for a checkpoint that is being committed
             self.job.say("warning: the disk with the checkpoints does not answer")
         os.close(self._bell)
         if self._child is not None:

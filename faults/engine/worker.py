@@ -187,7 +187,7 @@ class AgentTransport:
         return 0.0
 
     def restart_clock(self) -> None:
-        return None  # there is no clock
+        """Do nothing: there is no clock."""
 
     def agreed_clock(self) -> float:
         """Return bsprun's clock when the first clone asked after this boundary: the same value in all clones."""

@@ -128,6 +128,7 @@ DEAR = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("machine", list(DEAR))
 @pytest.mark.parametrize("p", [1, 2, 7, 64])
 @pytest.mark.parametrize("model", MODELS, ids=str)

@@ -17,8 +17,9 @@ from scipy import sparse
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms import glm
-from bsp.algorithms.glm.data import columns
 from bsp.algorithms.glm.data.table import read_table
+from bsp.arrays import files
+from bsp.arrays.files import Codes, Columns, columns
 
 PROCESSES = [1, 3, 64]
 REGIONS = ["east, far", "north", "south"]
@@ -468,3 +469,53 @@ def test_quotes_and_carriage_returns_amid_lines_mean_the_same_to_both_readers(
     assert "line 3: its quotes do not match" in raised(2, lambda: read_table(path))
     path.write_bytes(b"y,x\n1,2\r3\n4,5\n6,7\n8,9\n")
     assert "column 'x' has 3 numbers and 1 text: line 2 has '2\\r3'" in raised(2, lambda: read_table(path))
+
+
+class _Pairs:
+    """Rows of a format of one's own: "name=value, name=value" on each line, dealt in turn."""
+
+    def __init__(self, path: Any, choose: Callable[[tuple[str, ...]], tuple[str, ...]], delimiter: str | None) -> None:
+        self.path, self.choose, self.names = path, choose, ()
+
+    def columns(self, texts: set[int]) -> Columns:
+        proc = bsp.process()
+        rows = [dict(pair.split("=") for pair in line.split(", ")) for line in Path(self.path).read_text().splitlines()]
+        self.names = self.choose(tuple(rows[0]))
+        own = rows[len(rows) * proc.pid // proc.nprocs : len(rows) * (proc.pid + 1) // proc.nprocs]
+        chunk: list[np.ndarray] = []
+        levels: list[list[str] | None] = []
+        for k, name in enumerate(self.names):
+            values = [row[name] for row in own]
+            try:
+                if k in texts:
+                    raise ValueError
+                chunk.append(np.array(values, float))
+                levels.append(None)
+            except ValueError:
+                codes = Codes()
+                chunk.append(codes.of(values))
+                levels.append(codes.levels)
+        return Columns([chunk], levels)
+
+    def place(self, row: int) -> str:
+        return f"pair {row}"
+
+
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_table_format_of_ones_own_is_one_call_of_register(nprocs: int, tmp_path: Path) -> None:
+    frame = people()
+    path = tmp_path / "people.pairs"
+    path.write_text("\n".join(", ".join(f"{k}={v}" for k, v in row.items()) for row in frame.to_dict("records")))
+    frame = frame.replace({"east, far": "east"})
+    path.write_text(path.read_text().replace("east, far", "east"))
+    known = glm.PoissonRegression().fit(design(frame.replace({"east": "east, far"})), frame["visits"])
+    files.register(".pairs", table=_Pairs)
+    try:
+        for model in fitted(nprocs, lambda proc: glm.PoissonRegression().fit(path, y="visits")):
+            np.testing.assert_allclose(model.coef_, known.coef_, rtol=1e-8, atol=0)
+            assert model.solution_.names == ("age", "region[north]", "region[south]", "smokes[yes]")
+        path.write_text("visits=1, age=2, region=a\nvisits=-2, age=3, region=b")
+        message = raised(nprocs, lambda: glm.PoissonRegression().fit(path, "visits"))
+        assert "people.pairs: pair " in message and "visits is -2" in message
+    finally:
+        del files.FORMATS[".pairs"]

@@ -9,8 +9,9 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinning import examples
 
 import bsp
 import bsp.algorithms.matmul as mm
@@ -108,7 +109,7 @@ def schedules(draw: Any) -> methods.Schedule:
     return methods.Schedule(*shape, rows, columns, layers, rounds, way, along, across, draw(st.booleans()), sums)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@examples(60)
 @given(schedules())
 def test_any_schedule_multiplies_right_at_the_words_and_in_the_memory_stated(schedule: methods.Schedule) -> None:
     a, b = integers(schedule.m, schedule.k), integers(schedule.k, schedule.n, seed=1)
@@ -140,7 +141,7 @@ def test_any_schedule_multiplies_right_at_the_words_and_in_the_memory_stated(sch
     assert found[0].peak_bytes <= 8 * cost.memory
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@examples(15)
 @given(
     st.tuples(*[st.integers(0, 20)] * 3), st.integers(1, 12), st.sampled_from(METHODS),
     st.sampled_from([None, 0.5, 0.8]),
@@ -325,6 +326,7 @@ SIDES = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("p", [3, 7, 16, 61, 64, 127, 343, 512])
 @pytest.mark.parametrize("name", list(SIDES))
 def test_words_are_near_the_lower_bounds_whatever_the_shape_and_the_memory(name: str, p: int) -> None:
@@ -364,7 +366,7 @@ def test_a_panel_is_multiplied_in_few_words_and_messages_on_the_default_machine(
         assert sum(step.messages for step in cost.steps) < p / 4 * max(1, cost.schedule.rounds)
 
 
-@pytest.mark.parametrize(("p", "part"), [(343, 1.3), (512, 5.0)])
+@pytest.mark.parametrize(("p", "part"), [(343, 1.3), pytest.param(512, 5.0, marks=pytest.mark.rest)])
 def test_words_supersteps_and_memory_of_a_panel_are_those_of_a_run_without_values(p: int, part: float) -> None:
     m, k, n = SIDES["panel"]
     limit = 8 * part * (m * k + k * n + m * n) / p
@@ -407,6 +409,7 @@ def test_products_under_a_limit_are_numpys_in_the_words_stated(shape: tuple[int,
 # ------------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("p", [2, 7, 8, 64])
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("leaf", ["blas", "strassen"])

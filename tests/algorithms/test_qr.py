@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -173,7 +174,7 @@ def test_an_r_too_large_to_be_replicated_by_itself_is_replicated(dealt: None) ->
     assert same_everywhere(lambda proc: qr(ba.asarray(a))[1].layout.replicated, 3)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 60), st.integers(1, 6), st.integers(-120, 120), st.integers(1, 6))
 def test_columns_of_any_scale_and_rank(seed: int, m: int, n: int, decade: int, nprocs: int) -> None:
     rng = np.random.default_rng(seed)
@@ -438,9 +439,7 @@ def test_costs_are_mccolls_for_p_of_two() -> None:
 
 @pytest.mark.parametrize("arity", [2, 3, 4, 5, 8])
 @pytest.mark.parametrize("nprocs", [5, 8, 9, 13])
-def test_trees_of_any_arity_give_one_r(arity: int, nprocs: int) -> None:
-    if 2 * tall.tree_of(nprocs, arity)[0] < nprocs or arity > nprocs:
-        arity = 2
+def test_trees_of_any_arity_give_one_r_or_are_refused(arity: int, nprocs: int) -> None:
     a = sample(13, 5 * nprocs, 4)
     pieces = pieces_of(a, nprocs)
 
@@ -449,7 +448,11 @@ def test_trees_of_any_arity_give_one_r(arity: int, nprocs: int) -> None:
         assert found.q is not None
         return tall.to_array(found.q, a.dtype).compute(), found.r
 
-    assert_qr(a, *same_everywhere(main, nprocs))
+    if arity > nprocs or 2 * tall.tree_of(nprocs, arity)[0] < nprocs:
+        with pytest.raises(ValueError, match=f"arity {arity} does not reach {nprocs} processes"):
+            bsp.run(main, nprocs=nprocs)
+    else:
+        assert_qr(a, *same_everywhere(main, nprocs))
 
 
 def test_the_tree_has_the_arity_that_is_cheapest() -> None:

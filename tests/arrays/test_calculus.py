@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -23,7 +24,7 @@ processes = st.integers(1, 5)
 ways = st.sampled_from(["blocks", "fine", "ragged"])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from([(3,), (17,), (7, 5), (3, 4, 5), (2, 2), (1, 5)]), st.sampled_from([None, 0, -1, (0, 1), 3]),
        st.integers(1, 3), st.sampled_from(["none", "one", "numbers", "points", "even"]),
        st.sampled_from([np.float64, np.float32, np.int64, np.int8, np.complex128, np.bool_]),
@@ -86,7 +87,7 @@ def test_integrals_and_differences() -> None:
     )
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.sampled_from([1, 2, 5, 17, 60]), st.sampled_from([1, 2, 5, 17, 60]),
        st.sampled_from(["full", "same", "valid", 0, 2, "x"]),
        st.sampled_from([np.int64, np.float64, np.complex128, np.bool_, np.float32]), processes, ways)  # fmt: skip
@@ -141,7 +142,7 @@ def test_two_long_vectors_are_convolved_at_a_price_that_is_told(monkeypatch: pyt
     bsp.run(main, nprocs=2)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from([(17,), (7, 5), (1,), (0,)]), st.sampled_from([1, 2, 3, 7, 0, -1, 9, (2, 3), (3, 2, 1)]),
        st.sampled_from([None, 0, -1, (0, 1), (0, 0), 4]), st.sampled_from([0, 64]), processes, ways)  # fmt: skip
 def test_sliding_windows(
@@ -156,7 +157,7 @@ def test_sliding_windows(
         )  # fmt: skip
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 60), st.integers(0, 40), st.booleans(), st.sampled_from([None, 4.0, -3]),
        st.sampled_from(["numpy", "dealt"]), processes, ways)  # fmt: skip
 def test_interp(n: int, m: int, complex_values: bool, period: Any, points: str, nprocs: int, way: str) -> None:

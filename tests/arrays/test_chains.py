@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -125,7 +126,7 @@ def test_a_product_with_another_use_is_made_and_one_in_a_loop_is_kept() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=3, max_size=7))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_division_is_the_best_of_all_brackets(lengths: list[int]) -> None:
     def every(i: int, j: int) -> int:
         if i == j:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -32,7 +33,7 @@ def test_select() -> None:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(["raise", "wrap", "clip", "none"]), st.integers(1, 4), st.booleans(), st.integers(1, 4))
 def test_choose(mode: str, count: int, bad: bool, nprocs: int) -> None:
     at = RNG.integers(-2 if bad else 0, 9 if bad else count, 17)

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -571,7 +572,7 @@ def random_comprehensions(draw: Any) -> tuple[str, dict[str, Any], Any]:
     return text, operands, expected
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(random_comprehensions(), st.sampled_from(PROCESSES), st.booleans())
 def test_random_comprehensions_give_what_nested_loops_give(case: Any, p: int, dealt: bool) -> None:
     text, operands, expected = case

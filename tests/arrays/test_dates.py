@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import agree, as_numpys, dealt_always, outcome
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -100,7 +101,7 @@ def test_extremes_sums_and_means() -> None:
     )  # fmt: skip
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 40), st.booleans(), st.integers(1, 5), st.sampled_from(["blocks", "fine", "ragged"]))
 def test_order_sets_and_indices(size: int, gaps: bool, nprocs: int, way: str) -> None:
     rng = np.random.default_rng(size)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -27,7 +28,7 @@ def few(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(request.param)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SLICES | st.integers(-8, 8) | st.lists(st.integers(-7, 6), max_size=6), st.sampled_from([None, 0, 1, -1, 2]),
        st.sampled_from([0, 32]), st.integers(1, 4), st.sampled_from(["blocks", "fine", "ragged"]))  # fmt: skip
 def test_delete(obj: Any, axis: Any, few: int, nprocs: int, way: str) -> None:
@@ -61,7 +62,7 @@ def test_delete_by_masks_and_mistakes(few: int) -> None:
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(SLICES | st.integers(-8, 8) | st.lists(st.integers(-5, 7), min_size=1, max_size=6),
        st.sampled_from([None, 0, 1]), st.sampled_from(["one", "row", "many", "column"]), st.sampled_from([0, 32]),
        st.integers(1, 4), st.sampled_from(["blocks", "fine", "ragged"]))  # fmt: skip
@@ -104,7 +105,7 @@ def test_insert_of_dealt_values_at_dealt_positions_and_mistakes(few: int) -> Non
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.sampled_from([0, 0, 0, 1, 2]), max_size=20), st.sampled_from(["fb", "f", "b", "FB", "x"]),
        st.integers(1, 4))  # fmt: skip
 def test_trim_zeros(line: list[int], trim: str, nprocs: int) -> None:

@@ -1,7 +1,11 @@
-"""Every parameter of every function of NumPy that we have, by name and by position: trials made from its signature."""
+"""Every parameter of every function and array method of NumPy that we have, by name and by position.
+
+The trials are made from NumPy's signatures.
+"""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +16,7 @@ import pytest
 from numpys_answers import agree, dealt, dealt_always, outcome
 
 import bsp
+import bsp.arrays as ba
 from bsp.arrays import namespace
 
 RNG = np.random.default_rng(6)
@@ -67,8 +72,23 @@ REQUIRED = {
     "bitwise_count": "j", "unstack": "a", "unique": "j", "average": "a", "array": "a", "fix": "a", "isneginf": "a",
     "isposinf": "a",
 }  # fmt: skip
+# the same for methods, where it is not as for the function; the array comes first
+METHODS = {
+    "choose": "j % 3, [v, u, 2 * v]", "clip": "a", "compress": "a, [True, False, True]", "fill": "a, 2.5",
+    "to_device": "a, 'cpu'", "resize": "v, (9,)", "round": "a", "diagonal": "t", "view": "a", "transpose": "t",
+    "item": "a[:1, :1]", "nonzero": "m",
+}  # fmt: skip
+# arguments of methods that take any number of them
+SPREAD: dict[str, list[list[Any]]] = {
+    "transpose": [[], [None], [2, 0, 1], [(2, 0, 1)], [[2, 0, 1]], [-1, 0, 1], [0, 1], [0, 0, 1], [1.0, 0, 2], ["0"]],
+    "reshape": [[5, 6], [-1], [3, -1], [(-1, 10)], [[2, 15]], [7], [np.int64(5), 6], [5.0, 6], [-1, -1], [None]],
+    "item": [[], [0], [0, 0], [(0, 0)], [-1], [3], [0, 0, 0], ["0"], [np.int64(0)], [0, 5], [1.0], [None]],
+    "view": [["i8"], [np.uint64], [None], ["nonsense"]],
+}
+# methods that take fewer parameters by position than NumPy's signatures of them say: how many that may be left out
+PLACES = {"ndarray.all": 1, "ndarray.any": 1, "ndarray.choose": 0}
 # files; other values each time; matrices of integers that no array is; words that are one array's own
-APART = {"save", "savez", "savez_compressed", "savetxt", "from_dlpack", "einsum_path"}
+APART = {"tofile", "save", "savez", "savez_compressed", "savetxt", "from_dlpack", "einsum_path"}
 
 NUMBERS: list[Any] = [0, 1, 2, -1, np.int64(1), True, 1.5, None, "1"]
 CANDIDATES: dict[str, list[Any]] = {
@@ -114,6 +134,7 @@ LENIENT: dict[tuple[str, str], list[Any]] = {
     ("", "keepdims"): [None], ("", "correction"): [None, "1"], ("", "ddof"): ["1"], ("", "subok"): [None],
     ("clip", "min"): [None], ("clip", "max"): [None], ("astype", "device"): ["gpu"], ("unpackbits", "count"): [True],
     ("matrix_rank", "hermitian"): [True, 1], ("", "max_work"): ["1", 1.5, np.int64(1)], ("", "n"): [True],
+    ("resize", "refcheck"): [None],
     ("vander", "N"): [True], ("vecdot", "axis"): [True, (0,), [0]], ("histogram_bin_edges", "weights"): ["alike"],
 }  # fmt: skip
 SIGNS = {"svd", "qr", "eigh"}  # factors are unique up to signs
@@ -121,7 +142,9 @@ NOTHING = inspect.Parameter.empty
 
 
 def required(name: str) -> str:
-    return REQUIRED.get(name, "a")
+    """The arguments that a function, or a method ("ndarray.sum"), must have."""
+    short = name.rpartition(".")[2]
+    return METHODS[short] if name.startswith("ndarray.") and short in METHODS else REQUIRED.get(short, "a")
 
 
 def values_of(parameter: inspect.Parameter) -> list[Any]:
@@ -146,15 +169,30 @@ class Trial(NamedTuple):
     places: list[Any]
 
 
-def trials(function: Any) -> Iterator[Trial]:
+def parameters_of(name: str) -> list[inspect.Parameter]:
+    """A signature's; instead of a method's **kwargs those of the function of that name."""
+    given = inspect.signature(functions()[name]).parameters
+    found = [each for each in given.values() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+    if name.startswith("ndarray.") and any(each.kind is each.VAR_KEYWORD for each in given.values()):
+        function = getattr(np, name.rpartition(".")[2], None)
+        more = inspect.signature(function).parameters.values() if function is not None else []
+        more = [each for each in more if each.name in ("keepdims", "initial", "where", "mean")]
+        found += [each.replace(kind=each.KEYWORD_ONLY) for each in more]
+    return found
+
+
+def trials(name: str) -> Iterator[Trial]:
     """Every value of every parameter that may be left out, by name and by position."""
-    parameters = list(inspect.signature(function).parameters.values())
+    if name.startswith("ndarray."):
+        for values in SPREAD.get(name.rpartition(".")[2], []):
+            yield Trial(f"*{values!r}", "*", values, {}, values)
+    parameters = parameters_of(name)
     optional = [each for each in parameters if each.default is not NOTHING]
     for k, each in enumerate(optional):
         for value in values_of(each):
             if each.kind is not inspect.Parameter.POSITIONAL_ONLY:
                 yield Trial(f"{each.name}={value!r}", each.name, value, {each.name: value}, [])
-            if each.kind is not inspect.Parameter.KEYWORD_ONLY:
+            if each.kind is not inspect.Parameter.KEYWORD_ONLY and k < PLACES.get(name, 99):
                 before = [other.default for other in optional[:k]]
                 yield Trial(f"{'…, ' * len(before)}{value!r} as {each.name}", each.name, value, {}, [*before, value])
 
@@ -185,18 +223,36 @@ def functions() -> dict[str, Any]:
             continue
         if theirs.__name__ not in APART:
             found[f"{theirs.__module__}.{theirs.__name__}"] = theirs
+    for name in dir(np.ndarray):
+        method = getattr(np.ndarray, name)
+        if hasattr(ba.Array, name) and callable(method) and not name.startswith("_") and name not in APART:
+            try:
+                inspect.signature(method)
+            except ValueError:  # NumPy before 2.4 has none
+                continue
+            found[f"ndarray.{name}"] = method
     return found
+
+
+def applied(name: str, args: list[Any], places: list[Any], named: dict[str, Any]) -> Any:
+    """A call of a function or of a method of the first argument; what changes that returns it."""
+    short = name.rpartition(".")[2]
+    function = getattr(args[0], short) if name.startswith("ndarray.") else functools.partial(functions()[name], args[0])
+    found = function(*args[1:], *places, **named)
+    return args[0] if found is None else found
 
 
 @cache
 def result_of(name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    found = functions()[name](*eval(f"[{required(functions()[name].__name__)}]", {"np": np, **OPERANDS}))
+    args = eval(f"[{required(name)}]", {"np": np, **{key: x.copy() for key, x in OPERANDS.items()}})
+    found = applied(name, args, [], {})
     return np.shape(found), np.asarray(found).dtype
 
 
 def called(name: str, trial: Trial, arrays: dict[str, Any]) -> Any:
-    function = functions()[name]
-    args = eval(f"[{required(function.__name__)}]", {"np": np, **arrays})
+    args = eval(f"[{required(name)}]", {"np": np, **arrays})
+    if trial.parameter == "*":
+        args = args[:1]
 
     def given(value: Any) -> Any:
         if isinstance(value, str) and value == "made":
@@ -206,11 +262,10 @@ def called(name: str, trial: Trial, arrays: dict[str, Any]) -> Any:
 
     def call() -> Any:
         named = {key: given(each) for key, each in trial.named.items()}
-        found = function(*args, *[given(value) for value in trial.places], **named)
-        return args[0] if found is None else found
+        return applied(name, args, [given(value) for value in trial.places], named)
 
     found = outcome(call, [])
-    if function.__name__ in SIGNS and not isinstance(found, Exception):
+    if name.rpartition(".")[2] in SIGNS and not isinstance(found, Exception):
         return tuple(map(np.abs, found)) if isinstance(found, tuple) else np.abs(found)
     return found
 
@@ -218,7 +273,7 @@ def called(name: str, trial: Trial, arrays: dict[str, Any]) -> Any:
 def judged(name: str, trial: Trial, found: Any, expected: Any) -> str:
     """What is not as NumPy has it; nothing if all is."""
     short = name.rpartition(".")[2]
-    text = f"{name}({required(short)}, {trial.text})"
+    text = f"{name}({required(name)}, {trial.text})"
     if isinstance(expected, Exception):
         if isinstance(found, Exception):  # an error of what was given, not of what is done with it
             return (
@@ -243,8 +298,8 @@ def test_every_parameter_is_taken_as_numpy_takes_it(first: str) -> None:
     """By the first letters of the names of functions."""
     tried = [
         (name, trial)
-        for name, function in functions().items() if name.rpartition(".")[2][0] == first
-        for trial in trials(function)
+        for name in functions() if name.rpartition(".")[2][0] == first
+        for trial in trials(name)
     ]  # fmt: skip
 
     def main(proc: bsp.Process) -> list[Any]:
@@ -264,8 +319,9 @@ def test_every_parameter_is_taken_as_numpy_takes_it(first: str) -> None:
 
 def test_no_function_is_left_out() -> None:
     """NumPy takes the required arguments of each, and so do we; nearly all have parameters to try."""
-    bare = [name for name in functions() if not list(trials(functions()[name]))]
+    bare = [name for name in functions() if not list(trials(name))]
     assert len(functions()) - len(bare) > 190
     plain = Trial("", "", None, {}, [])
-    refused = [name for name in functions() if isinstance(called(name, plain, OPERANDS), Exception)]
+    given = {key: x.copy() for key, x in OPERANDS.items()}
+    refused = [name for name in functions() if isinstance(called(name, plain, given), Exception)]
     assert refused == []

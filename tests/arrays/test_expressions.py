@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from expressions import applied, nothing_replicated, programs
-from hypothesis import given, settings
+from hypothesis import given
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -50,13 +51,13 @@ def compared(p: int, shape: tuple[int, ...], grid: Any, steps: list[Any]) -> Non
     assert [max(row["h_sent"], row["h_received"]) for row in traced.per_superstep[first : first + len(words)]] == words
 
 
-@settings(max_examples=1000)
+@examples(1000)
 @given(programs())
 def test_random_expressions_give_numpys_values_and_the_plans_words(program: Any) -> None:
     compared(*program)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs())
 def test_nothing_changes_where_no_array_is_small_enough_to_be_replicated(program: Any) -> None:
     with nothing_replicated():

@@ -129,7 +129,7 @@ LARGE: dict[str, Callable[[ba.Array], Any]] = {
     "quantile: q": lambda x: np.quantile(ba.asarray(A), x, axis=0),
     "insert: positions": lambda x: np.insert(ba.arange(50_000.0), ba.floor(x * 50_000).astype(int), 1.0),
     "add.reduceat: indices": lambda x: np.add.reduceat(ba.arange(50_000.0), ba.floor(x * 50_000).astype(int)),
-    "dirichlet: alpha": lambda x: ba.random.default_rng(2).dirichlet(x + 1, 3),
+    "partition: kth": lambda x: ba.partition(ba.arange(50_000.0), ba.floor(x * 50_000).astype(int)),
 }
 
 
@@ -339,6 +339,52 @@ def test_forecasts_of_binning_by_blocks_bound_what_it_takes() -> None:
         assert [row["call"] for row in most] == [row["call"] for row in found], name
         words, bound = (sum(max(row["h_sent"], row["h_received"]) for row in rows) for rows in (found, most))
         assert words <= bound, name
+
+
+DECISIONS: dict[str, Callable[[ba.Array], Any]] = {
+    "choose": lambda x: ba.choose(ba.astype(x % 2, int), [x, 2 * x]),
+    "cov of weighted observations": lambda x: ba.cov(x, fweights=ba.ones(len(x), dtype=int), aweights=x + 1.0),
+    "nanargmax": ba.nanargmax,
+    "nanargmin along an axis": lambda x: ba.nanargmin(ba.reshape(x, (6, -1)), axis=1),
+    "real_if_close": lambda x: ba.real_if_close(x + (1j * x)),
+    "gradient by coordinates": lambda x: ba.gradient(x, x * x),
+    "trim_zeros": ba.trim_zeros,
+    "eigenvalues of a stack": lambda x: ba.linalg.eigvals(ba.reshape(x, (-1, 2, 2))),
+    "polyfit": lambda x: ba.polyfit(x, 3 * x, 2),
+    "ranks": lambda x: ba.linalg.lstsq(ba.reshape(x, (-1, 3)), x[: len(x) // 3])[2],
+    "conditions": lambda x: ba.linalg.cond(ba.reshape(x, (-1, 3, 3)) + ba.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", list(DECISIONS))
+@pytest.mark.parametrize("nprocs", [1, 3])
+def test_a_decision_takes_the_same_supersteps_with_values_and_without(name: str, nprocs: int) -> None:
+    def main(proc: Any) -> None:
+        x = ba.from_local(np.random.default_rng(proc.pid).uniform(1, 9, 36 * 3 // nprocs))
+        found = DECISIONS[name](x)
+        if isinstance(found, ba.Array):
+            found.persist()
+
+    real, without = (
+        [
+            (row["call"], max(row["h_sent"], row["h_received"]))
+            for row in bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=each).per_superstep
+        ]
+        for each in (False, True)
+    )
+    assert without == real
+
+
+def test_a_decision_that_needs_no_values_is_made_without_them() -> None:
+    found: list[tuple[bool, bool]] = []
+
+    def main(proc: Any) -> None:
+        one = gathering.decided(proc.nprocs == 2, usual=False)
+        found.append((one, gathering.decided(ba.ones(()) > 2, usual=True)))
+
+    bsp.run(main, nprocs=2)
+    bsp.predict(main, nprocs=2, machine=bsp.Machine(), abstract=True)
+    assert found == [(True, False)] * 2 + [(True, True)] * 2
 
 
 def test_a_gather_that_is_an_error_is_one_on_every_process(monkeypatch: pytest.MonkeyPatch) -> None:

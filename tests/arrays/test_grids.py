@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import agree, as_numpys, dealt_always, outcome
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -55,7 +56,7 @@ def test_grids_and_sequences() -> None:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(-4, 4))
 def test_triangles_and_diagonals(n: int, m: int, k: int) -> None:
     made_alike(
@@ -94,7 +95,7 @@ def test_positions_for_a_matrix_and_an_open_grid() -> None:
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from([(9, 7), (4,), (2, 3, 4)]), st.sampled_from(["C", "F", "X"]),
        st.sampled_from(["raise", "wrap", "clip"]), st.booleans(), st.integers(1, 4))  # fmt: skip
 def test_positions_and_indices(shape: tuple[int, ...], order: str, mode: str, beyond: bool, nprocs: int) -> None:
@@ -114,7 +115,7 @@ def test_positions_and_indices(shape: tuple[int, ...], order: str, mode: str, be
     )  # fmt: skip
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from([(17,), (3, 9), (2, 8), (0,)]), st.sampled_from([None, 0, -1]),
        st.sampled_from(["big", "little", "x"]), st.sampled_from([None, 0, 5, -2, 99]), st.integers(1, 4))  # fmt: skip
 def test_bits(shape: tuple[int, ...], axis: Any, order: Any, count: Any, nprocs: int) -> None:

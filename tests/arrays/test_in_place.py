@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys, dealt, dealt_always
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -175,7 +176,7 @@ def test_copyto_putmask_place() -> None:
     )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.sampled_from([(3, 3), (7, 3), (3, 7), (1, 4), (13, 2), (4, 4, 4), (5,), (2, 3, 2)]), st.booleans(),
        st.sampled_from(["one", "list", "array", "none"]), st.integers(1, 4))  # fmt: skip
 def test_diagonals_are_filled(shape: tuple[int, ...], wrap: bool, kind: str, nprocs: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -599,6 +600,53 @@ def test_without_values_the_same_words_travel_in_the_same_supersteps() -> None:
 
     real, without = counted(main, 4), counted(main, 4, abstract=True)
     assert real == without
+
+
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 5])
+@pytest.mark.parametrize("machine", [Machine(g=1e3, L=1.0, o=0.0), Machine(g=0.1, L=1e6, o=1.0)])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+def test_panels_declare_the_supersteps_and_words_that_they_take(
+    dealt: None, dtype: Any, machine: Machine, nprocs: int
+) -> None:
+    """A panel is spread in one superstep where supersteps are dear, in two where words are."""
+    n = 23
+
+    def main(proc: Any) -> None:
+        unit = ba.eye(n, dtype=dtype)
+        x = ba.from_function(lambda i, j: np.sin(1.0 * i * j).astype(dtype), (n, n), dtype=dtype) + 30 * unit
+        ba.linalg.solve(x, ba.ones(n, dtype=dtype))
+        ba.linalg.solve(x, ba.ones((n, 7), dtype=dtype))
+        ba.linalg.inv(x)
+        ba.linalg.slogdet(x)
+        ba.linalg.cholesky(x @ ba.conjugate(x.T))
+        panels.householder(x, np.dtype(dtype), want_q=False)
+        panels.householder(ba.concat([x, x[:5]]), np.dtype(dtype), want_q=True)
+
+    real, without = (counted(main, nprocs, machine=machine, abstract=each) for each in (False, True))
+    assert real == without
+    assert nprocs == 1 or {"lu", "back substitution", "cholesky", "qr", "q of qr"} <= {label for label, _ in real}
+
+
+def test_elimination_and_reflections_keep_no_panel_that_has_been_applied() -> None:
+    n = 512
+    a = sample(n, n, 1) + 30 * np.eye(n)
+
+    def peak(work: Callable[[Any], Any]) -> float:
+        """Return the most memory that `work` takes, in matrices."""
+
+        def main(proc: Any) -> int:
+            x = ba.asarray(a).persist()
+            tracemalloc.start()
+            work(x)
+            found = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return found
+
+        return float(bsp.run(main, nprocs=1)[0]) / a.nbytes
+
+    # the columns and, at the first panel, what is taken from them, a panel, and the rows that are exchanged
+    assert peak(lambda x: panels.determinant(x, x.dtype)) < 2.6
+    assert peak(lambda x: panels.householder(x, x.dtype, False)) < 3.6
 
 
 @pytest.mark.jobs

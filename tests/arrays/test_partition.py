@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from([(1,), (13,), (60,), (7, 5), (0,), (4, 0), ()]), st.integers(1, 3), st.integers(1, 5),
        st.sampled_from(["blocks", "fine", "ragged"]), st.booleans())  # fmt: skip
 def test_lexsort(shape: tuple[int, ...], count: int, nprocs: int, way: str, floats: bool) -> None:

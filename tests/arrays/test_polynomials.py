@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.exceptions import RankWarning
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -18,7 +19,7 @@ RNG = np.random.default_rng(0)
 X, Y, C, D = np.linspace(-1, 1, 40), RNG.normal(size=40), RNG.normal(size=5), RNG.integers(1, 5, 3)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.integers(0, 4), st.booleans(), st.booleans(), st.sampled_from([False, True, "unscaled"]),
        st.integers(1, 4), st.sampled_from(["blocks", "fine", "ragged"]))  # fmt: skip
 def test_polyfit(deg: int, weighted: bool, two: bool, cov: Any, nprocs: int, way: str) -> None:

@@ -208,3 +208,16 @@ def test_a_process_made_again_at_the_head_of_a_round_takes_the_supersteps_of_the
 
     want = 6.0 * (FROM[5] + FROM[6]) + FROM[7]
     assert bsp.run(main, nprocs=3, check=True) == bsp.run(main, nprocs=3) == [want] * 3
+
+
+@pytest.mark.parametrize("nprocs", [2, 3])
+def test_the_price_of_a_gather_has_beside_it_that_of_another_one_by_the_same_positions(nprocs: int) -> None:
+    def main(proc: bsp.Process) -> tuple[str, str]:
+        source, x = ba.asarray(FROM), ba.asarray(np.arange(float(N)))
+        return str(x[source].explain()), str(ba.sort(x).explain())
+
+    gather, sort = bsp.run(main, nprocs=nprocs)[0]
+    first, again = gather.split("again, of the same arrays")
+    assert "requests for elements at positions" in first and "2 supersteps" in first
+    assert "requests" not in again and "elements at positions" in again and "1 superstep," in again
+    assert "again" not in sort

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -120,7 +121,7 @@ def test_an_assignment_changes_what_numpy_changes(grid: Any, nprocs: int) -> Non
             assert same(got, answer), (case, got, answer)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.data())
 def test_a_vector_in_any_cuts_is_indexed_like_numpys(data: Any) -> None:
     size = data.draw(st.integers(0, 40))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -130,7 +131,7 @@ def test_sets_run_abstractly() -> None:
 SLICES = [(1, 1), (9, 2), (40, 3), (5, 2, 3), (0, 2), (3, 0), (7, 1, 2)]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(SLICES), st.sampled_from([0, 1, -1]), st.sampled_from(["integers", "floats", "nan", "bools"]),
        st.integers(1, 5), st.sampled_from(["blocks", "fine", "ragged"]))  # fmt: skip
 def test_distinct_slices_are_numpys(shape: tuple[int, ...], axis: int, kind: str, nprocs: int, way: str) -> None:

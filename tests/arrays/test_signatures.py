@@ -165,7 +165,7 @@ def test_functions_of_the_namespace_take_both_signatures_and_show_the_standards(
         for got, expected in zip(found, want, strict=True):
             np.testing.assert_array_equal(got, expected)
             assert got.dtype == expected.dtype
-    assert str(inspect.signature(ba.roll)).startswith("(x: 'Any', /, shift: 'Any', *, axis")
+    assert list(inspect.signature(ba.roll).parameters) == ["x", "shift", "axis"]
     assert pickle.loads(pickle.dumps(ba.roll)) is ba.roll
 
 

@@ -13,6 +13,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays.execution.world import world
 from bsp.arrays.sorting.order_statistics import Unsorted, order_statistics
+from bsp.arrays.sorting.packing import packed, packed_size, unpacked
 from bsp.arrays.sorting.splitting import WHOLE, _sampled, budget, find_cuts, tell_samples
 
 RNG = np.random.default_rng(5)
@@ -136,47 +137,94 @@ def test_the_exchange_of_a_sort_moves_what_lies_elsewhere() -> None:
 
 WORDS: dict[str, tuple[Any, float]] = {  # the most words that a process receives, in units of its share
     "sort": (ba.sort, 1.5),
-    "argsort": (ba.argsort, 1.75),  # a quarter of a word for the position of each element
+    "argsort": (ba.argsort, 1.5),
     "partition": (lambda x: ba.partition(x, 10), 1.5),
     "unique": (ba.unique_values, 1.5),
+    "unique_inverse": (ba.unique_inverse, 2.5),  # half a word for the first positions of floats, and for the inverse
+    "unique_counts": (ba.unique_counts, 2.25),
     "isin": (lambda x: ba.isin(x, x + 0.5), 2 * 1.5),  # of two arrays
+    "intersect1d": (lambda x: ba.intersect1d(x, x + 0.5), 3 * 1.5),
     "median": (ba.median, 0.5),
     "percentiles": (lambda x: ba.percentile(x, range(101)), 1.5),
 }
 
 
-def received(name: str, nprocs: int, size: int, abstract: bool) -> tuple[int, float]:
-    """The supersteps of a call on random numbers, and their words in units of what a process has."""
+def supersteps(call: Any, made: Any, nprocs: int, abstract: bool) -> list[tuple[str, int]]:
+    """The label and the words of each superstep of a call on what `made(proc)` makes."""
 
     def main(proc: bsp.Process) -> None:
-        x = ba.random.default_rng(3).random(size)
+        x = made(proc)
         proc.sync(label="here")
-        WORDS[name][0](x)
+        call(x)
 
     rows = list(bsp.predict(main, nprocs=nprocs, machine=bsp.Machine(p=nprocs), abstract=abstract).per_superstep)
     first = next(k for k, row in enumerate(rows) if row["label"] == "here")
-    rows = rows[first + 1 :]
-    return len(rows), sum(max(row["h_received"], row["h_sent"]) for row in rows) * nprocs / size
+    return [(str(row["label"]), max(row["h_received"], row["h_sent"])) for row in rows[first + 1 :]]
+
+
+def received(name: str, nprocs: int, size: int, abstract: bool) -> tuple[int, float]:
+    """The supersteps of a call on random numbers, and their words in units of what a process has."""
+    rows = supersteps(WORDS[name][0], lambda proc: ba.random.default_rng(3).random(size), nprocs, abstract)
+    return len(rows), sum(words for _, words in rows) * nprocs / size
 
 
 @pytest.mark.parametrize("name", list(WORDS))
 def test_no_process_receives_what_another_needs(name: str) -> None:
     steps, words = received(name, 64, 100 * 64**2, False)
     assert words <= WORDS[name][1]
-    assert steps <= {"median": 6, "percentiles": 6, "isin": 9}.get(name, 8)
+    assert steps <= {"median": 6, "percentiles": 6, "isin": 9, "intersect1d": 24}.get(name, 8)
 
 
-@pytest.mark.parametrize("nprocs", (64, 512))
-def test_a_sort_is_predicted_to_be_no_gather(nprocs: int) -> None:
+@pytest.mark.parametrize(("name", "nprocs"), [("sort", 64), ("sort", 512), ("argsort", 64), ("argsort", 512)])
+def test_a_sort_is_predicted_to_be_no_gather(name: str, nprocs: int) -> None:
     collects = gc.isenabled()
     gc.disable()  # half the time is looking through millions of messages for cycles, of which there are none
     try:
-        steps, words = received("sort", nprocs, 100 * nprocs**2, True)
+        steps, words = received(name, nprocs, 100 * nprocs**2, True)
     finally:
         if collects:
             gc.enable()
     assert words <= 1.5
-    assert steps <= 7
+    assert steps <= (7 if name == "sort" else 9)
+
+
+VALUES: dict[str, Any] = {  # on each process, of so many
+    "random": lambda pid, size: np.random.default_rng(pid).random(size),
+    "skewed": lambda pid, size: np.random.default_rng(pid).random(size) ** 9,
+    "sorted": lambda pid, size: np.arange(size) + float(pid) * size,
+    "the same": lambda pid, size: np.arange(size) + 0.5,
+    "few but on one": lambda pid, size: np.arange(size) % (5.0 if pid else size),
+    "few on half": lambda pid, size: np.random.default_rng(pid).random(size) if pid % 2 else np.arange(size) % 7.0,
+    "constant": lambda pid, size: np.ones(size),
+}
+
+
+@pytest.mark.parametrize("nprocs", (8, 20))
+@pytest.mark.parametrize("name", ("sort", "argsort", "unique", "unique_inverse", "unique_counts", "isin"))
+def test_no_values_take_more_words_than_are_predicted(name: str, nprocs: int) -> None:
+    size = max(100 * nprocs, 4000)
+    bounds = supersteps(WORDS[name][0], lambda proc: ba.zeros(size * nprocs, grid=(nprocs,)), nprocs, True)
+    for kind, values in VALUES.items():
+        rows = supersteps(
+            WORDS[name][0], lambda proc, values=values: ba.from_local(values(proc.pid, size) * 1.0), nprocs, False
+        )  # fmt: skip
+        assert sum(words for _, words in rows) <= sum(words for _, words in bounds), kind
+        if kind in ("random", "skewed", "constant", "sorted", "few but on one", "few on half"):
+            for label in {label for label, _ in bounds}:
+                real, bound = (sum(words for each, words in found if each == label) for found in (rows, bounds))
+                assert real <= bound, (kind, label)
+
+
+@pytest.mark.parametrize("bound", (1, 2, 7, 64, 1000, 65_537))
+def test_places_are_unpacked_as_they_were_packed(bound: int) -> None:
+    for count in sorted({0, 1, bound // 64, bound // 3, bound - 1, bound} - {-1}):
+        for places in (RNG.permutation(bound)[:count], np.arange(count), np.arange(bound - count, bound)):
+            places = np.sort(places)
+            message = packed(places, bound)
+            assert message.dtype == np.uint8 and message.nbytes == packed_size(count, bound)
+            assert np.array_equal(unpacked(message, count, bound), places)
+            if count:
+                assert 8 * message.nbytes <= count * (2 + np.log2(bound / count)) + 24
 
 
 @pytest.mark.parametrize(("nprocs", "size", "most"), ((64, 300, 2), (64, 16_000, 3), (16, 1_000_000, 5), (512, 600, 2)))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -19,7 +20,7 @@ processes = st.integers(1, 5)
 ways = st.sampled_from(["blocks", "fine", "ragged"])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(["matrix", "columns", "vector", "integers", "complex", "both"]), st.booleans(),
        st.sampled_from([None, 0, 1, 2, 1.5]), st.sampled_from(["none", "f", "a", "fa"]), processes, ways)  # fmt: skip
 def test_covariances(kind: str, bias: bool, ddof: Any, weights: str, nprocs: int, way: str) -> None:
@@ -71,7 +72,7 @@ def test_no_freedom_is_told_to_every_process_once() -> None:
 BINS = [5, [3, 4], [[-1.0, 0, 1], 3], np.array([-1.0, 0, 0.5, 2]), [[-2.0, 0, 2], [0.0, 1]], [4], 0, [1.0, 0.5, 0]]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(range(len(BINS))), st.sampled_from([None, [[-1, 1], [0, 2]], [None, [0, 1]], [[1, 0], None]]),
        st.booleans(), st.booleans(), st.sampled_from([0, 1, 40]), processes, ways)  # fmt: skip
 def test_histograms_of_the_plane(
@@ -103,7 +104,7 @@ def test_histograms_of_points_in_rows_edges_and_mistakes() -> None:
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from(["nanargmin", "nanargmax", "nancumsum", "nancumprod", "nanmean", "nanvar", "nanstd", "nansum",
                         "nanprod", "nanmin", "nanmax"]),
        st.sampled_from([(13,), (5, 4), (0, 3), (4, 1)]), st.sampled_from([None, 0, -1]),

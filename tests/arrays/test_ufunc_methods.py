@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpys_answers import as_numpys, dealt, dealt_always
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -40,7 +41,7 @@ processes = st.sampled_from([1, 2, 3, 5])
 ways = st.sampled_from(["blocks", "fine", "ragged"])
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(ufuncs, dtypes, shapes, st.sampled_from([0, -1, 1, None, (0, 1), ()]), st.booleans(), processes, ways)
 def test_reduce(
     ufunc: np.ufunc, dtype: Any, shape: tuple[int, ...], axis: Any, keepdims: bool, nprocs: int, way: str
@@ -51,7 +52,7 @@ def test_reduce(
     )  # fmt: skip
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(ufuncs, dtypes, shapes, st.sampled_from([0, -1, 1, None]), processes, ways)
 def test_accumulate(
     ufunc: np.ufunc, dtype: Any, shape: tuple[int, ...], axis: Any, nprocs: int, way: str
@@ -62,7 +63,7 @@ def test_accumulate(
     )  # fmt: skip
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(ufuncs, dtypes, shapes, st.sampled_from([0, -1, 1]), st.lists(st.integers(0, 6), max_size=5), st.booleans(),
        processes, ways)  # fmt: skip
 def test_reduceat(
@@ -75,7 +76,7 @@ def test_reduceat(
     )  # fmt: skip
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(0, 39), min_size=1, max_size=12), st.integers(1, 6), ways)
 def test_segments_over_many_pieces(at: list[int], nprocs: int, way: str) -> None:
     """Segments that begin on one process and end on another, or cover several; positions twice; a dealt `indices`."""
@@ -101,7 +102,7 @@ def ufunc_at(ufunc: np.ufunc, *args: Any) -> Callable[..., Any]:
     return call
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(ufuncs, dtypes, dtypes, st.lists(st.integers(-5, 4), max_size=9), st.booleans(), processes, ways)
 def test_at_positions_counts_each_one(
     ufunc: np.ufunc, dtype: Any, other: Any, at: list[int], several: bool, nprocs: int, way: str

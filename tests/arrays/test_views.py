@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from aliases import programs, start, viewed, written
 from expressions import nothing_replicated
-from hypothesis import given, settings
+from hypothesis import given
 from numpys_answers import as_numpys
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -81,13 +82,13 @@ def compared(p: int, sources: list[Any], steps: list[Any]) -> None:
     bsp.run(main, nprocs=p)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(programs())
 def test_random_programs_of_views_and_writes_give_numpys_values(program: Any) -> None:
     compared(*program)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(programs())
 def test_nor_does_it_matter_whether_small_arrays_are_dealt(program: Any) -> None:
     with nothing_replicated():

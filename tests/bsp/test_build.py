@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bsp.transport.build import build, difference
+from bsp.hosts.build import build, difference
 
 
 def test_elements_that_compute_with_different_builds_are_told() -> None:

@@ -104,12 +104,12 @@ def test_everything_behind_the_script_is_the_scripts(line: str, own: str, progra
         ("-n 9999 s.py", r"-n 9999 elements for -p \d+ processes; .*"),
         (
             "-p 100000 -n 99999 s.py",
-            rf"-n 99999 elements on {cores()} cores; use -n {MOST_ELEMENTS_A_CORE * cores()} or less .*--hostfile",
+            rf"-n 99999 elements on {cores()} cores; use -n {MOST_ELEMENTS_A_CORE * cores()} or less .*--hosts",
         ),
         ("--seed -1 s.py", r"--seed -1: seeds are 0 or more"),
         ("--seed seven s.py", r"argument --seed: invalid int value: 'seven'"),
         ("--blas-threads 0 s.py", r"--blas-threads 0: 1 or more"),
-        ("--hostfile missing s.py", r"--hostfile 'missing' does not exist"),
+        ("--hostfile missing s.py", r"--hostfile 'missing' cannot be read: No such file or directory"),
         ("--schedule fastest s.py", r"argument --schedule: invalid choice: 'fastest'.*latin.*"),
         ("--clowns 2 s.py", r"unrecognized arguments: --clowns 2.*|.*--clowns.*"),
         ("--nproc 4 s.py", r".*--nproc.*"),  # no abbreviations: they would swallow options to come
@@ -246,7 +246,7 @@ def test_doctor_runs_a_real_job_and_says_that_it_works(capfd: pytest.CaptureFixt
 def test_doctor_without_mpi_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("bsp.command.tool.find_mpiexec", lambda: None)
+    monkeypatch.setattr("bsp.command.doctor.find_mpiexec", lambda: None)
     assert bsp.command.tool.bsp(["doctor"]) == 1
     assert capsys.readouterr().out.endswith("pip install 'nonstop-bsp[mpi]'\n")
 

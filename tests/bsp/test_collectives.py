@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.collectives.prices import priced, prices
+from bsp.collectives.choice import COLLECTIVES
+from bsp.collectives.sizes import Sizes
+from bsp.cost.machine_file import named, to_machine
 from bsp.cost.model import Machine
 
 PROCS = [1, 2, 3, 4, 7, 12]
@@ -271,7 +273,7 @@ def test_the_choice_is_the_cheapest_by_the_machine() -> None:
     near = Machine(p=64, g=1.0, L=1.0, o=1e6)  # messages are dear: as few as can be
     wide = Machine(p=64, g=1e3, L=1.0, o=0.0)  # words are dear: move each twice and no more
     machines = {"far": far, "near": near, "wide": wide}
-    priced = {name: prices(machine, 64, "broadcast", 1000, True) for name, machine in machines.items()}
+    priced = {name: COLLECTIVES["broadcast"].prices(machine, 64, 1000, True) for name, machine in machines.items()}
     cheapest = {name: min(found, key=found.__getitem__) for name, found in priced.items()}
     assert cheapest["far"] == "one-phase"
     assert cheapest["near"] == "tree-2"
@@ -367,9 +369,9 @@ def test_a_caught_transfer_mismatch_leaves_the_job_failed(run: Any) -> None:
         run(main, nprocs=3)
 
 
-@pytest.mark.parametrize("name", priced())
+@pytest.mark.parametrize("name", COLLECTIVES)
 def test_every_algorithm_that_has_a_price_runs_under_its_name_with_the_same_result(run: Any, name: str) -> None:
-    algorithms = list(prices(Machine(), 5, name, 1, True))
+    algorithms = list(COLLECTIVES[name].algorithms)
     assert len(algorithms) > 1
 
     def main(proc: bsp.Process) -> list[Any]:
@@ -481,9 +483,49 @@ def test_the_type_of_a_reduction_does_not_depend_on_how_many_processes_there_are
     run(main, nprocs=nprocs)
 
 
-def test_a_collective_without_prices_is_an_error() -> None:
-    with pytest.raises(
-        bsp.UnknownAlgorithm,
-        match=r"'rotate' has no prices; bsp/collectives/prices.py .* broadcast, reduce, allreduce",
-    ):
-        prices(Machine(), 4, "rotate", 1, False)
+BUNDLED = {("gather", "tree"), ("scatter", "tree"), ("allgather", "doubling"), ("alltoall", "logarithmic")}
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("nprocs", [1, 2, 3, 7, 8, 19])
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_an_algorithm_takes_the_supersteps_and_words_of_its_costs(name: str, nprocs: int) -> None:
+    """Counted in a run; pickled bundles of values have more words than the values, and no algorithm has fewer."""
+    n = 4 * nprocs + 3
+    memory = np.arange(float(nprocs * n)).reshape(nprocs, n)
+    whole = nprocs * n if name == "scatter" else n
+    for algorithm in COLLECTIVES[name].algorithms.values():
+        costs = algorithm.costs(Sizes(Machine(), nprocs, whole, whole))
+
+        def main(proc: bsp.Process, chosen: str = algorithm.name) -> None:
+            call(proc, name, chosen, memory)
+
+        rows = bsp.predict(main, nprocs=nprocs, elements=nprocs, machine=Machine()).per_superstep
+        h = [max(row["h_sent"], row["h_received"]) for row in rows]
+        assert len(rows) == sum(cost.S for cost in costs) == COLLECTIVES[name].supersteps(algorithm.name, nprocs)
+        if (name, algorithm.name.partition("-")[0]) in BUNDLED:
+            pickled = 300 * sum(row["messages"] for row in rows)
+            assert sum(cost.H for cost in costs) <= sum(h) <= 2 * sum(cost.H for cost in costs) + pickled
+        else:
+            assert h == [cost.H for cost in costs], (algorithm.name, h)
+
+
+@pytest.mark.solo
+@pytest.mark.parametrize("nprocs", [3, 32, 64])
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [(name, "one-phase") for name in ("broadcast", "gather", "scatter", "allgather", "alltoall")]
+    + [("broadcast", "two-phase")],
+)
+def test_a_choice_is_priced_as_the_run_is_predicted(name: str, algorithm: str, nprocs: int) -> None:
+    """On levels, where nothing is combined or pickled: what takes time beside the words is no part of predictions."""
+    machine = to_machine(named("cluster16"))
+    memory = np.ones((nprocs, 640))
+    words = memory.size if name == "scatter" else 640
+    priced = COLLECTIVES[name].prices(machine, nprocs, words, True)[algorithm]
+
+    def main(proc: bsp.Process) -> None:
+        call(proc, name, algorithm, memory)
+
+    predicted = bsp.predict(main, nprocs=nprocs, elements=nprocs, machine=machine, abstract=True)
+    assert priced / machine.r == pytest.approx(sum(row["seconds"] for row in predicted), rel=0.02)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import bsp
+from bsp.abstract.work import counter
 from bsp.cost.model import Cost, Machine
-from bsp.declared import Costs, Totals, declares
+from bsp.declared import Costs, Reported, Totals, declares
 
 MACHINES = {
     "words are dear": Machine(g=1e3, L=1.0, o=0.0),
@@ -116,3 +117,78 @@ def test_memory_that_is_held_counts_in_the_peak() -> None:
         return int(bsp.predict(body, nprocs=2, machine=Machine(), abstract=True).peak_bytes)
 
     assert peak(lambda proc: step()) >= peak(lambda proc: proc.allreduce(1.0)) + 8 * (1 << 20)
+
+
+def test_arrays_that_are_declared_to_travel_count_their_words_and_the_memory_where_they_arrive() -> None:
+    held: list[tuple[int, int]] = []
+
+    def ring(costs: Reported, pid: int) -> None:
+        sent = costs.memory((100,), float)
+        before = counter.live_bytes
+        arrived = costs.total_exchange("ring", [((pid + 1) % costs.p, sent), (pid, sent)])
+        assert [source for source, _ in arrived] == sorted([pid, (pid - 1) % costs.p])
+        own = counter.live_bytes - before
+        placed = costs.total_exchange("placed", [((pid + 1) % costs.p, sent[:50])], placed=True)
+        held.append((own, counter.live_bytes - before - own))
+        del arrived, placed
+        told = costs.tell("told", costs.memory((3,), np.int32))
+        assert [(source, array.shape) for source, array in told] == [(k, (3,)) for k in range(costs.p)]
+
+    @declares(ring)
+    def step(pid: int) -> None:
+        raise AssertionError("the body is not entered")
+
+    rows = bsp.predict(lambda proc: step(proc.pid), nprocs=3, machine=Machine(), abstract=True).per_superstep
+    assert [row["label"] for row in rows] == ["ring", "placed", "told"]
+    assert [row["h_sent"] for row in rows] == [row["h_received"] for row in rows] == [100, 50, 3]
+    assert held == [(800, 0)] * 3
+
+
+def test_the_busiest_process_is_another_one_wherever_there_is_one() -> None:
+    found: list[int] = []
+    step = declares(lambda costs: found.append(costs.busiest))(lambda: None)
+    for p in (1, 3):
+        bsp.predict(lambda proc: step(), nprocs=p, machine=Machine(), abstract=True)
+    assert found == [0, 1, 0, 0]
+
+
+def test_fractions_of_words_are_rounded_up_in_their_sum() -> None:
+    """Elements may be shorter than a word."""
+
+    def halves(costs: Costs) -> None:
+        costs.exchange("step", {1: 1.5, 2: 1.5} if bsp.process().pid == 0 else {}, 3.0, 2)
+
+    @declares(halves)
+    def step() -> None:
+        raise AssertionError("the body is not entered")
+
+    (row,) = bsp.predict(lambda proc: step(), nprocs=3, machine=Machine(), abstract=True).per_superstep
+    assert (row["h_sent"], row["h_received"]) == (3, 2)
+
+
+def test_what_arrives_takes_memory_and_what_is_sent_is_the_procedures_own() -> None:
+    words = 1 << 20
+
+    def scatter(costs: Costs, dests: int) -> None:
+        sends = dict.fromkeys(range(1, 1 + dests), words)
+        costs.exchange("step", sends if bsp.process().pid == 0 else {}, dests * words, dests)
+
+    @declares(scatter)
+    def step(dests: int) -> None:
+        raise AssertionError("the body is not entered")
+
+    def peak(dests: int) -> int:
+        """Return the most bytes on one of four elements."""
+        found = bsp.predict(lambda proc: step(dests), nprocs=4, machine=Machine(p=4), abstract=True)
+        return int(found.peak_bytes)
+
+    assert peak(1) >= peak(0) + 8 * words
+    assert peak(3) < peak(1) + 4 * words
+
+
+def test_products_and_visits_are_counted_by_class_and_cache() -> None:
+    totals = Totals(2, Machine())
+    totals.product(3, 4, 5)
+    totals.product(3, 4, 5, complex)
+    totals.visits(7)
+    assert totals.cost.W == 2 * 60 + 8 * 60 + 7

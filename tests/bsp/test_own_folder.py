@@ -12,7 +12,6 @@ import pytest
 
 from bsp.checking.overlaps import Checker
 from bsp.checking.record import TURNS, Record
-from bsp.command.job import _tell
 from bsp.cost.model import DEFAULT
 from bsp.errors import LaunchError
 from bsp.host import is_own
@@ -84,10 +83,8 @@ def test_nothing_is_written_into_any_other(whose: str, folder: Path, monkeypatch
     """A link that somebody has put there would have any file of the user's written over."""
     precious = folder.parent / "precious"
     precious.write_text("mine")
-    for name in ("status", "record"):
-        (folder / name).symlink_to(precious)
+    (folder / "record").symlink_to(precious)
     NOT_OURS[whose](folder, monkeypatch)
-    assert not _tell(str(folder / "status"), 0, "")
     Checker(path=str(folder / "record")).keep(Solo())
     assert precious.read_text() == "mine"
 
@@ -99,4 +96,3 @@ def test_in_the_right_one_both_are_found(folder: Path) -> None:
     check = {"check": {"pass": TURNS, "known": str(folder / "record"), "record": None, "watch": None}}
     checker = Checker.of(check, Solo())
     assert checker is not None and checker.record.clocks == {3: 0.5}
-    assert _tell(str(folder / "status"), 0, "")

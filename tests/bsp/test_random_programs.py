@@ -12,9 +12,10 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests_run import run_program
+from thinning import examples
 
 import bsp
 from bsp.transport.packet import DIRECT_BYTES
@@ -164,14 +165,14 @@ def program(proc: bsp.Process, shapes: list[Shape], plan: list[list[list[Step]]]
     return seen
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(programs())
 def test_random_programs_do_what_the_naive_interpreter_does(case: Any) -> None:
     nprocs, shapes, plan = case
     assert run_program(program, shapes, plan, nprocs=nprocs) == naive(nprocs, shapes, plan)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(programs(), st.sampled_from(["latin", "bruck", "two-phase"]))
 def test_every_schedule_gives_the_same(case: Any, schedule: str) -> None:
     nprocs, shapes, plan = case

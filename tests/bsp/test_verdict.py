@@ -39,3 +39,13 @@ def test_the_status_is_the_first_non_zero_exit() -> None:
 def test_many_processes_are_named_as_runs() -> None:
     verdict = judge([report(p, "waiting", "sync" if p != 40 else "gather(root=0)") for p in range(64)], 0)
     assert "processes 0-39, 41-63 wait in sync" in str(verdict.failure)
+
+
+def test_processes_are_in_step_if_all_have_raised_and_none_waits() -> None:
+    """Then a session can go on with another call; with one process at a boundary, or returned, it cannot."""
+    raised = [report(p, "raised", error="E", superstep=4) for p in range(3)]
+    assert judge(raised, 4).in_step
+    for other in ("waiting", "returned"):
+        assert not judge([*raised[:2], report(2, other)], 4).in_step
+    assert not judge([report(0, "returned"), report(1, "raised", status=9)], 4).in_step
+    assert not judge([report(0, "returned"), report(1, "waiting")], 4).in_step

@@ -12,6 +12,8 @@ import pytest
 
 import bsp
 
+pytestmark = pytest.mark.crossed
+
 BSPRUN = str(Path(sys.executable).with_name("bsprun"))
 
 
@@ -97,9 +99,9 @@ FAULTS = (
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("options", ["--clones 2 --standby 2", "--clones 1.5 --vertical 2 --standby 2"])
 def test_killed_clones_change_nothing(name: str, options: str, tmp_path: Path) -> None:
-    """p = 8 on 4 elements of a copy; what the plain engine prints is the oracle."""
+    """p = 8 on 4 elements of a copy; what the plain engine prints in one interpreter is the oracle."""
     program, log = script(tmp_path, PROGRAMS[name]), tmp_path / "events.jsonl"
-    plain = bsprun("-p", 8, "-n", 4, program)
+    plain = bsprun("-p", 8, "-n", 1, program)
     assert plain.returncode == 0 and plain.stdout, plain.stderr
     killed = bsprun("-p", 8, "-n", 4, *options.split(), "--inject", FAULTS, "--events", log, program)
     assert (killed.returncode, killed.stdout) == (0, plain.stdout), killed.stderr

@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
+from thinning import examples
 
 from bsp.faults.advise import intervals, models
 from bsp.faults.advise.models import availability, availability_by_recursion, placed_availability
@@ -54,7 +55,7 @@ def test_availability_is_a_count_of_all_sets_of_faults(p: int, elements: int) ->
         assert placed_availability(p, elements, f) == brute_force(p, elements, f)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(r=st.integers(1, 5), p=st.integers(1, 60), share=st.floats(0, 1))
 def test_the_recursion_is_the_closed_form(r: int, p: int, share: float) -> None:
     """McColl 1.8.4, exactly; and for pairs 2^f·C(p, f)/C(2p, f)."""

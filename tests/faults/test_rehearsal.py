@@ -17,7 +17,7 @@ import pytest
 
 from bsp.checking.names import Uses, uses
 
-pytestmark = pytest.mark.jobs
+pytestmark = [pytest.mark.jobs, pytest.mark.crossed]
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 CLEAN = "bsprun: --check: no overlaps; another order of turns gives the same bytes"
@@ -252,13 +252,15 @@ def test_what_cannot_be_moved_is_named(check: Check) -> None:
     ), said
 
 
+@pytest.mark.parametrize("what", ["a variable that a round reads and writes", "an array that is changed in place"])
 @pytest.mark.parametrize(("p", "n"), [(1, 1), (4, 1), (4, 2), (3, 3)])
-def test_undeclared_state_is_named_on_any_number_of_processes_and_elements(check: Check, p: int, n: int) -> None:
-    for what in ("a variable that a round reads and writes", "an array that is changed in place"):
-        source, expected = UNDECLARED[what]
-        status, _, said = check(source, p, n)
-        assert status == 1
-        assert re.fullmatch(rf"bsprun: Undeclared: {expected}\n", said), said
+def test_undeclared_state_is_named_on_any_number_of_processes_and_elements(
+    check: Check, p: int, n: int, what: str
+) -> None:
+    source, expected = UNDECLARED[what]
+    status, _, said = check(source, p, n)
+    assert status == 1
+    assert re.fullmatch(rf"bsprun: Undeclared: {expected}\n", said), said
 
 
 def test_the_head_is_drawn_from_the_seed(check: Check) -> None:
@@ -396,9 +398,12 @@ def test_a_program_that_is_right_is_told_nothing(check: Check, what: str, p: int
 
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*.py"))
+OFTEN = ("arrays_tour", "heat", "hello", "sample_sort")  # arrays, rounds, puts, collectives
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+@pytest.mark.parametrize("example", [
+    pytest.param(path, marks=[] if path.stem in OFTEN else pytest.mark.rest, id=path.name) for path in EXAMPLES
+])  # fmt: skip
 def test_the_examples_are_right(example: Path) -> None:
     """Where processes are made again, on two elements; without rounds on one, where most orders of turns are tried."""
     rehearsed = "proc.rounds(" in example.read_text()

@@ -1,4 +1,6 @@
-"""The 31 scenarios, each with a seed here and with 20 in `make chaos` (BSP_REPEAT; see scenarios.py).
+"""The 31 scenarios, each with 20 seeds in `make chaos` (BSP_REPEAT; see scenarios.py).
+
+`make test` plays with one seed those that are marked `often`, one of each way to fail and to heal, and the simulated.
 
 `BSP_MEASURED=file` writes what was measured, a line of JSON a scenario.
 """
@@ -37,7 +39,9 @@ def played(scenario: Scenario, seed: int, folder: Path) -> dict[str, object]:
 
 @pytest.mark.jobs
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda play: play.key)
+@pytest.mark.parametrize("scenario", [
+    pytest.param(scenario, marks=[] if scenario.often else pytest.mark.rest, id=scenario.key) for scenario in SCENARIOS
+])  # fmt: skip
 def test_scenario(scenario: Scenario, tmp_path: Path) -> None:
     """What must be seen is seen, with every seed."""
     with ThreadPoolExecutor(AT_ONCE) as pool:

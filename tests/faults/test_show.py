@@ -127,10 +127,10 @@ def test_what_is_shown_is_what_is_started(
 
 
 def test_the_options_of_mpiexec_and_the_hosts_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "-p 4 -n 2 --clones 2 --hostfile machines --mpi-args '--map-by node' train.py"
+    line = "-p 4 -n 2 --clones 2 --hosts h1:2,h2:2 --mpi-args '--map-by node' train.py"
     environment, mpiexec, settings, program = split(shown(line, capsys))
     told = " ".join(mpiexec)
-    assert "--with-ft ulfm" in told and "--hostfile machines --map-by node -n 4 " in told
+    assert "--with-ft ulfm" in told and "--host h1:2,h2:2 --map-by node -n 4 " in told
     assert "-x BSP_NONSTOP_SECRET " in told and "BSP_CHECKPOINT_KEY" not in told
     assert "PRTE_MCA_prte_tmpdir_base" not in environment
     assert settings["bsprun"][0] not in ("127.0.0.1", "") and program == ["train.py"]

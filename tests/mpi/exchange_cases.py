@@ -50,6 +50,13 @@ def move(case: str, kind: str, seed: int) -> None:
             assert np.array_equal(block, content(source, me, k, block.size)), (case, kind, seed, source, k)
 
 
+# every schedule can be chosen for something
+whole = exchange.ExchangeSizes([800] * 4, [3] * 4, np.full((4, 4), 200))
+for kind in KINDS:
+    schedule = exchange.checked(kind)
+    costs = [cost for cost in (schedule.packets(whole), schedule.blocks(whole)) if cost is not None]
+    assert costs and all(0 < cost.price(Machine()) < float("inf") for cost in costs), kind
+
 for largest in (1 << 30, 1000):  # the second splits every block into messages of 1000 bytes
     exchange._LARGEST = largest
     for case in ("ragged", "skewed", "sparse", "large", "nothing"):

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = pytest.mark.jobs
+pytestmark = [pytest.mark.jobs, pytest.mark.crossed]
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 ELEMENTS = pytest.mark.parametrize("elements", [1, 2])

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.jobs
+pytestmark = [pytest.mark.jobs, pytest.mark.crossed]
 
 BSPRUN = os.path.join(os.path.dirname(sys.executable), "bsprun")
 DEADLINE = 300.0  # seconds: far beyond what any job here takes, on a busy machine too; a hang reaches it

@@ -20,7 +20,7 @@ from bsp.cost.machine_file import here, of_machine
 from bsp.cost.model import Machine
 from bsp.cost.record import account
 
-pytestmark = pytest.mark.jobs
+pytestmark = [pytest.mark.jobs, pytest.mark.crossed]
 
 BSPRUN = [os.path.join(os.path.dirname(sys.executable), "bsprun")]
 BSP = [os.path.join(os.path.dirname(sys.executable), "bsp")]

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from bsp.cost.machine_file import RATES, read, to_machine
-from bsp.cost.probe.command import refused
+from bsp.cost.probe.command import _profile, refused, to_toml
 from bsp.cost.probe.fit import fitted
 from bsp.cost.probe.program import PATTERNS, POINTS, SIZES, Measured
+from bsp.cost.report.tables import probe_text
+from bsp.cost.terms import TERMS
 
 BSP = os.path.join(os.path.dirname(sys.executable), "bsp")
 
@@ -43,9 +45,9 @@ def test_the_fit_finds_what_the_times_were_made_of_under_noise_that_only_adds() 
     fit = fitted(samples.tolist(), POINTS, 1)
     for name, value in (("L", 2e-5), ("o", 3e-6), ("g", 1e-9), ("fine", 6e-9), ("registration", 3.2e-5)):
         low, high = fit.intervals[name]
-        assert getattr(fit, name) == pytest.approx(value, rel=0.05)
-        assert low <= getattr(fit, name) <= high * 1.0001
-    assert fit.fresh == pytest.approx(2e-9, rel=0.2)
+        assert fit.rates[name] == pytest.approx(value, rel=0.05)
+        assert low <= fit.rates[name] <= high * 1.0001
+    assert fit.rates["fresh"] == pytest.approx(2e-9, rel=0.2)
     assert [size for size, _ in fit.blocks] == list(SIZES)
     assert dict(fit.blocks)[1 << 20] == pytest.approx(1e-9, rel=0.1)
     assert fit.refused == []
@@ -119,3 +121,17 @@ def test_wrong_options_get_one_line(words: list[str]) -> None:
     done = subprocess.run([BSP, "probe", *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
+
+
+def test_a_machine_file_has_every_term_of_each_fit(tmp_path: Path) -> None:
+    fit = fitted(np.tile(known(**TRUE), (8, 1)).tolist(), POINTS, 1)
+    flops = dict.fromkeys(RATES, 2e9)
+    fits = {"inside an element": fit, "between elements": fit}
+    profile = _profile(2, flops, flops, fits, "") | {"held_out": dict.fromkeys(PATTERNS, 0.1)}
+    (tmp_path / "m.toml").write_text(to_toml(profile))
+    machine = to_machine(read(tmp_path / "m.toml"))
+    for term in TERMS:
+        holders = [machine] * term.of_machine + [*machine.levels] * term.of_levels
+        for holder in holders:  # written to six digits
+            assert getattr(holder, term.name) == pytest.approx(2e9 * fit.rates[term.name], rel=1e-5)
+        assert f"\n{term.name}: " in probe_text(profile) or f"\n{term.name} of each level: " in probe_text(profile)

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bsp.command import launch
+from bsp.hosts import processes
 
 pytestmark = pytest.mark.jobs
 
@@ -207,10 +207,10 @@ def test_the_job_dies_with_one_killed_element(start: Start, rank: int, place: st
 @pytest.mark.timeout(20)
 def test_who_has_ended_and_is_not_collected_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first process of a container may collect nobody: every end of a job would take seconds more."""
-    monkeypatch.setattr(launch, "_GRACE", 1e9)
+    monkeypatch.setattr(processes, "GRACE", 1e9)
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
     process = psutil.Process(child.pid)
-    launch.kill([process])
+    processes.kill([process])
     assert process.status() == psutil.STATUS_ZOMBIE
     assert child.wait() == -signal.SIGKILL
-    launch.kill([process])  # nor is it, when it is gone
+    processes.kill([process])  # nor is it, when it is gone

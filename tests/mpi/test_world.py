@@ -16,8 +16,6 @@ pytestmark = [pytest.mark.jobs, pytest.mark.long]
 
 ALONE = ("--ignore=tests/bsp/abstract", "--ignore=tests/bsp/cost")  # what knows nothing of elements
 
-CASES = ("--ignore-glob=tests/bsp/test_*_cases.py",)
-
 MPIEXEC = os.path.join(os.path.dirname(sys.executable), "mpiexec")
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {
@@ -30,12 +28,11 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("elements", [2, 3])
+@pytest.mark.parametrize("elements", [pytest.param(2, marks=pytest.mark.rest), 3])
 def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_path: Path) -> None:
-    """All on three elements, where one has fewer processes or none; but for the suites of cases on two as well.
+    """On three elements, where one has fewer processes or none, with each value of each parameter.
 
-    The cases, 4 in 5 of the tests, vary programs and processes; what depends on elements, the rules, collectives and
-    random programs try.  `make chaos` has all of them on two elements, too.
+    `make chaos` has all combinations, and two elements: a pair, which most other jobs of the tests are.
     """
     # after a failure the ranks are out of step: each stops at its first, and one that is stuck because another
     # has stopped ends itself, and by that the job, with its stack shown
@@ -45,7 +42,6 @@ def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_p
         "pytest",
         "tests/bsp",
         *ALONE,
-        *(CASES if elements == 2 and "BSP_REPEAT" not in os.environ else ()),
         "-v",
         "-x",
         "--timeout",

@@ -1,7 +1,7 @@
-"""From columns to a matrix: numbers as they are, texts by treatment coding, and what cannot be coded, said clearly.
+"""Coding of columns as a matrix: numbers as they are, texts by treatment coding, clear errors for the rest.
 
-A column of m texts becomes m - 1 columns of 0 and 1, named "region[south]"; the level left out, the first in sorted
-order or the one asked for, is what the others are compared with.
+A column of m texts becomes m - 1 columns of 0 and 1, named "region[south]".  The others are compared with the level
+that is left out: the first in sorted order, or the one that was asked for.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bsp.algorithms.glm.data.columns import Chunk
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
-from bsp.arrays.execution.world import world
+from bsp.arrays.files import Chunk
+from bsp.arrays.procedures import world
 
 
 class Coded(NamedTuple):
-    """A column, and what it becomes."""
+    """One column of a table and its coding."""
 
     name: str
     levels: tuple[str, ...] | None  # that get a column of their own; None: numbers
@@ -26,13 +26,13 @@ class Coded(NamedTuple):
 
 
 class Coding(NamedTuple):
-    """How columns become a matrix; part of a fitted model."""
+    """The coding of columns as a matrix; part of a fitted model."""
 
     columns: tuple[Coded, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the matrix's columns."""
+        """The names of the matrix's columns."""
         return tuple(
             name
             for column in self.columns
@@ -43,7 +43,7 @@ class Coding(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What a process knows of a column in the rows that are kept."""
+    """One process's part of what the coding of a column needs, over the rows that are kept."""
 
     missing: int  # values, in the rows that are kept
     row: int  # of the first of them
@@ -56,7 +56,7 @@ Kept = list[np.ndarray] | None  # by chunk which rows are kept; None: all
 
 
 def complete(table: Table, coding: Coding) -> None:
-    """DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
+    """Raise DataError on every process if a value of the coded columns is missing.  Cost: one superstep."""
     used = [table.column(column.name) for column in coding.columns]
     told = agreed(lambda: [_facts(table, k, None) for k in used])
     facts = {k: [each[i] for each in told] for i, k in enumerate(used)}
@@ -64,7 +64,9 @@ def complete(table: Table, coding: Coding) -> None:
 
 
 def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tuple[Coding, Kept, tuple[str, ...]]:
-    """How `columns` are coded, which rows are kept, and what to say of it; `others` are used too, as they are.
+    """Return the coding of `columns`, the rows that are kept, and notes for the reader.  Collective.
+
+    others : columns that are used as they are: rows that miss one of their values are left out, too.
 
     Cost: one superstep, h = (p - 1)·O(columns).
     Raises DataError on every process: missing or infinite values, a column with one value, no level of a reference.
@@ -102,7 +104,7 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
 
 
 def _kept(table: Table, columns: Sequence[int]) -> Kept:
-    """The rows in which these columns have all values, if others are to be left out."""
+    """Return by chunk the rows in which these columns have all values; None if none is to be left out."""
     if table.missing == "error":
         return None
     return [~np.logical_or.reduce([_missing(chunk[k]) for k in columns]) for chunk in table.chunks]
@@ -137,7 +139,7 @@ def _facts(table: Table, k: int, kept: Kept) -> Facts:
 
 
 def _check_missing(table: Table, facts: dict[int, list[Facts]], advice: str) -> None:
-    """DataError that names each column with missing values, how many there are, and the first; and what to do."""
+    """Raise DataError that names each column with missing values, their number, the first of them, and what to do."""
     gone = {k: each for k, each in facts.items() if any(fact.missing for fact in each)}
     if not gone:
         return
@@ -174,7 +176,7 @@ def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:
 
 
 def matrix(table: Table, coding: Coding, kept: Kept) -> np.ndarray:
-    """The kept rows, coded: shape (rows, len(coding.names)), float64, C order; each value is copied once.
+    """Return the kept rows, coded: shape (rows, len(coding.names)), float64, C order; each value is copied once.
 
     Raises DataError for a level that the coding does not know.
     """
@@ -191,7 +193,7 @@ def matrix(table: Table, coding: Coding, kept: Kept) -> np.ndarray:
 
 
 def _recoded(table: Table, place: int, column: Coded) -> np.ndarray | None:
-    """By code of the table the number of its column: -1 the reference's; None of a column of numbers."""
+    """Return for each code of the table the number of its coded column, -1 for the reference; None for numbers."""
     levels = table.levels[place]
     if column.levels is None and levels is not None:
         raise DataError(f"{table.source}: column {column.name!r} has texts; the model was fitted to numbers")

@@ -1,4 +1,4 @@
-"""What people pass as X: this process's rows of it as numbers, where all processes' rows begin, and its names.
+"""Inputs of a fit: this process's rows of X and of vectors, from all that may be passed.
 
 Arrays of NumPy, lists, scipy's sparse matrices and data frames are whole and the same on every process, which takes
 its rows of them; arrays of `bsp.arrays` are used where their blocks of rows lie; of a file each process reads its own.
@@ -9,25 +9,46 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from bsp.algorithms.glm.conventions import column_vector
-from bsp.algorithms.glm.data.table import TABLES, Table, frame_table, is_frame, read_table
+from bsp.algorithms.glm.data.table import Table, frame_table, is_frame, read_table
 from bsp.algorithms.glm.errors import DataError
-from bsp.arrays import build
-from bsp.arrays.array import Array
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.layout import Layout
-from bsp.arrays.files.agreement import in_layout, slabs
-from bsp.arrays.files.formats import load
-from bsp.arrays.procedures.operands import bounds_of, computed, known, layout_at, line_layout
-from bsp.values.payload import cuts_of, is_abstract
+from bsp.arrays.files import load, table_of
+from bsp.arrays.procedures import (
+    Array,
+    Layout,
+    bounds_of,
+    computed,
+    in_layout,
+    known,
+    layout_at,
+    line_layout,
+    node_of,
+    relaid,
+    slabs,
+    world,
+)
+from bsp.arrays.typing import ArrayLike
+from bsp.values.payload import as_array, cuts_of
+
+
+class SparseMatrix(Protocol):
+    """A matrix of scipy.sparse."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix in compressed rows."""
+
+
+Rows: TypeAlias = ArrayLike | Table | SparseMatrix | str | os.PathLike[str]  # rows of data, or the path of a file
+Column: TypeAlias = ArrayLike | str | Sequence[str]  # one value for each row, or the name of a column
 
 
 class Matrix(NamedTuple):
-    """This process's rows of X, not yet looked at: of any dtype, or sparse."""
+    """The rows of X that one process has, unchecked: of any dtype, or sparse."""
 
     values: Any
     bounds: np.ndarray  # where the rows of each process begin, p + 1 positions
@@ -35,30 +56,25 @@ class Matrix(NamedTuple):
 
 
 def is_path(value: Any) -> bool:
-    """Whether it names a file."""
+    """Return whether a value names a file."""
     return isinstance(value, (str, os.PathLike))
 
 
 def opened(X: Any) -> Any:
-    """A file or data frame as a table, or an array; anything else as it is.
+    """Open a file or data frame as a table or an array; return anything else as it is.  Collective.
 
-    A file is a table if it ends in .csv, .txt, .tsv (or one of these and .gz, .bz2, .xz) or .parquet; else what
-    `bsp.arrays.load` reads: .npy, HDF5, Zarr.
+    A file is a table if its format has named columns: .csv, .txt, .tsv (or one of these and .gz, .bz2, .xz), .parquet
+    and what `bsp.arrays.files.register` has added; else what `bsp.arrays.load` reads: .npy, HDF5, Zarr.
     """
     if is_frame(X):
         return frame_table(X)
     if not is_path(X):
         return X
-    name = os.fspath(X)
-    for ending in (".gz", ".bz2", ".xz"):
-        name = name.removesuffix(ending)
-    if name.endswith(TABLES):
-        return read_table(X)
-    return load(X)
+    return load(X) if table_of(X) is None else read_table(X)
 
 
 def matrix_of(X: Any) -> Matrix:
-    """This process's rows of a matrix.
+    """Return this process's rows of a matrix.  Collective.
 
     Cost: nothing; one total exchange of an array of `bsp.arrays` that is not laid out in blocks of rows.
     Raises DataError, or TypeError, if it has other than two dimensions, no rows or no columns.
@@ -74,15 +90,13 @@ def matrix_of(X: Any) -> Matrix:
 
 
 def whole_matrix(X: Any) -> Any:
-    """An array, or a CSR matrix, of what has two dimensions, at least one row and one column."""
+    """Return a whole matrix as an array or CSR matrix.  Raises DataError if it is empty or not 2D."""
     if is_sparse(X):
         found = X.tocsr()
         if found.dtype.kind == "c":
             raise DataError("Complex data not supported")
-    elif is_abstract(X):
-        found = X
     else:
-        found = np.asarray(X)
+        found = as_array(X)
         if found.dtype.kind == "c":
             raise DataError("Complex data not supported")
     _check_shape(found.shape)
@@ -101,9 +115,9 @@ def _check_shape(shape: tuple[int, ...]) -> None:
 
 
 def _row_blocks(X: Array) -> tuple[Any, np.ndarray]:
-    """This process's rows of an array whose rows lie in pid order, and the bounds of all."""
+    """Return this process's rows of an array, brought into pid order, and where the rows of all processes begin."""
     here = world()
-    (node,) = computed(X._node)
+    (node,) = computed(node_of(X))
     values = known(node)
     if values is not None:
         bounds = np.array(cuts_of(node.kind.shape[0], here.nprocs))
@@ -123,25 +137,23 @@ def _in_rows(layout: Layout) -> bool:
 
 
 def numbers(values: Any, what: str, finite: bool = False) -> Any:
-    """Float64 in C order, or CSR of them: the same memory if it is that already.
+    """Return values as float64 in C order, or CSR of them; the same memory if they are that already.
 
     Raises DataError if they are complex, or with `finite` missing or infinite; TypeError or ValueError if they are no
     numbers.
     """
-    if is_abstract(values):
-        return values
     if is_sparse(values):
         return values.astype(np.float64)
     if values.dtype.kind in "SU":
         raise DataError(f"{what} has texts; it needs numbers (texts are coded in columns of files and data frames)")
-    found = np.ascontiguousarray(values, np.float64)
+    found = as_array(values).astype(np.float64, order="C", copy=False)
     if finite:
         check_finite(found, what)
     return found
 
 
 def check_finite(values: np.ndarray, what: str) -> None:
-    """DataError if a number is missing or infinite."""
+    """Raise DataError if a number is missing or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(np.sum(values)) or np.isfinite(values).all():
             return
@@ -150,7 +162,7 @@ def check_finite(values: np.ndarray, what: str) -> None:
 
 
 def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
-    """This process's part of a vector with an element for each row; of any dtype.
+    """Return this process's part of a vector with an element for each row, of any dtype.  Collective.
 
     Cost: nothing; one total exchange of an array of `bsp.arrays` whose elements lie elsewhere than the rows.
     """
@@ -160,14 +172,14 @@ def vector_of(value: Any, bounds: np.ndarray, what: str) -> Any:
         value = load(value)
     if isinstance(value, Array):
         _check_length(value.shape, n, what)
-        (node,) = computed(value._node)
+        (node,) = computed(node_of(value))
         whole = known(node)
         if whole is not None:
             return whole[own]
-        (node,) = computed(build.relaid(node, line_layout(bounds.tolist())))
+        (node,) = computed(relaid(node, line_layout(bounds.tolist())))
         block = node.value.get((here.pid,))
         return here.empty((0,), node.kind.dtype) if block is None else block
-    found = value if is_abstract(value) else np.asarray(value)
+    found = as_array(value)
     if found.ndim == 2 and found.shape[1] == 1 and what == "y":
         found = column_vector(found)
     _check_length(found.shape, n, what)
@@ -182,7 +194,7 @@ def _check_length(shape: tuple[int, ...], n: int, what: str) -> None:
 
 
 def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
-    """The kept values of a column; texts as themselves."""
+    """Return the kept values of a column; texts as texts, not as codes."""
     values = table.vector(name)[kept]
     levels = table.levels[table.column(name)]
     found: np.ndarray = values if levels is None else np.array(levels)[values]
@@ -190,6 +202,6 @@ def part_of(table: Table, name: str, kept: Any = slice(None)) -> np.ndarray:
 
 
 def is_sparse(value: Any) -> bool:
-    """Whether it is one of scipy's sparse matrices: there is none before scipy.sparse is imported."""
+    """Return whether a value is a sparse matrix of scipy, without importing scipy.sparse: before that there is none."""
     scipy_sparse = sys.modules.get("scipy.sparse")
     return scipy_sparse is not None and scipy_sparse.issparse(value)

@@ -1,6 +1,6 @@
-"""From what is passed to `fit` to the rows that are solved for: read, coded, checked, the same error everywhere.
+"""Preparation of a fit: the arguments of `fit` are read, coded and checked; errors are the same on every process.
 
-That X, weights and offset are finite and that y is possible is seen by the solver on its way, which costs no pass.
+Solvers check on their way that X, weights and offset are finite and y is possible, which costs no pass of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Rows
-from bsp.arrays.execution.world import world
+from bsp.declared import Costs, declares
 from bsp.values.payload import is_abstract
 
 
@@ -31,7 +31,7 @@ class Given(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What `fit` goes on with."""
+    """The prepared data of a fit."""
 
     rows: Rows
     target: str
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """This process's rows of everything, not yet looked at."""
+    """The rows of X and of the vectors that one process has, unchecked."""
 
     values: Any
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ _CALLED = Given("y", "sample_weight", "offset", "trials")
 
 
 def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
-    """This process's rows of the problem.
+    """Return this process's rows of the problem.  Collective.
 
     classify : y has labels of any kind, two of them; else numbers, or with a binomial family two texts.
     Cost: a superstep in which all agree that the data are sound, with one more for a table, beside reading it.
@@ -68,12 +68,6 @@ def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
         parts, target = _of_table(data, given), given.y if isinstance(given.y, str) else "y"
     else:
         parts, target = _of_arrays(data, given), "y"
-    if is_abstract(parts.values):
-        labelled = classify and parts.vectors.trials is None
-        labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
-        agreed(lambda: Facts(True, labels.tolist(), labels.tolist()))
-        rows = Rows(parts.values, *parts.vectors, parts.names)
-        return Prepared(rows, target, None, np.arange(2) if classify else None, ())
     return _checked(parts, target, family, classify)
 
 
@@ -108,8 +102,8 @@ def _of_table(table: Table, given: Given) -> _Parts:
     return _Parts(matrix(table, coding, kept), coding.names, Given(*vectors), coding, place, notes)
 
 
-def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
-    """The rows as numbers, looked at by all processes together."""
+def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+    """Return the rows as numbers, after all processes have looked at theirs."""
     looked_at: list[Any] = []
     labelled = classify and parts.vectors.trials is None
 
@@ -142,11 +136,31 @@ def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prep
             notes += (f"{target} is 1 for {labels[1]!r}, 0 for {labels[0]!r}",)
         classes, y = np.array(labels, y.dtype), (y == labels[1]).astype(float)
     rows = Rows(X, y, weights, offset, trials, parts.names)
-    return Prepared(_without_values(rows) if world().abstract else rows, target, parts.coding, classes, notes)
+    return Prepared(rows, target, parts.coding, classes, notes)
+
+
+def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+    """Declare the look at the rows: files are read in a run without values too, and then looked at."""
+    if not is_abstract(parts.values):
+        found = _looked_at(parts, target, family, classify)
+        of = found.rows
+        X, y, weights, offset, trials = map(costs.shape_of, (of.X, of.y, of.weights, of.offset, of.trials))
+        return found._replace(rows=Rows(X, y, weights, offset, trials, of.names))
+    labelled = classify and parts.vectors.trials is None
+    labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
+    agreed(lambda: Facts(True, labels.tolist(), labels.tolist()))
+    rows = Rows(parts.values, *parts.vectors, parts.names)
+    return Prepared(rows, target, None, np.arange(2) if classify else None, ())
+
+
+@declares(_of_checked)
+def _checked(parts: _Parts, target: str, family: Family, classify: bool) -> Prepared:
+    """Return the rows as numbers.  Collective: all processes agree that theirs are sound."""
+    return _looked_at(parts, target, family, classify)
 
 
 def _response(values: Any) -> tuple[np.ndarray, bool]:
-    """y as numbers, or as texts; and which."""
+    """Return y as numbers or as texts, and whether it has texts."""
     found = np.asarray(values)
     if found.dtype.kind in "SU" or (found.dtype.kind == "O" and any(isinstance(each, str) for each in found)):
         return found, True
@@ -158,20 +172,8 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:
-    """DataError with the place of the first response that the family cannot have."""
+    """Raise DataError with the place of the first response that the family cannot have."""
     wrong, what = family.wrong(y)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(f"{place(row)}: {target} is {y[row]:g}; in a {family} model it must be {what}")
-
-
-def _without_values(rows: Rows) -> Rows:
-    """The same shapes, for a run without values."""
-    here = world()
-
-    def emptied(each: Any) -> Any:
-        return here.empty(each.shape, each.dtype) if isinstance(each, np.ndarray) else each
-
-    return Rows(
-        emptied(rows.X), emptied(rows.y), emptied(rows.weights), emptied(rows.offset), emptied(rows.trials), rows.names
-    )  # fmt: skip

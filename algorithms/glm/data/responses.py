@@ -1,4 +1,4 @@
-"""Responses as families take them: labels of two classes become 0 and 1, counts of successes become proportions."""
+"""Responses in the form that families take: labels of two classes as 0 and 1, counts of successes as proportions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW = 10  # labels that are told
 
 
 class Facts(NamedTuple):
-    """What a process knows of its responses."""
+    """One process's labels and weights, from which all processes decide the classes."""
 
     weighted: bool  # whether a row has a weight above 0
     labels: list[Any]  # the first few, sorted; of numbers none
@@ -20,7 +20,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> Facts:
-    """Of this process's part.  Raises DataError if labels are no labels."""
+    """Return the facts of this process's part.  Raises DataError if values are no labels."""
     some = values if weights is None else values[weights > 0]
     if not labelled:
         return Facts(bool(some.size), [], [])
@@ -37,13 +37,13 @@ def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> 
 
 
 def check_weights(told: list[Facts]) -> None:
-    """DataError if no row has a weight."""
+    """Raise DataError if no row of any process has a weight."""
     if not any(facts.weighted for facts in told):
         raise DataError("Sample weights must contain at least one non-zero number.")
 
 
 def classes_of(told: list[Facts], target: str) -> list[Any]:
-    """The two labels, sorted.  Raises DataError if there are more, or fewer."""
+    """Return the two labels, sorted.  Raises DataError if there are more, or fewer."""
     found = sorted({label for facts in told for label in facts.labels})
     if len(found) > 2:
         shown = ", ".join(map(repr, found[:3])) + ", ..." * (len(found) > 3)
@@ -57,7 +57,7 @@ def classes_of(told: list[Facts], target: str) -> list[Any]:
 
 
 def shares(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """Successes of trials as proportions.  Raises DataError with the first that is impossible."""
+    """Return successes of trials as proportions.  Raises DataError with the first that is impossible."""
     wrong = ~(trials > 0)
     if wrong.any():
         raise DataError(f"trials must be above 0; one is {trials[np.argmax(wrong)]:g}")

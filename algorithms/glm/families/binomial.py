@@ -22,9 +22,11 @@ class Binomial(Family):
 
     @property
     def title(self) -> str:
+        """The word "Logistic" with the logit link, else "Binomial"."""
         return "Logistic" if self.by_default else "Binomial"
 
     def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        """Return loss, score and curvature: in closed form for the logit link, else from log-probabilities."""
         if self.by_default:
             small = np.exp(-np.abs(eta))  # at most 1: nothing overflows
             rest = 1 + small
@@ -36,6 +38,7 @@ class Binomial(Family):
             return Expansion(self.possible(self.mean(eta), loss), score, curvature)
 
     def information(self, eta: Vector) -> Vector:
+        """Return the expected curvature: mu(1 - mu) for the logit link, else from the link's log-probabilities."""
         if self.by_default:
             small = np.exp(-np.abs(eta))
             return small / (1 + small) ** 2
@@ -44,28 +47,35 @@ class Binomial(Family):
             return self.mean(eta) * won + self.link.complement(eta) * lost
 
     def least(self, y: Vector) -> Vector:
+        """Return the loss where mu = y: the entropy of a success of probability y."""
         return -xlogy(y, y) - xlogy(1 - y, 1 - y)
 
     def variance(self, mu: Vector) -> Vector:
+        """Return mu(1 - mu)."""
         return mu * (1 - mu)
 
     def chi2(self, eta: Vector, y: Vector) -> Vector:
+        """Return the squares of Pearson's residuals, accurate also for means near 0 and 1."""
         mu, rest = self.mean(eta), self.link.complement(eta)  # 1 - mu would lose the digits of a small one
         return (y * rest - (1 - y) * mu) ** 2 / np.maximum(mu * rest, _TINY)
 
     def wrong(self, y: Vector) -> tuple[Vector, str]:
+        """Return which responses are not proportions."""
         return (y < 0) | (y > 1), "the proportion of successes, between 0 and 1"
 
     def hopeless(self, successes: float, failures: float) -> str:
+        """Return a message if all responses are successes, or all are failures."""
         if successes and failures:
             return ""
         alike = 0 if successes == 0 else 1
         return f"y has one class only: all are {alike}; a binomial model needs successes and failures"
 
     def level(self, total: Any, successes: Any, failures: Any) -> Any:
+        """Return eta of the model with an intercept only: the link of the overall proportion of successes."""
         return np.log(successes / failures) if self.by_default else self.predictor(successes / total)
 
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        """Return the weighted sum of the log binomial coefficients of the trials; the other two sums are 0."""
         if trials is None and ((y == 0) | (y == 1)).all():
             return 0.0, 0.0, 0.0  # there is one way
         m = np.ones_like(y) if trials is None else trials

@@ -91,12 +91,12 @@ class Family:
 
     @property
     def by_default(self) -> bool:
-        """Whether the link is the family's default: its closed forms hold."""
+        """True if the link is the family's default: its closed forms hold."""
         return self.link.name == self.links[0]
 
     @property
     def canonical(self) -> bool:
-        """Whether the curvature does not depend on y, so that it is the Fisher information."""
+        """True if the curvature does not depend on y, so that it is the Fisher information."""
         return self.link.name == self.canonical_link
 
     @property

@@ -18,23 +18,30 @@ class InverseGaussian(Family):
 
     @property
     def title(self) -> str:
+        """The first words of a summary's title."""
         return "Inverse Gaussian"
 
     def loss(self, mu: Vector, y: Vector) -> Vector:
+        """Return y/(2·mu²) - 1/mu."""
         return (0.5 * y / mu - 1) / mu
 
     def variance(self, mu: Vector) -> Vector:
+        """Return mu³."""
         return mu**3
 
     def variance_slope(self, mu: Vector) -> Vector:
+        """Return 3·mu²."""
         return 3 * mu * mu
 
     def wrong(self, y: Vector) -> tuple[Vector, str]:
+        """Return which responses are not above 0."""
         return y <= 0, "an amount above 0"
 
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        """Return the sum of 3·log(y) - log(w); the other two sums are 0."""
         return 3 * np.log(y).sum() - np.log(w).sum(), 0.0, 0.0
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
+        """Return the log-likelihood at the estimated dispersion."""
         scaled = fitted.deviance / fitted.dispersion
         return -0.5 * (scaled + fitted.n_rows * np.log(2 * np.pi * fitted.dispersion) + constants[0])

@@ -27,12 +27,15 @@ class NegativeBinomial(Family):
 
     @property
     def title(self) -> str:
+        """The first words of a summary's title, with the spread."""
         return f"Negative binomial (spread {self.spread:g})"
 
     def loss(self, mu: Vector, y: Vector) -> Vector:
+        """Return (y + 1/spread)·log(1 + spread·mu) - y·log(mu)."""
         return (y + 1 / self.spread) * np.log1p(self.spread * mu) - xlogy(y, mu)
 
     def expansion(self, eta: Vector, y: Vector) -> Expansion:
+        """Return loss, score and curvature: in closed form for the log link, else by the chain rule."""
         if not self.by_default:
             return super().expansion(eta, y)
         size = 1 / self.spread
@@ -43,18 +46,23 @@ class NegativeBinomial(Family):
         return Expansion(total * grown - y * eta, total * share - y, total * share * (1 - share))
 
     def variance(self, mu: Vector) -> Vector:
+        """Return mu + spread·mu²."""
         return mu + self.spread * mu * mu
 
     def variance_slope(self, mu: Vector) -> Vector:
+        """Return 1 + 2·spread·mu."""
         return 1 + 2 * self.spread * mu
 
     def wrong(self, y: Vector) -> tuple[Vector, str]:
+        """Return which responses are below 0."""
         return y < 0, "a count, 0 or more"
 
     def hopeless(self, successes: float, failures: float) -> str:
+        """Return a message if all responses are 0."""
         return "" if successes else "all y are 0: their mean has no logarithm; there is nothing to fit"
 
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        """Return the weighted sum of the log coefficients of the distribution; the other two sums are 0."""
         size = 1 / self.spread
         ways = gammaln(y + size) - gammaln(size) - gammaln(y + 1) + y * np.log(self.spread)
         return w @ ways, 0.0, 0.0

@@ -32,35 +32,45 @@ class Tweedie(Family):
 
     @property
     def title(self) -> str:
+        """The first words of a summary's title, with the power."""
         return f"Tweedie (power {self.power:g})"
 
     def loss(self, mu: Vector, y: Vector) -> Vector:
+        """Return y·mu^(1 - p)/(p - 1) + mu^(2 - p)/(2 - p), p being the power."""
         p = self.power
         return y * mu ** (1 - p) / (p - 1) + mu ** (2 - p) / (2 - p)
 
     def least(self, y: Vector) -> Vector:
+        """Return the loss where mu = y: y^(2 - p)/((p - 1)(2 - p))."""
         p = self.power
         return y ** (2 - p) / ((p - 1) * (2 - p))
 
     def variance(self, mu: Vector) -> Vector:
+        """Return mu^power."""
         return mu**self.power
 
     def variance_slope(self, mu: Vector) -> Vector:
+        """Return power·mu^(power - 1)."""
         return self.power * mu ** (self.power - 1)
 
     def wrong(self, y: Vector) -> tuple[Vector, str]:
+        """Return which responses are below 0."""
         return y < 0, "an amount, 0 or more"
 
     def hopeless(self, successes: float, failures: float) -> str:
+        """Return a message if all responses are 0."""
         return "" if successes else "all y are 0: their mean has no logarithm; there is nothing to fit"
 
     def constants(self, y: Vector, w: Vector, trials: Vector | None) -> Sums:
+        """Return the sum of log(y) over the responses above 0; the other two sums are 0."""
         return np.log(y[y > 0]).sum(), 0.0, 0.0
 
     def is_dispersed(self, weighted: bool) -> bool:
+        """Return True: the density's series depends on the dispersion in every row."""
         return True
 
     def dispersed(self, y: Vector, w: Vector | None, dispersion: Any) -> float:
+        """Return the sum of the logs of Wright's Bessel function over the responses above 0."""
         p = self.power
         alpha = (2 - p) / (1 - p)
         some = y > 0
@@ -69,6 +79,7 @@ class Tweedie(Family):
         return float(_log_wright_bessel(-alpha, x).sum())
 
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
+        """Return the log-likelihood at the estimated dispersion."""
         return dispersed - constants[0] - fitted.loss / fitted.dispersion
 
 

@@ -1,4 +1,4 @@
-"""What the estimates are worth: deviance, dispersion, likelihood and covariances, by one more pass and superstep.
+"""Deviance, dispersion, likelihood and covariances of the estimates, by one more pass and superstep.
 
 The model's covariance is dispersion · F^-1, F the Fisher information; the robust one is the sandwich H^-1 M H^-1, H
 the Hessian and M the sum over rows of the squared score (HC0), which holds though the variance is not the family's.
@@ -22,7 +22,7 @@ from bsp.algorithms.glm.solvers.survey import Survey
 
 
 class Fit(NamedTuple):
-    """Over the rows of all processes."""
+    """Sums of a fit over the rows of all processes."""
 
     deviance: Any
     chi2: Any
@@ -32,7 +32,7 @@ class Fit(NamedTuple):
 
 
 def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
-    """The fit at beta; a collective.
+    """Return the sums of the fit at beta.  Collective.
 
     Cost: a pass, with a product of X with itself for each matrix; one superstep of 2 + TERMS + |wanted|·d(d + 1)/2
     summed words.
@@ -64,7 +64,7 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
 
 
 def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
-    """What the covariances are made from; nothing where there are none."""
+    """Return the names of the matrices that the covariances are made from; none where there are no covariances."""
     if model.alpha or d > LARGEST:
         return set()
     bread = "hessian" if family.canonical else "information"
@@ -72,7 +72,7 @@ def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
 
 
 def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
-    """The solution at the state's point; a collective."""
+    """Return the solution at the state's point.  Collective."""
     of = objective.of
     model, point = of.model, state.point
     bread_name = "hessian" if of.family.canonical else "information"
@@ -117,7 +117,7 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
 
 
 def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Of the coefficients of the columns as they were given; NaN for those left out."""
+    """Return the covariance of the coefficients of the columns as they were given; NaN for those left out."""
     if of.shift is not None:
         back = np.eye(of.d)
         back[0, 1:] = -of.shift

@@ -1,6 +1,6 @@
-"""The log-likelihood of a fitted model, constants and all, so that models of different families can be compared.
+"""The log-likelihood of a fitted model, constants included, so that models of different families can be compared.
 
-What it is made of, `families` says.  A weight divides its row's dispersion: statsmodels' convention.
+Families define its terms.  A weight divides its row's dispersion: statsmodels' convention.
 Source: McCullagh & Nelder, 2nd edition, section 2.2.
 """
 
@@ -17,7 +17,7 @@ TERMS = 3
 
 
 def terms(of: Survey) -> np.ndarray:
-    """(TERMS,) This process's sums that do not depend on the coefficients."""
+    """Return this process's sums (TERMS,) that do not depend on the coefficients."""
     y, trials = of.rows.y, of.rows.trials
     w = np.ones_like(y) if of.weights is None else of.weights
     counts = w > 0
@@ -27,7 +27,7 @@ def terms(of: Survey) -> np.ndarray:
 
 
 def log_likelihood(of: Survey, sums: np.ndarray, loss: float, deviance: float, dispersion: float) -> Any:
-    """From the sums over all processes of `terms`, the weighted losses and the deviance.
+    """Return the log-likelihood from sums over all processes: of `terms`, the weighted losses and the deviance.
 
     A collective where a sum depends on the dispersion (gamma with weights, tweedie): one superstep of 1 word.
     """

@@ -1,4 +1,4 @@
-"""A fitted model applied to rows: the linear predictor, where the rows are, and what is made of it.
+"""Application of a fitted model to rows: the linear predictor, and functions and sums of it.
 
 Of a whole array, list, sparse matrix or data frame everything is local.  Of arrays of `bsp.arrays`, files and tables
 each process has its rows: predictions are arrays dealt like them, sums are taken over all processes.
@@ -25,17 +25,14 @@ from bsp.algorithms.glm.data.inputs import (
 )
 from bsp.algorithms.glm.data.table import Table, local_table
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
-from bsp.arrays.array import Array
-from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.layout import Axis, layout_of
-from bsp.arrays.procedures.operands import made_of
+from bsp.arrays.procedures import Array, Axis, layout_of, made_of, world
 
 if TYPE_CHECKING:
     from bsp.algorithms.glm.estimators import Regression
 
 
 class Applied(NamedTuple):
-    """The linear predictor of this process's rows, or of all rows where they are whole."""
+    """The linear predictor of this process's rows; of all rows where X is whole."""
 
     eta: Any
     bounds: np.ndarray | None  # of dealt rows: where each process's begin
@@ -43,11 +40,11 @@ class Applied(NamedTuple):
 
     @property
     def dealt(self) -> bool:
-        """Whether each process has rows of its own."""
+        """True if each process has rows of its own; else every process has all."""
         return self.bounds is not None
 
     def mapped(self, function: Callable[[Any], Any]) -> Any:
-        """A function of each row's linear predictor: NumPy's array, or a dealt one."""
+        """Return a function of each row's linear predictor: NumPy's array, or a dealt one."""
         found = function(self.eta)
         if self.bounds is None:
             return found
@@ -63,7 +60,7 @@ class Applied(NamedTuple):
         self, parts: Callable[[np.ndarray, np.ndarray, np.ndarray], list[Any]], y: Any, weights: Any,
         labels: bool = False, check: Callable[[np.ndarray], None] | None = None,
     ) -> Any:  # fmt: skip
-        """Sums over all rows that `parts` of linear predictor, y and weights gives for some.
+        """Return sums over all rows of what `parts` gives for some rows' linear predictor, y and weights.
 
         labels : y may be of any kind; else numbers.   check : raises DataError for a y that cannot be.
         Cost of dealt rows: two supersteps.
@@ -94,7 +91,7 @@ class Applied(NamedTuple):
 
 
 def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
-    """A vector of n elements, all of them."""
+    """Return all of a vector of n elements.  Raises DataError for another shape."""
     found = np.asarray(value)
     if not found.ndim:
         raise DataError(f"{what} is {value!r}: it must be a vector of {n} elements")
@@ -106,7 +103,7 @@ def whole_vector(value: Any, n: int, what: str) -> np.ndarray:
 
 
 def applied(model: Regression, X: Any, offset: Any) -> Applied:
-    """The linear predictor of X's rows, and where they are.
+    """Return the linear predictor of X's rows, with the layout of the rows.  Collective unless X is whole.
 
     Cost: nothing of a whole X; of a file or table that of reading it and one superstep.
     """
@@ -144,7 +141,7 @@ def applied(model: Regression, X: Any, offset: Any) -> Applied:
 
 
 def parted(X: Any, *given: Any) -> tuple[Any, ...]:
-    """X without the columns that are named, and the vectors: a data frame's columns where names are given."""
+    """Return X without the columns that are named, and the vectors: columns of a data frame where names are given."""
     names = [each for each in given if isinstance(each, str)]
     if not is_frame(X) or not names:
         return X, *given
@@ -159,7 +156,7 @@ def _named(frame: Any) -> bool:
 
 
 def _of_frame(model: Regression, frame: Any) -> np.ndarray:
-    """All rows of a data frame as the model was fitted to them."""
+    """Return all rows of a data frame in the coding that the model was fitted with."""
     coding = model._coding
     if coding is None:
         found: np.ndarray = whole_matrix(frame.to_numpy())

@@ -30,7 +30,7 @@ _WIDTH, _ROW = 860, 22
 
 
 def page(summary: Summary, source: str) -> str:
-    """The page; `source` is what the data are called."""
+    """Return the page as HTML; `source` names the data."""
     level = f"{100 * summary.level:g} %"
     parts = [
         f"<h1>{escape(summary.title)}</h1><p class='from'>{escape(source)}</p>",
@@ -52,7 +52,7 @@ def page(summary: Summary, source: str) -> str:
 
 
 def intervals(coefficients: Sequence[Coefficient]) -> str:
-    """A line for each coefficient: its interval and estimate, and where 0 is."""
+    """Draw a line for each coefficient: its interval, its estimate, and the position of 0."""
     left = min(300, 12 + 7 * max(len(each.name) for each in coefficients))
     low = min(0.0, *(each.low for each in coefficients))
     high = max(0.0, *(each.high for each in coefficients))
@@ -82,7 +82,7 @@ def intervals(coefficients: Sequence[Coefficient]) -> str:
 
 
 def descent(norms: Sequence[float]) -> str:
-    """The gradient's norm by iteration, on a logarithmic axis."""
+    """Draw the gradient's norm by iteration, on a logarithmic axis."""
     logs = [math.log10(max(norm, 1e-300)) for norm in norms]
     low, high = math.floor(min(logs)), max(math.ceil(max(logs)), math.floor(min(logs)) + 1)
     left, height = 60, 220
@@ -115,7 +115,7 @@ def descent(norms: Sequence[float]) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers from low to high, about six."""
+    """Return about six round numbers from low to high."""
     rough = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(each for each in (power, 2 * power, 5 * power, 10 * power) if each >= rough)

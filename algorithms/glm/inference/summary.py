@@ -1,4 +1,4 @@
-"""What a fit has found, for people to read: coefficients, how sure they are, how well the model fits."""
+"""Summaries of a fit for people to read: coefficients, their precision, the quality of the fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bsp.cost.units import counted
 
 
 class Coefficient(NamedTuple):
-    """One line; NaN where a penalty or a collinear column leaves nothing to say."""
+    """One line of the table; NaN where a penalty or a collinear column leaves no inference."""
 
     name: str
     estimate: float
@@ -28,7 +28,7 @@ class Coefficient(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Summary:
-    """str() and repr() are a table in text; a notebook, and `to_html()`, show it as HTML.
+    """The summary of a fit: str() and repr() are a table in text, a notebook and `to_html()` show HTML.
 
     level : of the confidence intervals.
     The statistic is z, compared with the normal distribution; where the dispersion is estimated (gaussian, gamma, ...)
@@ -45,19 +45,19 @@ class Summary:
 
     @property
     def statistic(self) -> str:
-        """ "z" or "t"."""
+        """The letter of the test statistic: "t" if the dispersion is estimated, else "z"."""
         return "t" if self.model.family.free_dispersion else "z"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the coefficients, the intercept's first."""
+        """The names of the coefficients, the intercept's first."""
         k = len(self.solution.coef)
         names = self.solution.names[-k:] if k else ()
         return (*(("intercept",) if self.model.fit_intercept else ()), *(names or (f"x{j}" for j in range(k))))
 
     @property
     def coefficients(self) -> list[Coefficient]:
-        """All of them."""
+        """The lines of all coefficients."""
         found = self.solution
         estimates = np.append([found.intercept] if self.model.fit_intercept else [], found.coef)
         covariance = found.robust_covariance if self.model.robust else found.covariance
@@ -90,7 +90,7 @@ class Summary:
 
     @property
     def bic(self) -> float | None:
-        """Schwarz's; None as `aic`."""
+        """Schwarz's information criterion; None where `aic` is."""
         likelihood = self.solution.log_likelihood
         return (
             None
@@ -100,7 +100,7 @@ class Summary:
 
     @property
     def title(self) -> str:
-        """The model in a line."""
+        """The model in one line."""
         return (
             f"{self.model.family.title} regression of {self.target} "
             f"({self.model.family.link.name} link), {self.solution.n_rows} rows"
@@ -108,7 +108,7 @@ class Summary:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """What there is beside the coefficients."""
+        """Facts about the fit as a whole: pairs of a name and a text."""
         found, model = self.solution, self.model
         facts = [
             ("deviance", f"{found.deviance:.7g} on {found.df_resid:g} degrees of freedom"),
@@ -127,7 +127,7 @@ class Summary:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader must know."""
+        """Notes that a reader needs: no convergence, separation, columns left out."""
         notes = [*self.remarks, *self.solution.notes]
         if self.model.alpha:
             notes.append("a penalty shrinks coefficients: standard errors, tests and intervals would mean nothing")
@@ -136,7 +136,7 @@ class Summary:
         return notes
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON takes it: numbers, texts, None for what there is not."""
+        """Return the summary as JSON takes it: numbers, texts, None for what is not defined."""
         found = self.solution
         rows = [{name: _told(value) for name, value in each._asdict().items()} for each in self.coefficients]
         names = (
@@ -152,7 +152,7 @@ class Summary:
 
     @property
     def table(self) -> list[list[str]]:
-        """Heads and cells of the coefficients."""
+        """Return heads and cells of the table of coefficients."""
         tail = (1 - self.level) / 2
         heads = ["", "coef", "std err", self.statistic, f"P>|{self.statistic}|", f"[{tail:.3g}", f"{1 - tail:.3g}]"]
         return [heads, *([each.name, *_cells(each)] for each in self.coefficients)]
@@ -172,7 +172,7 @@ class Summary:
     __repr__ = __str__  # a prompt shows the table
 
     def to_html(self) -> str:
-        """A <div> with two tables; no styles of its own but alignment."""
+        """Return a <div> with two tables, without styles of its own but alignment."""
         heads, *rows = self.table
         cell = '<td style="text-align:right">{}</td>'
         body = "".join(
@@ -200,5 +200,5 @@ def _cells(each: Coefficient) -> list[str]:
 
 
 def _told(value: Any) -> Any:
-    """As JSON has it: None for numbers that are none."""
+    """Return a value as JSON has it: None for NaN and infinity."""
     return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -14,13 +14,17 @@ class Identity(Link):
     name = "identity"
 
     def mean(self, eta: Vector) -> Vector:
+        """Return eta."""
         return eta
 
     def predictor(self, mu: Vector) -> Vector:
+        """Return mu."""
         return mu
 
     def slope(self, eta: Vector) -> Vector:
+        """Return 1."""
         return np.ones_like(eta)
 
     def bend(self, eta: Vector) -> Vector:
+        """Return 0."""
         return np.zeros_like(eta)

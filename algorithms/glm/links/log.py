@@ -14,13 +14,17 @@ class Log(Link):
     name = "log"
 
     def mean(self, eta: Vector) -> Vector:
+        """Return exp(eta)."""
         return np.exp(eta)
 
     def predictor(self, mu: Vector) -> Vector:
+        """Return log(mu)."""
         return np.log(mu)
 
     def slope(self, eta: Vector) -> Vector:
+        """Return exp(eta)."""
         return np.exp(eta)
 
     def bend(self, eta: Vector) -> Vector:
+        """Return exp(eta)."""
         return np.exp(eta)

@@ -1,1 +1,1 @@
-"""The optimisation: objective, Newton, L-BFGS, coordinate descent, and what is known before them."""
+"""The optimisation: survey of the data, objective, Newton, L-BFGS, coordinate descent, separation."""

@@ -18,7 +18,7 @@ EPS = float(np.finfo(float).eps)
 
 
 def proximal_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
-    """argmin over s of g's + s'Hs/2 + lasso·|b + s|_1, over all columns.
+    """Return the s that minimises g's + s'Hs/2 + lasso·|b + s|_1, over all columns.
 
     Cost: W = d² flops a sweep, d³/3 for each linear system; no supersteps.
     """
@@ -27,7 +27,7 @@ def proximal_step(objective: Objective, point: Point, kept: np.ndarray) -> np.nd
 
 
 def minimised(hessian: np.ndarray, gradient: np.ndarray, beta: np.ndarray, lasso: np.ndarray) -> np.ndarray:
-    """The step from beta; `lasso` (d,) is each coefficient's share of the L1 penalty."""
+    """Return the minimising step from beta; `lasso` (d,) is each coefficient's share of the L1 penalty."""
     d = len(beta)
     diagonal, limits = hessian.diagonal().tolist(), lasso.tolist()
     moving = [j for j in range(d) if diagonal[j] > 0]
@@ -59,7 +59,7 @@ def minimised(hessian: np.ndarray, gradient: np.ndarray, beta: np.ndarray, lasso
 def _with_signs(
     hessian: np.ndarray, gradient: np.ndarray, beta: np.ndarray, lasso: np.ndarray, signs: np.ndarray
 ) -> np.ndarray | None:
-    """The step if these are the signs of beta + step, 0 of those that are 0 and 2 where any will do; None if not."""
+    """Return the step if beta + step has these signs (0 where it is 0, 2 where any will do); None if it has not."""
     free = np.flatnonzero(signs)
     step = -beta
     step[free] = 0.0

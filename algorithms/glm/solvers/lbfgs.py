@@ -24,7 +24,7 @@ Pair = tuple[np.ndarray, np.ndarray]  # a step, and by how much the gradient cha
 
 
 def lbfgs(objective: Objective, start: np.ndarray, progress: Progress | None) -> bsp.State:
-    """From `start` to where the gradient's norm is at most tol, or to where it goes no further; see newton.descend."""
+    """Descend from `start` until the gradient's norm is at most tol, as `newton.descend`.  Collective."""
     model, proc = objective.of.model, objective.of.proc
     state = bsp.State(
         point=None, units=None, kept=None, scale=None, pairs=[], norm=np.inf, converged=False, stopped=False,
@@ -58,7 +58,7 @@ def lbfgs(objective: Objective, start: np.ndarray, progress: Progress | None) ->
 
 
 def two_loops(pairs: list[Pair], scale: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The inverse Hessian as the pairs know it, oldest first, times the gradient.
+    """Return the inverse Hessian that the pairs approximate, oldest first, times the gradient.
 
     scale : (d,) the diagonal of the inverse Hessian that they update, but for a factor.
     Cost: W = 4·|pairs|·d.
@@ -79,9 +79,9 @@ def two_loops(pairs: list[Pair], scale: np.ndarray, gradient: np.ndarray) -> np.
 
 
 def _searched(objective: Objective, start: Point, direction: np.ndarray) -> Point | None:
-    """A point on the line that meets the strong Wolfe conditions; None if rounding leaves none.
+    """Return a point on the line that meets the strong Wolfe conditions; None if rounding leaves none.
 
-    The objective is convex, so the slope along the line tells on which side of a point to look.
+    The objective is convex, so the slope along the line decides on which side of a point to look.
     """
     slope: Any = start.gradient @ direction
     low, high, slope_low, slope_high = 0.0, np.inf, slope, np.inf

@@ -1,4 +1,4 @@
-"""Newton's method with step halving: one superstep a point.
+"""Newton's method with step halving: one superstep for each point.
 
 Each point costs one pass and one superstep, which sums objective, gradient and half the Hessian together; every
 process then solves the same small system, bit by bit alike, so nothing has to be sent back.  A point that does not
@@ -28,13 +28,13 @@ Progress = Callable[[int, float, float], None]
 
 
 def newton_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
-    """-H^-1 g in the kept columns."""
+    """Return -H^-1 g in the kept columns."""
     assert point.curvature is not None
     return factor(point.curvature, kept).solve(-point.gradient)
 
 
 def descend(objective: Objective, start: np.ndarray, direction: Direction, progress: Progress | None) -> bsp.State:
-    """From `start` to where the gradient's norm is at most tol, or to where it goes no further.
+    """Descend from `start` until the gradient's norm is at most tol, or until progress ends.  Collective.
 
     Returns a State with point, norm, converged, steps, history, moved (the last step), notes.
     Cost: a superstep of 1 + d + d(d + 1)/2 summed words, a pass and d³/3 flops for each point.
@@ -83,7 +83,7 @@ def descend(objective: Objective, start: np.ndarray, direction: Direction, progr
 
 
 def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
-    """The units of the gradient, and the columns that can be told apart, once and for all."""
+    """Fix the units of the gradient and the columns that are linearly independent, at the first point."""
     assert first.curvature is not None
     state.units = objective.units(first)
     state.kept = np.arange(len(first.beta))
@@ -95,7 +95,7 @@ def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
 
 
 def _good(found: Point, norm: Any, state: bsp.State) -> Any:
-    """Whether the objective is low enough; or lower by nothing but rounding, and the gradient shorter."""
+    """Return whether the objective is low enough, or lower by rounding only with a shorter gradient."""
     if state.point is None:
         return True
     before = state.point.value
@@ -105,12 +105,12 @@ def _good(found: Point, norm: Any, state: bsp.State) -> Any:
 
 
 def _unseen(state: bsp.State) -> Any:
-    """Whether the decrease that the step promised is less than rounding shows."""
+    """Return whether the decrease that the step promised is below rounding."""
     return -state.promise <= LEAST * np.abs(state.point.value)
 
 
 def _idle(found: Point, norm: Any, state: bsp.State) -> Any:
-    """Whether an accepted step has changed nothing but the last digits."""
+    """Return whether an accepted step has changed nothing but the last digits."""
     if state.point is None:
         return False
     return _unseen(state) & (norm >= state.norm)

@@ -4,7 +4,7 @@
     ridge = alpha·(1 - l1_ratio), lasso = alpha·l1_ratio
 
 Cost at a point: a pass (see passes), and one allreduce of 1 + d words, d more for the Hessian's diagonal or
-d(d + 1)/2 for the packed half of it.  Every process then knows all, so nothing has to be sent back.
+d(d + 1)/2 for the packed half of it.  Every process then has all sums, so nothing has to be sent back.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Point(NamedTuple):
 
 @lru_cache(maxsize=8)
 def half(d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the upper half of a (d, d) matrix is."""
+    """Return the indices of the upper half of a (d, d) matrix."""
     return np.triu_indices(d)
 
 
 def unpacked(upper: np.ndarray, d: int) -> np.ndarray:
-    """The symmetric matrix of which this is the upper half."""
+    """Return the symmetric matrix of which this is the upper half."""
     whole = np.zeros((d, d))
     whole[half(d)] = upper
     return whole + np.triu(whole, 1).T
 
 
 class Objective:
-    """Evaluates it, and knows the units of its gradient."""
+    """Evaluates the objective, and holds the units of its gradient."""
 
     def __init__(self, of: Survey) -> None:
         self.of = of
@@ -54,7 +54,7 @@ class Objective:
         self.penalised[: of.model.fit_intercept] = 0.0
 
     def at(self, beta: np.ndarray, curvature: str = "full") -> Point:
-        """Value, gradient, and "full", "diagonal" or no ("none") curvature; a collective."""
+        """Return value, gradient, and "full", "diagonal" or no ("none") curvature.  Collective: one superstep."""
         loss, gradient, bend = add_up(self.of, beta, curvature)
         d = len(gradient)
         parts = [np.reshape(loss, 1), gradient]
@@ -72,7 +72,7 @@ class Objective:
         return Point(beta, value, gradient, bend)
 
     def units(self, first: Point) -> np.ndarray:
-        """(d,) Of the gradient's components, from the first point: see `Solution.gradient_norm`.
+        """Return the units (d,) of the gradient's components, from the first point: see `Solution.gradient_norm`.
 
         Raises DataError if there is no finite number: then X holds others, or the start is too far away.
         """
@@ -98,12 +98,12 @@ class Objective:
         return found
 
     def slope(self, point: Point) -> np.ndarray:
-        """(d,) The minimum-norm subgradient."""
+        """Return the minimum-norm subgradient (d,)."""
         lasso = self.lasso * self.penalised
         at_zero = np.sign(point.gradient) * np.maximum(np.abs(point.gradient) - lasso, 0.0)
         found: np.ndarray = np.where(point.beta != 0, point.gradient + lasso * np.sign(point.beta), at_zero)
         return found
 
     def norm(self, point: Point, units: np.ndarray, kept: Any = slice(None)) -> Any:
-        """`Solution.gradient_norm`, of the columns that are not left out."""
+        """Return `Solution.gradient_norm`, over the columns that are not left out."""
         return np.max((np.abs(self.slope(point)) / units)[kept])

@@ -19,7 +19,7 @@ CHUNK = 1 << 16  # words of X
 
 
 class Sums(NamedTuple):
-    """Of this process's rows; weighted, not divided by the weights' sum."""
+    """Sums over this process's rows; weighted, not divided by the weights' sum."""
 
     loss: Any
     gradient: np.ndarray  # (d,)
@@ -38,7 +38,7 @@ class Gram:
         self.room = np.empty((0, k))
 
     def add(self, X: Any, weights: np.ndarray) -> None:
-        """These rows too.  Cost: W = n·k² flops; twice that without BLAS's product of a matrix with itself."""
+        """Add rows.  Cost: W = n·k² flops; twice that without BLAS's product of a matrix with itself."""
         if is_sparse(X):
             scaled = X.copy()
             scaled.data = scaled.data * np.repeat(weights, np.diff(X.indptr))
@@ -59,7 +59,7 @@ class Gram:
             self.corner = self.corner + weights.sum()
 
     def whole(self) -> np.ndarray:
-        """(d, d)."""
+        """Return the whole matrix (d, d)."""
         if not self.intercept:
             return self.inner
         top = np.concatenate([np.reshape(self.corner, 1), self.edge])
@@ -67,17 +67,17 @@ class Gram:
 
 
 def is_sparse(X: Any) -> bool:
-    """Whether it is a sparse matrix."""
+    """Return whether X is a sparse matrix."""
     return hasattr(X, "indptr")
 
 
 def chunk_length(k: int) -> int:
-    """Rows of k columns that are gone through at once."""
+    """Return how many rows of k columns make a chunk."""
     return max(64, CHUNK // max(k, 1), k)
 
 
 def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
-    """Rows, and their part of X, shifted; of a sparse X all at once."""
+    """Yield chunks: slices of rows, and their part of X, shifted.  A sparse X is one chunk, not shifted."""
     X, shift = of.rows.X, of.shift
     n, k = X.shape
     if is_sparse(X):
@@ -92,7 +92,7 @@ def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
 
 
 def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:
-    """(n,) eta of these rows, X being theirs."""
+    """Return eta (n,) of some rows, of which X is theirs."""
     slopes = beta[of.model.fit_intercept :]
     eta: np.ndarray = X @ slopes if slopes.any() else np.zeros(X.shape[0])
     if of.model.fit_intercept:
@@ -101,12 +101,12 @@ def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:
 
 
 def bordered(first: Any, rest: np.ndarray, intercept: bool) -> np.ndarray:
-    """A vector with a component for the intercept before the others, if there is one."""
+    """Return a vector with a component for the intercept, if there is one, before the others."""
     return np.concatenate([np.reshape(first, 1), rest]) if intercept else rest
 
 
 def add_up(of: Survey, beta: np.ndarray, curvature: str) -> Sums:
-    """The sums at `beta` over this process's rows.
+    """Return the sums at `beta` over this process's rows.
 
     curvature : "none", "diagonal" or "full".
     """

@@ -1,4 +1,4 @@
-"""Solving with a Hessian that may be singular: which columns say nothing new, and what the others then give.
+"""Solution of systems with a Hessian that may be singular: dependent columns are found and left out.
 
 The matrix is scaled to a diagonal of ones, so that no unit of measurement decides, and factored in the order of the
 columns: one of which less than TOLERANCE is left, when those before it have been subtracted, is left out (as in R's
@@ -15,21 +15,21 @@ TOLERANCE = 64 * np.finfo(float).eps
 
 
 class Factored(NamedTuple):
-    """scale·A·scale of the kept rows and columns is lower·lower'."""
+    """The factor of a scaled matrix: scale·A·scale of the kept rows and columns is lower·lower'."""
 
     kept: np.ndarray  # indices, ascending
     scale: np.ndarray  # (kept,)
     lower: np.ndarray  # (kept, kept)
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        """x with A·x = b in the kept rows and columns, 0 in the others."""
+        """Return x with A·x = b in the kept rows and columns, 0 in the others."""
         x = np.zeros(b.shape)
         scaled = (b[self.kept].T * self.scale).T
         x[self.kept] = (np.linalg.solve(self.lower.T, np.linalg.solve(self.lower, scaled)).T * self.scale).T
         return x
 
     def inverse(self, d: int) -> np.ndarray:
-        """(d, d) of the kept rows and columns, 0 in the others."""
+        """Return the inverse (d, d) of the kept rows and columns, 0 in the others."""
         found = np.zeros((d, d))
         half = np.linalg.solve(self.lower, np.diag(self.scale))
         found[np.ix_(self.kept, self.kept)] = half.T @ half
@@ -37,7 +37,7 @@ class Factored(NamedTuple):
 
 
 def factor(a: np.ndarray, among: np.ndarray | None = None) -> Factored:
-    """Of a positive semidefinite (d, d) matrix, of the columns `among` (all).
+    """Factor a positive semidefinite (d, d) matrix, of the columns `among` (None: all).
 
     Cost: W = d³/3.
     """
@@ -58,7 +58,7 @@ def factor(a: np.ndarray, among: np.ndarray | None = None) -> Factored:
 
 
 def _swept(a: np.ndarray, limit: float) -> np.ndarray:
-    """The columns of a scaled matrix of which more than `limit` is left by those before them."""
+    """Return the columns of a scaled matrix of which those before them leave more than `limit`."""
     rest = a.copy()
     keep = []
     for j in range(len(a)):
@@ -72,7 +72,7 @@ def _swept(a: np.ndarray, limit: float) -> np.ndarray:
 def explained(
     a: np.ndarray, by: Factored, names: tuple[str, ...], intercept: bool, among: np.ndarray | None = None
 ) -> tuple[str, ...]:
-    """A sentence on each column, of those `among` (all), that was left out: what it is made of.
+    """Return a sentence on each column, of those `among` (None: all), that was left out: what it is made of.
 
     names : of the columns, without the intercept's.
     """

@@ -1,4 +1,4 @@
-"""Do the estimates exist?  Models with a lowest or highest response have none where a direction separates the rows.
+"""Test of whether the estimates exist: where a direction separates the rows, models of bounded responses have none.
 
 If some combination of the columns is at least 0 where y is the highest response there can be (all trials succeed), at
 most 0 where it is the lowest (all fail; a count of 0), 0 in the other rows and not 0 everywhere, then the likelihood
@@ -21,7 +21,7 @@ STILL = 1e-3  # of the coefficients: a last step that is longer shows that they 
 
 
 def separation(objective: Objective, state: bsp.State) -> str | None:
-    """A sentence on it, if there is one; a collective.
+    """Return a sentence on the separation, if there is one, else None.  Collective.
 
     Cost: nothing if the coefficients stand still; else W = 4nk/p, one superstep of 6 words.
     """
@@ -40,7 +40,7 @@ def separation(objective: Objective, state: bsp.State) -> str | None:
 
 
 def _tested(of: Survey, direction: np.ndarray) -> np.ndarray:
-    """Of all rows: the most that one goes against the direction, the largest and the smallest that one has of it."""
+    """Return, over all rows, the most that one goes against the direction, and the extreme sizes along it."""
     against, largest, smallest = -np.inf, 0.0, np.inf
     intercept = of.model.fit_intercept
     for rows, X in chunks(of):

@@ -1,4 +1,4 @@
-"""What must be known of all rows before the first pass over X: that they are sound, and what a constant model says.
+"""Survey of all rows before the first pass over X: check them, and fit the model with an intercept only.
 
 Two supersteps, which look at y, weights, offset and trials of all rows, and at a few rows of X.
 
@@ -19,7 +19,7 @@ import bsp
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Model, Rows
-from bsp.arrays.execution.world import world
+from bsp.arrays.procedures import world
 
 SAMPLE = 256  # rows of each process
 LENGTH = 1 << 13  # rows in a chunk of y
@@ -28,7 +28,7 @@ FAR = 8.0  # standard deviations from 0 to a mean
 
 @dataclass(frozen=True)
 class Survey:
-    """One process's rows, checked, and what all processes know of all rows.
+    """One process's rows, checked, and sums over all rows.
 
     weights : (n_local,) weight·trials, or None if all are 1.  Coefficients here: the intercept first, if there is one,
     then those of the columns less `shift`.
@@ -49,34 +49,34 @@ class Survey:
 
     @property
     def k(self) -> int:
-        """Columns of X."""
+        """The number of columns of X."""
         return int(self.rows.X.shape[1])
 
     @property
     def d(self) -> int:
-        """Coefficients."""
+        """The number of coefficients, the intercept included."""
         return self.k + self.model.fit_intercept
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the columns."""
+        """The names of the columns."""
         return self.rows.names or tuple(f"x{j}" for j in range(self.k))
 
     def inside(self, intercept: float, coef: np.ndarray) -> np.ndarray:
-        """The coefficients of the shifted columns."""
+        """Return the coefficients of the shifted columns, from those of the columns as they were given."""
         if not self.model.fit_intercept:
             return np.array(coef, float)
         return np.concatenate([[intercept + (0.0 if self.shift is None else self.shift @ coef)], coef])
 
     def outside(self, beta: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Intercept and coefficients of the columns as they were given."""
+        """Return intercept and coefficients of the columns as they were given, from those of the shifted columns."""
         if not self.model.fit_intercept:
             return 0.0, beta
         return beta[0] - (0.0 if self.shift is None else self.shift @ beta[1:]), beta[1:]
 
 
 def survey(rows: Rows, model: Model) -> Survey:
-    """Check the rows of all processes, and fit the model with an intercept only.
+    """Check the rows of all processes, and fit the model with an intercept only.  Collective.
 
     Cost: W = O(n_local), two supersteps of 7 + 2k and 3 summed words (where an offset leaves no closed form, 2 more
     for each step of a Newton iteration in one variable).
@@ -122,7 +122,7 @@ def survey(rows: Rows, model: Model) -> Survey:
 
 
 def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
-    """The first row of this process's that cannot be, and why."""
+    """Return the first of this process's rows that is impossible, and why."""
     checks = [(~np.isfinite(rows.y), "y = {}", rows.y, "must be a finite number")]
     impossible, must_be = family.wrong(rows.y)
     checks.append((impossible, "y = {}", rows.y, f"of a {family} model must be {must_be}"))
@@ -143,7 +143,7 @@ def _wrong(rows: Rows, family: Family) -> tuple[int, str] | None:
 
 
 def _say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) -> None:
-    """DataError about the first of all rows that is wrong, if there is one; a collective."""
+    """Raise DataError about the first of all rows that is wrong, if there is one.  Collective."""
     first = 0
     for length, found in proc.allgather((n_local, wrong)):
         if found is not None:
@@ -152,7 +152,7 @@ def _say_wrong(proc: bsp.Process, n_local: int, wrong: tuple[int, str] | None) -
 
 
 def look_for_nonfinite(of: Survey) -> None:
-    """DataError that names the first row and column of X where there is no finite number; a collective."""
+    """Raise DataError that names the first row and column of X where there is no finite number.  Collective."""
     X = of.rows.X
     wrong = None
     sparse = not isinstance(X, np.ndarray)
@@ -170,7 +170,7 @@ def look_for_nonfinite(of: Survey) -> None:
 
 
 def _possible(family: Family, n_rows: float, total: float, successes: float, failures: float) -> None:
-    """DataError where no model can be fitted to so little."""
+    """Raise DataError if no model can be fitted: no or infinite weights, or responses that are hopeless."""
     if n_rows == 0:
         raise DataError("there are no rows of positive weight: nothing to fit")
     if not np.isfinite(total):
@@ -190,13 +190,13 @@ def _product(weights: np.ndarray | None, trials: np.ndarray | None) -> np.ndarra
 
 
 def _closed_form(family: Family, w: np.ndarray, y: np.ndarray, offset: np.ndarray | None) -> Any:
-    """The sum besides those of w and w·y that gives the constant with an offset, where one does."""
+    """Return the further sum that gives the constant with an offset; that of w·y where there is no closed form."""
     found = None if offset is None else family.offset_sum(w, y, offset)
     return w @ y if found is None else found
 
 
 def _constant(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, sums: tuple[Any, Any, Any, Any]) -> Any:
-    """The linear predictor, less the offset, of the model with an intercept only."""
+    """Return the linear predictor, less the offset, of the model with an intercept only.  Collective."""
     total, successes, failures, closed = sums
     if rows.offset is None:
         return family.level(total, successes, failures)
@@ -207,7 +207,7 @@ def _constant(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, sums
 
 
 def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]:
-    """Sums over this process's rows: least losses, by how much the constant model's are above them, Pearson's chi²."""
+    """Return sums over this process's rows: least losses, the constant model's excess over them, Pearson's chi²."""
     sums = [np.zeros(())] * 3
     for first in range(0, len(w), LENGTH):
         part = slice(first, first + LENGTH)
@@ -221,7 +221,7 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
 
 
 def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, constant: Any) -> Any:
-    """Newton's method in one variable, kept between the points where the slope is known to change its sign."""
+    """Fit the constant by Newton's method in one variable, kept between points where the slope changes its sign."""
     low, high = -np.inf, np.inf
     for _ in range(100):
         eta = constant + rows.offset
@@ -240,7 +240,7 @@ def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, cons
 
 
 def _sampled(X: Any) -> tuple[int, np.ndarray]:
-    """How many rows a sample has, evenly spaced; sums of their values and squares by column."""
+    """Sample rows, evenly spaced: return their number, and sums of values and of squares by column."""
     n, k = X.shape
     if not isinstance(X, np.ndarray):
         return 0, np.zeros(2 * k)
@@ -250,7 +250,7 @@ def _sampled(X: Any) -> tuple[int, np.ndarray]:
 
 
 def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
-    """About the means of the columns that are far from 0, in few digits, which rounds less; 0 of the others."""
+    """Return about the means of the columns that are far from 0, in few digits, which rounds less; 0 for the others."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         mean, square = sampled.reshape(2, -1) / some
         far = np.isfinite(square) & (mean * mean > FAR**2 * (square - mean * mean))

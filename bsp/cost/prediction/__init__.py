@@ -1,1 +1,1 @@
-"""What a run will cost, before it runs: all processes in one interpreter, priced on a machine."""
+"""Predictions: all processes run in one interpreter, and their supersteps are priced on a machine."""

@@ -1,4 +1,4 @@
-"""A run whose arrays carry shapes only: each process's memory and work, counted while it has its turn."""
+"""Runs without values: arrays carry shapes, and each process's memory and work are counted during its turns."""
 
 from __future__ import annotations
 
@@ -16,44 +16,46 @@ from bsp.values import payload
 
 
 class Abstraction:
-    """What an element needs to host abstract processes."""
+    """The part of an element that hosts processes without values: their accounts, memory and random numbers."""
 
     def __init__(self, nprocs: int, machine: Machine) -> None:
         self.accounts = [Account() for _ in range(nprocs)]
         self.rates = _rates(machine)
-        self.bounded = False  # whether some work or size so far is an upper bound
+        self.bounded = False  # whether some work or size counted so far is an upper bound
         self._turn = 0
 
     def enter(self, pid: int) -> None:
-        """It is a process's turn."""
+        """Count on the account of process `pid`, whose turn begins."""
         self._turn = pid
         counter.account = self.accounts[pid]
 
     def seconds(self, measured: float) -> float:
-        """What the turn that ends now counts as; how long it took here says nothing."""
+        """Return the predicted seconds of the work counted in the turn that ends; the measured time is not used."""
         work = counter.take()
         self.bounded = self.bounded or work.upper_bound
         return work.seconds(self.rates)
 
     def memory(self, shape: Any, dtype: Any) -> Any:
-        """A coarray's, or a receiver's."""
+        """Return an array of this shape without data: the memory of a coarray or a receiver."""
+        if type(shape) is tuple and all(type(length) is int for length in shape):  # by far the most calls
+            return owned(shape, np.dtype(dtype))
         return owned(tuple(np.atleast_1d(shape).tolist()) if np.ndim(shape) < 2 else shape, np.dtype(dtype))
 
     def joined(self, values: Any) -> Any:
-        """A list with abstract numbers in it as an abstract array; all else as it is."""
+        """Return a list that holds abstract numbers as an abstract array, and anything else unchanged."""
         return from_sequence(values) if isinstance(values, (list, tuple)) and holds_abstract(values) else values
 
     def carried(self, array: Any) -> Any:
-        """Memory of the program's own, registered."""
+        """Return an array that the program registers as an abstract array."""
         return array if payload.is_abstract(array) else carried(array)
 
     def generator(self, seed: int, pid: int) -> Any:
-        """A process's random numbers: shapes of them."""
+        """Return a generator of random numbers without values."""
         return abstract_generator([seed, pid])
 
     @contextlib.contextmanager
     def around(self) -> Iterator[None]:
-        """While the program runs."""
+        """Replace NumPy by its abstract form while the program runs."""
         kept = counter.account, expectation.current
         expectation.current = lambda: self._turn
         payload.weighing = True
@@ -67,7 +69,7 @@ class Abstraction:
 
 
 def _rates(machine: Machine) -> Mapping[str, float]:
-    """flop/s by class; a machine that has only r computes everything at r, and its memory costs nothing."""
+    """Return flop/s by class of work; without measured rates all work has rate r, and memory traffic is free."""
     if not machine.rates:
         return dict.fromkeys(("blas1", "blas2", "blas3", "elementwise"), machine.r)
     return {**machine.rates, "bytes": machine.rates["bandwidth"]}

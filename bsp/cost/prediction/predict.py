@@ -1,7 +1,7 @@
-"""What a run will cost, before it runs: all p processes in this one interpreter, priced as on a machine's elements.
+"""Predictions: all p processes run in this interpreter, and are priced as if they ran on a machine's elements.
 
-With real data every process computes for real, in turn, and its time is that of this machine: so words,
-messages and supersteps are exact, and time is scaled by r, with all elements busy.  MPI is never started.
+With real data the processes compute in turn on this machine.  Words, messages and supersteps are exact; computing time
+is scaled by r to the machine with all elements busy.  MPI is never started.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from bsp.world import handle, hosting
 
 _DEFAULT = "the machine is a default, not measured: run `bsp probe` first"
 Host = Callable[[Element], None]
-_MEMORY_KEPT = 0.9  # of what is available, the share that the first superstep may fill
-_LEAST = 0.03  # of all memory, the share that stays free
-_EVERY = 0.005  # seconds between looks at it
-_BUSY, _NOTICED = 0.25, 0.05  # a busy machine: waits for a core above this share of the time, and so many seconds
+_MEMORY_KEPT = 0.9  # share of the available memory that the first superstep may fill
+_LEAST = 0.03  # share of all memory that stays free
+_EVERY = 0.005  # seconds between measurements of memory
+_BUSY, _NOTICED = 0.25, 0.05  # a machine is busy above this share, and so many seconds, of waits for a core
 
 
 class Prediction(Sequence[dict[str, Any]]):
@@ -58,7 +58,7 @@ class Prediction(Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.per_superstep)
 
-    def __getitem__(self, k: Any) -> Any:
+    def __getitem__(self, k: int | slice) -> Any:
         return self.per_superstep[k]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -82,10 +82,10 @@ def predict(
     abstract: bool = False,
     blas_threads: int | None = None,
 ) -> Prediction:
-    """What `bsp.run(main, *args, nprocs=nprocs)` would cost on `machine`.
+    """Predict the cost of `bsp.run(main, *args, nprocs=nprocs)` on `machine`.  With real data it runs all processes.
 
-    machine : a Machine, a machine file or a name that `bsprun --machine` knows; None: this one, as probed.
-    elements : how many of the machine's elements; None: as many as it has, at most nprocs.
+    machine : a Machine, a machine file or a name that `bsprun --machine` takes; None: this one, as probed.
+    elements : number of the machine's elements that are used; None: all, at most nprocs.
     abstract : carry arrays as shapes and count the work instead of doing it.
     Raises what the program raises; ValueNeeded where an abstract program asks for a value.
     """
@@ -114,9 +114,9 @@ def predicted(
     host: Host, nprocs: int, elements: int, machine: Machine, seed: int, abstract: bool = False,
     program: Sequence[str] = (), say: Callable[[str], None] = lambda text: None,
 ) -> tuple[dict[str, Any], Verdict, Element]:  # fmt: skip
-    """The record of a prediction, how the program ended, and the element that hosted it.
+    """Return the record of a prediction, how the program ended, and the element that hosted it.
 
-    host : gives the element its processes.  say : what is told while it goes on.
+    host : gives the element its processes.  say : called with messages during the prediction.
     """
     seen = machine.using(elements)
     recorder = Recorder(nprocs, elements, range(nprocs), seen)
@@ -172,7 +172,7 @@ def predicted(
 
 
 def _scale(machine: Machine) -> tuple[float, list[str]]:
-    """What a second of computing here, on one core, takes on the machine; and what there is to say about it."""
+    """Return the seconds that a second of computing on one core here takes on the machine, and notes on that factor."""
     if machine.kind == "default":
         return 1.0, [_DEFAULT + "; computing is taken to go as fast as here"]
     if machine.kind == "measured" and machine.host == host_id():
@@ -183,7 +183,7 @@ def _scale(machine: Machine) -> tuple[float, list[str]]:
 
 
 def _on_a_busy_machine(own: float, waited: float) -> list[str]:
-    """What to say of a prediction that took `own` seconds, and waited so many more for a core."""
+    """Return notes on a prediction that took `own` seconds and waited for a core for `waited` more."""
     if waited < max(_NOTICED, _BUSY * own):
         return []
     return [
@@ -193,7 +193,7 @@ def _on_a_busy_machine(own: float, waited: float) -> list[str]:
 
 
 class _NoInput(io.TextIOBase):
-    """Standard input of a prediction: there is none."""
+    """The standard input of a prediction: reading it raises NoInput."""
 
     def readable(self) -> bool:
         return True
@@ -205,19 +205,19 @@ class _NoInput(io.TextIOBase):
 
     @property
     def buffer(self) -> _NoInput:
-        """The bytes below are not there either."""
+        """The binary layer, which raises as well."""
         return self
 
     readline = read  # type: ignore[assignment]
 
 
 def no_input() -> TextIO:
-    """A sys.stdin that says so when it is read."""
+    """Return a sys.stdin that raises NoInput when it is read."""
     return _NoInput()  # type: ignore[return-value]
 
 
 class _Memory:
-    """What the processes of a prediction hold between their turns, and what a turn needs beside that."""
+    """The memory of a prediction: what processes hold between their turns, and what a turn needs in addition."""
 
     def __init__(self, nprocs: int, say: Callable[[str], None]) -> None:
         self._nprocs = nprocs
@@ -230,20 +230,20 @@ class _Memory:
 
     @property
     def kept(self) -> int:
-        """The most bytes that were held at the end of a turn, by all processes together."""
+        """The largest number of bytes that all processes held at the end of a turn."""
         return self._highest - self.before
 
     @property
     def passing(self) -> int:
-        """The most bytes that a turn needed beside."""
+        """The largest number of bytes that a turn needed in addition."""
         return max(0, peak_bytes() - self._highest)
 
     def look(self) -> None:
-        """At the end of a turn; ends the prediction before the system does it."""
+        """Measure memory at the end of a turn.  Raises NoRoom before the system would kill this process."""
         if len(self._growth) < 2:
             self._highest = max(self._highest, rss := self._me.memory_info().rss)
             self._growth.append(rss - self.before - sum(self._growth))
-            if len(self._growth) == 2:  # the second process shows what one more takes: the first imported for all
+            if len(self._growth) == 2:  # the second shows what one more process takes; the first also pays for imports
                 _room_for(self._nprocs, self._growth[0], max(self._growth[1], 0), self._say)
             return
         now = perf_counter()
@@ -260,7 +260,7 @@ class _Memory:
 
 
 def _room_for(nprocs: int, first: int, each: int, say: Callable[[str], None]) -> None:
-    """In the first superstep, before the third process starts: whether all of them fit here."""
+    """Raise NoRoom if not all processes fit into memory, judged in the first superstep before the third one starts."""
     available = psutil.virtual_memory().available
     more = each * (nprocs - 2)
     said = f"all {nprocs} processes run in this one; in their first superstep they need {in_bytes(first + each + more)}"

@@ -1,1 +1,1 @@
-"""`bsp probe`: measure a machine, fit the model to it, and check the fit."""
+"""`bsp probe`: measuring a machine, fitting the model to it, and checking the fit."""

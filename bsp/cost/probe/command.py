@@ -1,4 +1,4 @@
-"""`bsp probe`: measure this machine, hold the result against patterns it has not seen, write the machine file."""
+"""The command `bsp probe`: it measures this machine, checks the fit on held-out patterns, and writes a machine file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import platform
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -33,46 +33,84 @@ from bsp.cost.probe.fit import Fit
 from bsp.cost.probe.program import PATTERNS, Measured, measure, pattern
 from bsp.cost.probe.rates import rates
 from bsp.cost.report.tables import machines_text, probe_text
-from bsp.cost.units import counted
+from bsp.cost.terms import OF_LEVELS, OF_MACHINE, TERMS, Term
+from bsp.cost.units import counted, in_seconds
 from bsp.cost.whole_file import write_text
 from bsp.errors import MachineError
 from bsp.host import find_mpiexec
+from bsp.hosts.listing import Host, from_option, in_words
 from bsp.runner import blas_limit
 
 _HELD_OUT_WORDS = (16, 1024, 65536)
-_HELD_OUT_PROCESSES = 4  # an element
+_HELD_OUT_PROCESSES = 4  # of an element
 _REPEAT = 20
-_MEANT = {
-    "L": "a superstep", "o": "a message", "g": "a word in a large block", "fine": "a word put one by one",
-    "registration": "making a coarray",
-}  # fmt: skip
+_CERTAIN = {term.name: term.certain for term in TERMS}
 
 
 def probe(elements: int, seconds: float, output: str | None) -> int:
-    """Measure with this many elements; 0 if there is a machine file now, 1 if the fit was refused."""
-    began = perf_counter()
+    """Measure this machine with so many elements; return 0 if a machine file was written, 1 if the fit was refused."""
     print(f"bsp probe: {counted(elements, 'element')} of {socket.gethostname()}", file=sys.stderr)
+    return _probed(seconds, output, {"between elements": {"elements": elements}}, elements)
+
+
+def probe_hosts(hosts: Sequence[Host], seconds: float, output: str | None, reach: str | None = None) -> int:
+    """Measure hosts and the network between them; return as `probe` does.
+
+    The level between hosts is measured by one element on each; that inside a host, and the processors, by all elements
+    of the first host.
+    """
+    print(f"bsp probe: {counted(len(hosts), 'host')}, {in_words(hosts)}", file=sys.stderr)
+    first = hosts[0]
+    jobs: dict[str, dict[str, Any]] = {}
+    if first.slots > 1 or len(hosts) == 1:
+        jobs["inside a host"] = {"elements": first.slots, "hosts": in_words([first]), "reach": reach}
+    if len(hosts) > 1:
+        one_each = in_words([Host(host.name, 1) for host in hosts])
+        jobs["between hosts"] = {"elements": len(hosts), "hosts": one_each, "reach": reach}
+    return _probed(seconds, output, jobs, sum(host.slots for host in hosts), in_words(hosts), reach)
+
+
+def _probed(
+    seconds: float, output: str | None, jobs: Mapping[str, dict[str, Any]], elements: int, hosts: str = "",
+    reach: str | None = None,
+) -> int:  # fmt: skip
+    """Measure each level by a job of its own, inner ones first, and write a machine file of `elements` elements.
+
+    jobs : by the name of the level between the elements of the job, where they run.
+    """
+    began = perf_counter()
     with blas_limit(1):
         alone = rates(0.15)
-    found = bsp.run(
-        measure, seconds, sys.stderr.isatty(), nprocs=elements, elements=elements, machine=bsp.Machine(),
-        blas_threads=1,
-    )[0]  # fmt: skip
-    if (refusal := refused(found, seconds)) is not None:
-        print(f"bsp probe: error: {refusal}", file=sys.stderr)
-        return 1
-    profile = _profile(elements, alone, found.rates, found.between, found.inside)
-    errors = _held_out(profile, elements)
+    measured: dict[str, Measured] = {}
+    for name, where in jobs.items():
+        found = bsp.run(
+            measure, seconds, sys.stderr.isatty(), not measured, nprocs=where["elements"], machine=bsp.Machine(),
+            blas_threads=1, **where,
+        )[0]  # fmt: skip
+        if (refusal := refused(found, seconds)) is not None:
+            print(f"bsp probe: error: {refusal}", file=sys.stderr)
+            return 1
+        measured[name] = found
+    innermost = next(iter(measured.values()))
+    assert innermost.inside is not None
+    fits = {"inside an element": innermost.inside}
+    fits |= {name: found.between for name, found in measured.items() if found.between is not None}
+    if len(fits) == 1:  # one element: no level between elements was measured
+        fits[next(iter(jobs))] = innermost.inside
+    profile = _profile(elements, alone, innermost.rates, fits, hosts)
+    errors = _held_out(profile, elements, hosts or None, reach)
     profile["held_out"] = errors
-    profile["measured"] |= {"rounds": found.rounds, "tight": found.tight, "seconds": round(perf_counter() - began, 1)}
+    tight = all(found.tight for found in measured.values())
+    rounds = min(found.rounds for found in measured.values())
+    profile["measured"] |= {"rounds": rounds, "tight": tight, "seconds": round(perf_counter() - began, 1)}
     text = to_toml(profile)
-    paths = [cache() / cache_name(elements)] + ([output] if output is not None else [])
+    paths = [cache() / cache_name(elements, hosts)] + ([output] if output is not None else [])
     cache().mkdir(parents=True, exist_ok=True)
     for path in paths:
         write_text(text, path)
     print(probe_text(profile))
-    if not found.tight:
-        name, width = max((each.loosest for each in (found.between, found.inside) if each), key=lambda known: known[1])
+    if not tight:
+        name, width = max((fit.loosest for fit in fits.values()), key=lambda known: known[1])
         print(
             f"not tight: {name} is known to ±{width / 2:.0%}; a quieter machine or --seconds {2 * seconds:g} may help"
         )
@@ -81,11 +119,11 @@ def probe(elements: int, seconds: float, output: str | None) -> int:
 
 
 def refused(found: Measured, seconds: float) -> str | None:
-    """Why no machine file is made of what was measured, and what to do; None if there is no reason."""
-    fit: Fit = found.between or found.inside
-    names = [f"the time of {_MEANT[name]}" for name in fit.refused]
-    if found.between is not None:
-        names += [f"the time of {_MEANT[name]} inside an element" for name in found.inside.refused]
+    """Return why no machine file can be made of the measurement and what to do, or None if one can."""
+    names = [f"the time of {_CERTAIN[name]}" for name in found.between.refused] if found.between is not None else []
+    if found.inside is not None:
+        where = " inside an element" if found.between is not None else ""
+        names += [f"the time of {_CERTAIN[name]}{where}" for name in found.inside.refused]
     if not names:
         return None
     return (
@@ -96,36 +134,42 @@ def refused(found: Measured, seconds: float) -> str | None:
 
 
 def _profile(
-    elements: int, alone: Mapping[str, float], busy: Mapping[str, float], between: Fit | None, inside: Fit
+    elements: int, alone: Mapping[str, float], busy: Mapping[str, float], fits: Mapping[str, Fit], hosts: str
 ) -> Profile:
-    """The machine file: seconds turned into flop-times at r, the rate of BLAS-1 work in cache."""
+    """Return the profile: seconds are turned into flop-times at r, the rate of BLAS-1 work in cache.
+
+    fits : of the levels by name, innermost first; the outermost is also the level of the classical model.
+    """
     r = busy["blas1"]
-    outer = between or inside
+    outer = list(fits.values())[-1]
     kinds = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
     slowdown = max(1.0, math.prod(alone[kind] / busy[kind] for kind in kinds) ** (1 / len(kinds)))
+    slots = from_option(hosts)[0].slots if hosts else 1
+    memory = psutil.virtual_memory().total / (slots if hosts else elements)
 
     def level(name: str, fit: Fit) -> dict[str, Any]:
         return {
-            "name": name, "ports": 1, "g": fit.g * r, "o": fit.o * r, "L": fit.L * r, "fine": fit.fine * r,
-            "staged": fit.staged * r,
+            "name": name, "ports": slots if name == "between hosts" else 1,
+            **{term.name: fit.rates[term.name] * r for term in OF_LEVELS},
             "blocks": [[size, seconds * r] for size, seconds in fit.blocks],
         }  # fmt: skip
 
     from importlib.metadata import version
 
+    name = cache_name(elements, hosts).removesuffix(".toml")
+    on_hosts = {"hosts": hosts} if hosts else {}
     profile: Profile = {
-        "format": FORMAT, "version": VERSION, "kind": "measured", "name": f"{socket.gethostname()}-{elements}",
+        "format": FORMAT, "version": VERSION, "kind": "measured", "name": name,
         "machine": {
-            "p": elements, "r": r, "g": outer.g * r, "L": outer.L * r, "o": outer.o * r,
-            "memory": psutil.virtual_memory().total / elements, "slowdown": slowdown,
-            "registration": outer.registration * r, "fresh": outer.fresh * r,
+            "p": elements, "r": r, "memory": memory, "slowdown": slowdown,
+            **{term.name: outer.rates[term.name] * r for term in OF_MACHINE},
         },
         "rates": {kind: busy[kind] for kind in kinds},
         "alone": {kind: alone[kind] for kind in kinds},
-        "levels": [level("inside an element", inside), level("between elements", outer)],
+        "levels": [level(*known) for known in fits.items()],
         "intervals": {name: [low * r, high * r] for name, (low, high) in outer.intervals.items()},
         "measured": {
-            **here(find_mpiexec()), "mpi": _mpi(), "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            **here(find_mpiexec()), **on_hosts, "mpi": _mpi(), "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(), "numpy": version("numpy"), "bsp": bsp.__version__,
             "cores": psutil.cpu_count() or 1,
         },
@@ -134,7 +178,7 @@ def _profile(
 
 
 def _mpi() -> str:
-    """The MPI beneath, as far as it can be told without starting it."""
+    """Return the MPI in use, as far as it can be found without starting it."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -143,8 +187,8 @@ def _mpi() -> str:
         return "of the system" if find_mpiexec() else "none"
 
 
-def _held_out(profile: Profile, elements: int) -> dict[str, float]:
-    """Predicted over measured, less 1, for each pattern at its worst size."""
+def _held_out(profile: Profile, elements: int, hosts: str | None, reach: str | None) -> dict[str, float]:
+    """Return predicted / measured - 1 for each held-out pattern at its worst size.  Runs them."""
     machine = to_machine(profile)
     nprocs = _HELD_OUT_PROCESSES * elements
     errors: dict[str, float] = {}
@@ -152,7 +196,8 @@ def _held_out(profile: Profile, elements: int) -> dict[str, float]:
         found = []
         for words in _HELD_OUT_WORDS:
             clocks = bsp.run(
-                pattern, name, words, _REPEAT, nprocs=nprocs, elements=elements, machine=machine
+                pattern, name, words, _REPEAT, nprocs=nprocs, elements=elements, machine=machine, hosts=hosts,
+                reach=reach,
             )[0]  # fmt: skip
             rows = predict(pattern, name, words, _REPEAT, nprocs=nprocs, machine=machine, elements=elements)
             expected = min(row["seconds"] for row in rows.per_superstep[-_REPEAT:])
@@ -162,14 +207,14 @@ def _held_out(profile: Profile, elements: int) -> dict[str, float]:
 
 
 def listing() -> str:
-    """What is in the cache, and what comes ready-made."""
+    """Return the machines of the cache and the ready-made ones as text."""
     known: list[tuple[str, Profile | MachineError]] = [(path.stem, found) for path, found in cached()]
     known += [(path.stem, read(path)) for path in sorted(READY_MADE.glob("*.toml"))]
     return machines_text(known) + f"\ncache: {cache()}"
 
 
 def to_toml(profile: Profile) -> str:
-    """A machine file for people to read: units beside the figures."""
+    """Return the text of a machine file, with units beside the figures."""
     machine, measured = profile["machine"], profile["measured"]
     lines = [
         "# A machine as `bsp probe` found it.  g, L and o are in flop-times: divide by r for seconds.",
@@ -181,13 +226,9 @@ def to_toml(profile: Profile) -> str:
         "[machine]",
         f"p = {machine['p']}  # elements",
         f"r = {machine['r']:.6g}  # flop/s of an element, BLAS-1 in cache, all elements busy",
-        f"g = {machine['g']:.6g}  # flop-times a word of 8 bytes ({machine['g'] / machine['r'] * 1e9:.3g} ns)",
-        f"L = {machine['L']:.6g}  # flop-times a superstep ({machine['L'] / machine['r'] * 1e6:.3g} us)",
-        f"o = {machine['o']:.6g}  # flop-times a message ({machine['o'] / machine['r'] * 1e6:.3g} us)",
         f"memory = {machine['memory']:.6g}  # bytes an element",
         f"slowdown = {machine['slowdown']:.4g}  # work with all elements busy, over work with one alone",
-        f"registration = {machine['registration']:.6g}  # flop-times a superstep that registers coarrays takes longer",
-        f"fresh = {machine['fresh']:.6g}  # flop-times more for a word that lands in memory used for the first time",
+        *_terms(machine, OF_MACHINE, machine["r"]),
         "",
         "[rates]  # flop/s of an element, all elements busy; bandwidth in bytes/s",
         *[f"{name} = {value:.6g}" for name, value in profile["rates"].items()],
@@ -200,12 +241,8 @@ def to_toml(profile: Profile) -> str:
             "",
             "[[levels]]",
             f"name = {_quoted(level['name'])}",
-            "ports = 1",
-            f"g = {level['g']:.6g}  # flop-times a word",
-            f"o = {level['o']:.6g}  # flop-times a block",
-            f"L = {level['L']:.6g}  # flop-times a superstep (inside: a process)",
-            f"fine = {level['fine']:.6g}  # flop-times a word put one by one",
-            f"staged = {level['staged']:.6g}  # flop-times more for a word that is staged: sends, gets, strided puts",
+            f"ports = {level['ports']}  # elements that share one",
+            *_terms(level, OF_LEVELS, machine["r"]),
             "blocks = [  # bytes in a block, flop-times a word beyond o",
             *[f"  [{size}, {g:.6g}]," for size, g in level["blocks"]],
             "]",
@@ -222,6 +259,13 @@ def to_toml(profile: Profile) -> str:
         *[f"{name} = {_value(value)}" for name, value in measured.items()],
     ]
     return "\n".join(lines) + "\n"
+
+
+def _terms(table: Mapping[str, float], terms: Iterable[Term], r: float) -> list[str]:
+    return [
+        f"{term.name} = {table[term.name]:.6g}  # flop-times {term.meaning} ({in_seconds(table[term.name] / r)})"
+        for term in terms
+    ]
 
 
 def _value(value: Any) -> str:

@@ -1,7 +1,7 @@
-"""The program that `bsp probe` runs on the elements: supersteps of known traffic, timed, in random order.
+"""The program that `bsp probe` runs on the elements: supersteps of known traffic, timed in random order.
 
-Of every superstep only the boundary is timed: what a process does between boundaries is its work w.  One
-*round* measures every point once, in an order drawn anew; rounds go on until the fit is tight or time is up.
+Only the boundary of a superstep is timed: what a process does between boundaries is its work w.  One *round* measures
+every point once, in a new random order.  Rounds are repeated until the fit is tight or the time has passed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from bsp.processes import Process
 
 SIZES = (8, 64, 512, 4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20)  # bytes in a block
 FINE = 4096  # words put one by one
-INSIDE = 8  # processes of an element, where traffic inside it is measured
+INSIDE = 8  # processes of an element for the traffic inside it
 _LEAST_ROUNDS = 8
-_SAMPLE = 2e-3  # seconds
-_SMALL = 64 << 10  # bytes in a block whose copy into a buffer drowns nothing
+_SAMPLE = 2e-3  # seconds that one measurement of a point lasts, about
+_SMALL = 64 << 10  # bytes in the largest block whose copy into a buffer takes little time
 _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a megabyte
 
 
 @dataclass(frozen=True)
 class Point:
-    """A superstep in which every process puts `count` blocks of `size` bytes to its neighbour.
+    """A kind of superstep to measure: every process puts `count` blocks of `size` bytes to its neighbour.
 
-    kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by
-        one; "new": it registers a coarray.
+    kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by one;
+        "new": every process registers a coarray and nothing is sent.
     """
 
     size: int
@@ -54,38 +54,48 @@ POINTS = (
 
 @dataclass
 class Measured:
-    """What the program brings back: flop/s with all busy, and a fit for each level."""
+    """The result of the program: flop/s with all elements busy, and a fit for each level."""
 
     rates: dict[str, float]
-    inside: Fit
+    inside: Fit | None
     between: Fit | None
     rounds: int
     tight: bool
 
 
-def measure(proc: Process, budget: float, live: bool) -> Measured | None:
-    """The program, on one process an element; process 0 returns what was measured."""
+def measure(proc: Process, budget: float, live: bool, inside_too: bool = True) -> Measured | None:
+    """Measure, on one process of each element; return the result on process 0 and None elsewhere.
+
+    budget : seconds after which no round begins.
+    live : show a live line.
+    inside_too : measure the level inside an element too, beside that between elements.
+    """
     told = _Progress(live and proc.pid == 0, budget)
     busy = _rates_all_busy(proc)
     order = np.random.default_rng(1)  # the same on every process
     outer = _Bench(proc) if proc.nprocs > 1 else None
     between: list[list[float]] = []
     inside: list[list[float]] = []
-    fits: tuple[Fit, Fit | None] | None = None
-    began, tight = perf_counter(), False
+    fits: tuple[Fit | None, Fit | None] = None, None
+    began, tight, rounds = perf_counter(), False, 0
     while True:
         turns = order.permutation(len(POINTS)).tolist()
         if outer is not None:
             between.append(_round(outer, turns, proc))
-        mine = bsp.run(_inside_round, turns, nprocs=INSIDE)
-        inside.append(proc.allreduce(np.array(mine[0]), op="max").tolist())
-        rounds = len(inside)
+        if inside_too:
+            mine = bsp.run(_inside_round, turns, nprocs=INSIDE)
+            inside.append(proc.allreduce(np.array(mine[0]), op="max").tolist())
+        rounds += 1
         if rounds >= _LEAST_ROUNDS and rounds % 4 == 0:
             if proc.pid == 0:
-                fits = fitted(inside, POINTS, INSIDE), fitted(between, POINTS, 1) if outer is not None else None
-                tight = all(fit.tight for fit in fits if fit is not None)
+                fits = (
+                    fitted(inside, POINTS, INSIDE) if inside_too else None,
+                    fitted(between, POINTS, 1) if outer is not None else None,
+                )
+                known = [fit for fit in fits if fit is not None]
+                tight = all(fit.tight for fit in known)
                 done = tight or perf_counter() - began > budget
-                told.show(perf_counter() - began, rounds, fits[1] or fits[0])
+                told.show(perf_counter() - began, rounds, known[-1])
             else:
                 done = False
             if proc.broadcast(done):
@@ -93,12 +103,11 @@ def measure(proc: Process, budget: float, live: bool) -> Measured | None:
     told.end()
     if proc.pid != 0:
         return None
-    assert fits is not None
-    return Measured(busy, fits[0], fits[1], rounds, tight)
+    return Measured(busy, *fits, rounds, tight)
 
 
 def _rates_all_busy(proc: Process) -> dict[str, float]:
-    """By class the rate of the slowest element, while all of them compute the same."""
+    """Return by class the rate of the slowest element while all compute the same."""
     proc.sync()
     mine = rates(0.15)
     slowest = proc.allreduce(np.array(list(mine.values())), op="min")
@@ -106,14 +115,14 @@ def _rates_all_busy(proc: Process) -> dict[str, float]:
 
 
 def _forget_memory() -> None:
-    """Give all free memory back to the system, where the C library can: what is taken next is new."""
+    """Return all free memory to the system, if the C library can, so that what is allocated next is new."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
 class _Bench:
-    """What the points need on one process: room to put into, and values to put."""
+    """The memory that points need on one process: room to put into, and values to put."""
 
     def __init__(self, proc: Process, buffered: bool = True) -> None:
         self.proc = proc
@@ -126,7 +135,7 @@ class _Bench:
         proc.sync()
 
     def issue(self, point: Point) -> None:
-        """The work of one superstep, which leaves the caches as a program would, and its puts."""
+        """Do the work of one superstep, which leaves the caches as a program would, and issue its traffic."""
         self.scratch += 1
         if point.kind == "new":
             self.proc.coarray(1).release()
@@ -144,7 +153,7 @@ class _Bench:
                 self.room.put(self.to, self.values[block], at=block, buffered=self.buffered or point.size <= _SMALL)
 
     def times(self, point: Point) -> tuple[float, float, int]:
-        """Seconds of some supersteps of a point, those between boundaries among them, and how many they were."""
+        """Run some supersteps of a point; return their seconds, those of work among them, and their number."""
         moved = 16 * FINE if point.kind == "fine" else point.size * point.count
         repeat = max(2, int(_SAMPLE / (1e-4 + moved * 1e-9)))
         issue, sync = self.issue, self.proc.sync
@@ -161,7 +170,7 @@ class _Bench:
 
 
 def _round(bench: _Bench, order: Sequence[int], proc: Process) -> list[float]:
-    """Seconds of a boundary for each point, the slowest element's."""
+    """Return for each point the seconds of a boundary on the slowest element."""
     found = np.empty(len(POINTS))
     for k in order:
         wall, own, repeat = bench.times(POINTS[k])
@@ -171,8 +180,8 @@ def _round(bench: _Bench, order: Sequence[int], proc: Process) -> list[float]:
 
 
 def _inside_round(proc: Process, order: Sequence[int]) -> list[float]:
-    """The same for processes that share an element: the wall clock less what each of them did on its own."""
-    # large ones not buffered: copies into buffers are work, and would drown the copies at the boundary
+    """Return the same for processes that share an element: the wall clock less the work of each of them."""
+    # large blocks are not buffered: copies into buffers are work, and take longer than the copies at the boundary
     bench = _Bench(proc, buffered=False)
     walls, owns = np.empty(len(POINTS)), np.empty(len(POINTS))
     for k in order:
@@ -188,7 +197,7 @@ PATTERNS = ("ring", "scatter", "gather", "all-to-all", "random", "skewed")
 
 
 def pattern(proc: Process, name: str, words: int, repeat: int) -> list[float]:
-    """Some supersteps of a pattern that no fit has seen; the wall clock at each boundary."""
+    """Run some supersteps of a pattern that the fit has not used; return the wall clock at each boundary."""
     p, me = proc.nprocs, proc.pid
     size = words
     if name == "ring":
@@ -216,14 +225,14 @@ def pattern(proc: Process, name: str, words: int, repeat: int) -> list[float]:
 
 
 class _Progress:
-    """A line on a terminal while the probe goes on."""
+    """The live line of the probe on a terminal."""
 
     def __init__(self, live: bool, budget: float) -> None:
         self._live = live
         self._budget = budget
 
     def show(self, seconds: float, rounds: int, fit: Fit) -> None:
-        """Where it stands."""
+        """Update the line."""
         if self._live:
             loosest, width = fit.loosest
             print(
@@ -233,6 +242,6 @@ class _Progress:
             )  # fmt: skip
 
     def end(self) -> None:
-        """The line is done."""
+        """End the line."""
         if self._live:
             print(file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How fast one element computes: flop/s by class of work, the best of many short measurements."""
+"""The computing speed of one element: flop/s by class of work, the best of many short measurements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COPIED = 32 << 20  # bytes: far beyond the caches
 
 
 def kernels() -> dict[str, tuple[Callable[[], object], float]]:
-    """For each class of work something to time, and its flops (bandwidth: its bytes)."""
+    """Return for each class of work a function to time and its flops; for bandwidth its bytes."""
     rng = np.random.default_rng(0)
     x, y, z = rng.random(8192), rng.random(8192), np.empty(8192)  # 192 KiB: in cache
     a, b, c = rng.random((512, 512)), rng.random((256, 256)), np.empty((256, 256))
@@ -27,12 +27,12 @@ def kernels() -> dict[str, tuple[Callable[[], object], float]]:
         "blas2": (lambda: a @ v, 2.0 * a.size),
         "blas3": (lambda: np.matmul(b, b, out=c), 2.0 * 256**3),
         "elementwise": (elementwise, 2.0 * x.size),
-        "bandwidth": (lambda: big + 1.0, 2.0 * _COPIED),  # as NumPy does it: the result is new memory
+        "bandwidth": (lambda: big + 1.0, 2.0 * _COPIED),  # as in NumPy expressions: the result is in new memory
     }
 
 
 def rate(run: Callable[[], object], amount: float, seconds: float = 0.02) -> float:
-    """The best of many runs within a time."""
+    """Return the best rate of many runs within `seconds`; one run has this `amount` of work."""
     run()
     best, end = float("inf"), perf_counter() + seconds
     while perf_counter() < end:
@@ -45,10 +45,10 @@ def rate(run: Callable[[], object], amount: float, seconds: float = 0.02) -> flo
 
 
 def rates(seconds: float = 0.02) -> dict[str, float]:
-    """flop/s by class, and bandwidth in bytes/s, on this core as it is now."""
+    """Return flop/s by class of work, and bandwidth in bytes/s, of this core under its present load."""
     return {name: rate(run, amount, seconds) for name, (run, amount) in kernels().items()}
 
 
 def quick_rate() -> float:
-    """r, the rate of BLAS-1 work in cache, in a tenth of a second."""
+    """Return r, the rate of BLAS-1 work in cache, measured for a tenth of a second."""
     return rate(*kernels()["blas1"], 0.1)

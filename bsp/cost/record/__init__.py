@@ -1,1 +1,1 @@
-"""Records of runs: what each superstep did, on its way to a trace file, and back from one."""
+"""Records of runs: counting what each superstep does, and trace files."""

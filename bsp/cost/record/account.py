@@ -1,7 +1,7 @@
-"""The books of a run: sums of supersteps in, the record of `trace.schema.json` out.
+"""The account of a run: it takes sums of supersteps, and returns the record that `trace.schema.json` describes.
 
-Absorbs what a recorder has added up, prices it on the machine, and keeps one row a superstep and one
-total a process.
+It prices what a recorder has added up on the machine, and keeps one row for each superstep and one total for each
+process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bsp.cost.model import WORD, Classical, Machine, Traffic, costings
+from bsp.cost.model import WORD, Cost, Load, Machine, Traffic, costings
+from bsp.cost.terms import OF_MACHINE
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -20,7 +21,7 @@ _MOST_EXCHANGES = 100
 
 
 class Sums(NamedTuple):
-    """Some supersteps of some processes; arrays have one row a superstep.  Bytes, not words: sums come first."""
+    """Sums of S supersteps of some processes; traffic in bytes, because words are rounded after summing."""
 
     work: np.ndarray  # (S, processes here): seconds
     wall: np.ndarray  # (S,): seconds from the end of the last superstep to the end of this one
@@ -29,18 +30,18 @@ class Sums(NamedTuple):
     messages: np.ndarray  # (S,)
     landed: np.ndarray  # (S, elements): words received into memory of their own: sends, gets, strided puts
     registers: np.ndarray  # (S,): 1 where tables of new coarrays were exchanged
-    between: tuple[tuple[Traffic, Traffic], ...]  # for each outer level: out of, and into, its ports
+    between: tuple[tuple[Traffic, Traffic], ...]  # for each outer level: out of its ports, and into them
     inside: Traffic
     heat: np.ndarray  # (bins, bins): bytes
 
 
 def starts(nprocs: int, elements: int) -> list[int]:
-    """The first pid of each element, and nprocs."""
+    """Return the first pid of each element, and nprocs at the end."""
     return [nprocs * k // elements for k in range(elements + 1)]
 
 
 class Account:
-    """Accounts for a program of `nprocs` processes on `elements` elements of `machine`."""
+    """The account of a program of `nprocs` processes on `elements` elements of `machine`."""
 
     def __init__(self, machine: Machine, nprocs: int, elements: int) -> None:
         self.machine = machine
@@ -61,16 +62,18 @@ class Account:
         self._exchanges: Counter[Choice] = Counter()
 
     def absorb(self, sums: Sums) -> None:
-        """Everybody's sums of the next supersteps."""
+        """Add the sums of all processes in the next supersteps."""
         work, wall = sums.work, sums.wall
         sent, received = (-(-each.astype(np.int64) // WORD) for each in (sums.sent, sums.received))
         by_element = np.add.reduceat(work, self._starts[:-1], axis=1)
-        between = [Traffic(*map(np.maximum, out, into)) for out, into in sums.between]
+        between = tuple(Traffic(*map(np.maximum, out, into)) for out, into in sums.between)
         busiest = by_element.max(axis=1)
-        # memory is new where an element needs more of it than in any superstep before
+        # received words are in new memory as far as the element has not received so many in an earlier superstep
         highest = np.maximum.accumulate(np.vstack([self._highest, sums.landed]), axis=0)
         fresh, self._highest = np.diff(highest, axis=0), highest[-1]
-        predicted = self.machine.seconds(by_element, self._hosted, between, sums.inside, sums.registers, fresh)
+        r, h = self.machine.r, np.maximum(sent, received).max(axis=1)
+        load = Load(busiest * r, between, sums.inside, self._hosted, sums.registers, fresh.max(axis=1))
+        predicted = self.machine.price(Cost(work.max(axis=1) * r, h, 1, load=load)) / r
         self._columns.append(
             {
                 "w": work.max(axis=1), "w_mean": work.mean(axis=1), "w_by": work.argmax(axis=1),
@@ -87,20 +90,23 @@ class Account:
         self._heat += sums.heat
 
     def exchanged(self, choice: Choice) -> None:
-        """How data travelled between elements in the superstep that ends; the first distinct cases are kept."""
+        """Count how data travelled between elements in the superstep that ends; distinct cases are limited."""
         if choice in self._exchanges or len(self._exchanges) < _MOST_EXCHANGES:
             self._exchanges[choice] += 1
 
     def end(self, work: np.ndarray, wall: float, choices: list[tuple[int, Choice]]) -> None:
-        """What was computed after the last boundary, by process; and all choices made, with their supersteps."""
-        if len(work) == self.nprocs:  # else somebody failed on the way
+        """Add the work after the last boundary, by process, and all choices made, with their supersteps."""
+        if len(work) == self.nprocs:  # else some process failed before
             busiest = float(np.add.reduceat(work, self._starts[:-1]).max())
             self._end = {"source": "its end", "w": float(work.max()), "seconds": wall, "predicted": busiest}
             self._work += work
         self._choices = choices
 
     def record(self, measured: bool) -> dict[str, Any]:
-        """Everything but who ran what when: see trace.schema.json.  Predicted times stand in for measured ones."""
+        """Return the record without its head: see trace.schema.json.
+
+        measured : whether the run was timed; otherwise predicted times take the place of measured ones.
+        """
         columns = {name: np.concatenate([part[name] for part in self._columns]) for name in self._columns[0]}
         if not measured:
             columns["seconds"] = columns["predicted"]
@@ -117,14 +123,14 @@ class Account:
         h = np.maximum(columns["h_sent"], columns["h_received"])
         g, L, r = self.machine.g, self.machine.L, self.machine.r
         W = (float(columns["compute"].sum()) + self._end["predicted"]) * r
-        classical = Classical(W, float(h.sum()), float(len(rows)), g, L)
+        cost = Cost(W, int(h.sum()), len(rows), machine=self.machine)
         own = self._work + g / r * np.maximum(self._sent, self._received)
         w_pairs = [*zip(columns["w"].tolist(), columns["w_mean"].tolist(), strict=True)]
         w_pairs.append((self._end["w"], self._end["w"]))
         h_pairs = zip(h.tolist(), columns["h_mean"].tolist(), strict=True)
         return {
             "processes": self.nprocs, "elements": self.elements, "supersteps": len(rows),
-            "words": int(h.sum()), "messages": int(columns["messages"].sum()),
+            "words": cost.H, "messages": int(columns["messages"].sum()),
             "seconds": float(columns["seconds"].sum()) + self._end["seconds"],
             "predicted_seconds": float(columns["predicted"].sum()) + self._end["predicted"],
             "machine": described(self.machine),
@@ -138,17 +144,17 @@ class Account:
             },
             "choices": choices,
             "costings": costings(w_pairs, h_pairs, own.tolist(), g / r, L / r),
-            "classical": {**classical._asdict(), "total": classical.total},
-            "balance": classical.balance(),
+            "classical": {"W": W, "H": cost.H, "S": cost.S, "g": g, "L": L, "total": cost.price()},
+            "balance": cost.balance(),
         }  # fmt: skip
 
     def _distinct_choices(self) -> tuple[list[dict[str, Any]], dict[int, int]]:
-        """Each distinct choice once; and the index of the one that each superstep belongs to."""
+        """Return the distinct choices, and by superstep the index of its choice."""
         index: dict[Choice, int] = {}
         of_superstep: dict[int, int] = {}
         times: Counter[Choice] = Counter()
         for superstep, choice in sorted(self._choices, key=lambda made: (made[0], -len(made[1].priced))):
-            if superstep not in of_superstep:  # the process that priced the alternatives speaks for all
+            if superstep not in of_superstep:  # the choice that lists prices comes first
                 of_superstep[superstep] = index.setdefault(choice, len(index))
                 times[choice] += 1
         times.update(self._exchanges)
@@ -163,6 +169,5 @@ class Account:
 
 
 def described(machine: Machine) -> dict[str, Any]:
-    """A machine in a record."""
-    return {"name": machine.name, "kind": machine.kind, "p": machine.p, "r": machine.r, "g": machine.g,
-            "L": machine.L, "o": machine.o}  # fmt: skip
+    """Return the description of a machine in a record."""
+    return {name: getattr(machine, name) for name in ("name", "kind", "p", "r", *(term.name for term in OF_MACHINE))}

@@ -1,9 +1,9 @@
-"""Reads a trace or a prediction, and refuses in one line what is none.
+"""Reading of traces and predictions, with a one-line error for files that are neither.
 
-The schema beside this module is the contract.  It is checked by the keywords it uses and no others, so
-that reading needs no package and a key added to the schema is checked without a change here; a test
-holds the list of keywords to the schema.  What a schema cannot say (that lists fit each other) follows
-it, so whoever reads a dict from `load` may index without looking.
+The schema beside this module is the contract.  The check implements the keywords that the schema uses and no others:
+reading then needs no package, and a key added to the schema is checked without a change here.  A test compares the list
+of keywords with the schema.  Further checks cover what a schema cannot express, that lists fit each other, so code that
+uses a dict from `load` may index without checks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AGAIN = "write it again with `bsprun --trace FILE`"
 
 
 class Parts(NamedTuple):
-    """Where the seconds of one superstep went, as the mean element saw them: they add up to `seconds`."""
+    """The parts of one superstep's seconds on the mean element; they add up to `seconds`."""
 
     compute: float
     wait: float
@@ -35,9 +35,9 @@ class Parts(NamedTuple):
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The trace or prediction in the file `path`, which holds to the schema.
+    """Return the trace or prediction in the file `path`, checked against the schema.
 
-    Raises TraceError, one line that names the file, what is wrong with it and what to do.
+    Raises TraceError: one line with the file, what is wrong with it and what to do.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -64,7 +64,7 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def fault_of(trace: object) -> str | None:
-    """What keeps `trace` from being a trace of this version and what to do; None if nothing does."""
+    """Return why `trace` is no trace of this version and what to do, or None if it is one."""
     if not isinstance(trace, dict) or trace.get("format") != FORMAT:
         return f"is JSON, but no {FORMAT}; {_WRITE}"
     version = trace.get("version")
@@ -76,11 +76,11 @@ def fault_of(trace: object) -> str | None:
 
 
 def parts(trace: dict[str, Any]) -> list[Parts] | None:
-    """Where the time of every superstep went, or None where the file does not say.
+    """Return the parts of every superstep's time, or None if the file does not contain them.
 
-    The busiest element computes for `compute` seconds, of which the mean element waits `wait`: its own
-    computing is the difference.  A prediction without these keys says it when every process has an element
-    of its own: then the busiest process is the busiest element.
+    The busiest element computes for `compute` seconds, during which the mean element waits for `wait` seconds and
+    computes for the rest.  A prediction without these keys contains them if every process has an element of its own,
+    because then the busiest process is the busiest element.
     """
     rows = trace["per_superstep"]
     if all("compute" in row and "communicate" in row for row in rows):
@@ -99,7 +99,7 @@ def _parts(busiest: float, wait: float, communicate: float) -> Parts:
 
 
 class _NoNumber(Exception):
-    """NaN or Infinity, which Python's reader takes and no other."""
+    """Raised for NaN or Infinity, which Python's reader accepts although they are no JSON."""
 
 
 def _no_number(name: str) -> float:
@@ -107,7 +107,7 @@ def _no_number(name: str) -> float:
 
 
 def _why_no_json(text: str, error: Exception) -> str:
-    """Half a file is told from another kind of file: what to do differs."""
+    """Return what is wrong; a file cut short and a file of another kind need different actions."""
     body = text.strip()
     if not body:
         return f"is empty; {_AGAIN}"
@@ -135,7 +135,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_integer(value: object) -> bool:
-    """2.0 is an integer to JSON, true is none."""
+    """Return whether JSON takes a value for an integer: 2.0 is one, true is not."""
     return _is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
 
 
@@ -151,13 +151,13 @@ _TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
 
 
 def _shown(value: object) -> str:
-    """`value` as JSON, on one line, never long."""
+    """Return `value` as JSON on one line, cut to 40 characters."""
     text = json.dumps(value)
     return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _fault(value: Any, schema: dict[str, Any], at: str) -> str | None:
-    """The first place where `value` breaks `schema`; `at` is where in the file it stands."""
+    """Return the first place where `value` breaks `schema`, or None; `at` is the place of `value` in the file."""
     if "type" in schema:
         kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         if not any(_TYPES[kind][1](value) for kind in kinds):
@@ -190,7 +190,7 @@ def _fault_in_object(value: dict[str, Any], schema: dict[str, Any], at: str) -> 
 
 
 def _misfit(trace: dict[str, Any]) -> str | None:
-    """The first two things that each hold to the schema and do not fit each other."""
+    """Return the first two parts that each fit the schema and do not fit each other, or None."""
     rows, p = trace["per_superstep"], trace["processes"]
     if len(rows) != trace["supersteps"]:
         return f"per_superstep has {len(rows)} rows for {trace['supersteps']} supersteps"

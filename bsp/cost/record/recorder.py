@@ -1,14 +1,14 @@
-"""What a run did, superstep by superstep: work, words, messages, and the time they took.
+"""The recorder of a run: it counts work, words and messages of each superstep, and measures its time.
 
-The same recorder serves a trace (its element is real, times are measured) and a prediction (one
-interpreter hosts all processes, as if they were on the elements of some machine).  During the run it only
-appends; `_fold` turns many supersteps at once into sums, and the elements' sums meet every few thousand
+The same recorder serves traces, where its element is real and times are measured, and predictions, where one
+interpreter hosts all processes as if they were on the elements of some machine.  During the run it only appends to
+lists.  `_fold` turns many supersteps at once into sums, and the elements' sums are gathered every few thousand
 supersteps, outside the measured time.
 
-Counting rules.  A word is 8 bytes, rounded up for each process and superstep; traffic of a process to
-itself is not counted.  put, get and send count their data, `put_each` two words an item, `get_each` one
-each way, pickled objects their length.  A message is an ordered pair of processes with traffic.  What is
-*priced* is what crosses elements: a value sent to several processes of an element crosses once.
+Counting rules.  A word is 8 bytes, rounded up for each process and superstep.  Traffic of a process to itself is not
+counted.  put, get and send count their data, `put_each` two words an item, `get_each` one each way, pickled objects
+their length.  A message is an ordered pair of processes with traffic.  The price follows from what crosses elements: a
+value sent to several processes of an element crosses once.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from bsp.engine.task import Task
     from bsp.transport.base import Transport
 
-_CHUNK = 1 << 18  # processes x supersteps that are folded at once
-_RAW = 1 << 21  # numbers that may wait to be folded
+_CHUNK = 1 << 18  # processes times supersteps that are folded at once
+_RAW = 1 << 21  # numbers that are folded before the chunk is full, to bound memory
 _BLOCK, _FINE, _SEND, _STAGED = range(4)  # how data reaches its place; see model.Traffic
 
 
 class Recorder:
-    """One element's record.  `pids` are the processes here, `elements` what prices are for."""
+    """The record of one element, with the processes `pids`; `elements` is the number that prices are made for."""
 
     def __init__(self, nprocs: int, elements: int, pids: range, machine: Machine) -> None:
         self.nprocs = nprocs
@@ -47,40 +47,40 @@ class Recorder:
         self.bins = min(nprocs, 128)
         self.chunk = max(16, _CHUNK // nprocs)
         self.after_a_turn: Callable[[], None] | None = None
-        self.clock: Callable[[], float] = perf_counter  # what turns are timed by
-        self.work_of: Callable[[float], float] = float  # what a turn of so many seconds counts as
+        self.clock: Callable[[], float] = perf_counter  # the clock that times turns
+        self.work_of: Callable[[float], float] = float  # returns the seconds that a turn of so many counts as
         # of the supersteps not folded yet
         self._work: list[float] = []
         self._wall: list[float] = []
-        self._single: list[int] = []  # superstep, source, dest, bytes, how; ...
+        self._single: list[int] = []  # superstep, source, dest, bytes, kind of each effect, one after the other
         self._multi: list[tuple[int, int, tuple[int, ...], int]] = []
         self._registers: list[int] = []
         self._folded: list[Sums] = []
         self._settled = 0
         self.account = Account(machine, nprocs, elements) if pids.start == 0 else None
         self._mark = perf_counter()
-        self._worked = self.clock()  # where a lone process began to compute
-        self.choices: list[tuple[int, Choice]] = []  # superstep, what was chosen in it
+        self._worked = self.clock()  # when a lone process began to compute
+        self.choices: list[tuple[int, Choice]] = []  # the choices made, with their supersteps
 
     # ------------------------------------------------------------------ during the run
 
     def begin(self) -> None:
-        """The clock starts: the next turn is the program's first."""
+        """Start the clock; the next turn is the program's first."""
         self._mark = perf_counter()
         self._worked = self.clock()
 
     def turn(self, began: float) -> None:
-        """A process here has computed since `began`, a time of `clock`."""
+        """Add the work of a process that has computed since `began`, a time of `clock`."""
         self._work.append(self.work_of(self.clock() - began))
         if self.after_a_turn is not None:
             self.after_a_turn()
 
     def alone(self) -> None:
-        """The lone process here has computed since the last superstep."""
+        """Add the work of the only process here since the last superstep."""
         self._work.append(self.work_of(self.clock() - self._worked))
 
     def issued(self, effects: Sequence[Effect]) -> None:
-        """What processes here put, send and ask for in this superstep."""
+        """Count the effects that processes here issued in this superstep."""
         step, single = len(self._wall), self._single
         for effect in effects:
             if isinstance(effect, Put):
@@ -105,11 +105,11 @@ class Recorder:
                     self._multi.append((step, effect.source, effect.dests, size))
 
     def registered(self) -> None:
-        """In this superstep processes exchange the tables of new coarrays."""
+        """Count that processes exchange the tables of new coarrays in this superstep."""
         self._registers.append(len(self._wall))
 
     def answered(self, gets: Sequence[tuple[Get, Any]]) -> None:
-        """What processes here were asked for, with the coarrays it is read from."""
+        """Count the replies to gets, which are given with the coarrays that they read."""
         step, single = len(self._wall), self._single
         for get, coarray in gets:
             if get.positions is not None:
@@ -118,7 +118,7 @@ class Recorder:
                 single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, _STAGED)
 
     def ended(self, tasks: Sequence[Task], transport: Transport) -> None:
-        """The superstep has ended."""
+        """Add the superstep that has ended.  Every few thousand supersteps collective: gathers all elements' sums."""
         if self.account is not None:
             task = tasks[0]
             self.account.told.append((task.label, task.call.text, str(task.line()), transport.moved))
@@ -146,11 +146,11 @@ class Recorder:
 
     @property
     def superstep(self) -> int:
-        """Supersteps that have ended."""
+        """The number of supersteps that have ended."""
         return self._settled + len(self._wall) + sum(len(sums.wall) for sums in self._folded)
 
     def _fold(self) -> None:
-        """Turn what was appended into sums, a row for each superstep since the last fold."""
+        """Turn the lists into sums, with one row for each superstep since the last fold."""
         rows, p = len(self._wall), self.nprocs
         single = np.array(self._single, np.int64).reshape(-1, 5)
         step, source, dest, size, kind = single.T
@@ -185,7 +185,7 @@ class Recorder:
             waiting.clear()
 
     def _crossing(self) -> np.ndarray:
-        """What several processes are sent at once, as rows (superstep, source element, dest element, bytes, dests)."""
+        """Return multiple sends as rows (superstep, source element, destination element, bytes, receivers there)."""
         rows = [
             (step, self.owner[source], element, size, count)
             for step, source, dests, size in self._multi
@@ -194,7 +194,7 @@ class Recorder:
         return np.array(rows, np.int64).reshape(-1, 5)
 
     def _between(self, single: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
-        """Out of and into the ports of each level between elements."""
+        """Return the traffic out of and into the ports of each level between elements."""
         step, source, dest, size, kind = single.T
         multi = self._crossing()
         step = np.concatenate([step, multi[:, 0]])
@@ -206,7 +206,7 @@ class Recorder:
         levels = self.machine.outer
         for k, level in enumerate(levels):
             crosses = source // level.ports != dest // level.ports
-            if k + 1 < len(levels):  # what crosses a further level is that level's
+            if k + 1 < len(levels):  # traffic that crosses the next level as well is counted there
                 crosses &= source // levels[k + 1].ports == dest // levels[k + 1].ports
             ports = -(-self.elements // level.ports)
             out, into = (
@@ -217,7 +217,7 @@ class Recorder:
         return tuple(found)
 
     def _inside(self, single: np.ndarray, rows: int) -> Traffic:
-        """Copies made inside elements: between their own processes, and for the others of a multiple send."""
+        """Return the copies made inside elements: between their processes, and for receivers of a multiple send."""
         step, source, dest, size, kind = single.T
         here = self.owner[source] == self.owner[dest]
         shape = rows, self.elements
@@ -228,7 +228,7 @@ class Recorder:
         return singles + Traffic(_sums(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
 
     def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
-        """Words that arrive in memory of their own: every receiver of a multiple send has one copy."""
+        """Return the words that arrive in memory of their own; every receiver of a multiple send has a copy."""
         step, _, dest, size, kind = single.T
         staged = kind >= _SEND
         multi = self._crossing()
@@ -240,7 +240,7 @@ class Recorder:
         )
 
     def _meet(self, gather: Callable[[Any], list[Any]]) -> None:
-        """The elements' sums since the last meeting become everybody's; element 0 accounts for them."""
+        """Gather all elements' sums since the last time; element 0 adds them to its account.  Collective."""
         everybody = _together(gather(_joined(self._folded)))
         self._folded = []
         self._settled += len(everybody.wall)
@@ -248,7 +248,7 @@ class Recorder:
             self.account.absorb(everybody)
 
     def finish(self, gather: Callable[[Any], list[Any]]) -> None:
-        """The program has ended: the rest is settled, and what was computed after the last boundary."""
+        """Gather what is left when the program has ended, and the work after the last boundary.  Collective."""
         wall, settled = perf_counter() - self._mark, len(self._wall) * len(self.pids)
         tail = gather((np.array(self._work[settled:]), wall, self.choices))
         del self._work[settled:]
@@ -260,7 +260,7 @@ class Recorder:
 
 
 def _sums(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """values added up in an array of this shape."""
+    """Return an array of this shape with `values` added up at their rows and columns."""
     flat = np.bincount(row * shape[1] + column, values, shape[0] * shape[1])
     return flat.reshape(shape)
 
@@ -277,7 +277,7 @@ def _traffic(
 
 
 def _joined(parts: Sequence[Sums]) -> Sums:
-    """Sums of consecutive supersteps, as one."""
+    """Return sums of consecutive supersteps as one, one after the other."""
     if len(parts) == 1:
         return parts[0]
     join = np.concatenate
@@ -296,7 +296,7 @@ def _joined(parts: Sequence[Sums]) -> Sums:
 
 
 def _together(parts: Sequence[Sums]) -> Sums:
-    """Sums of the same supersteps on different elements, as one; the wall clock is element 0's."""
+    """Return sums of the same supersteps on different elements as one; the wall clock is element 0's."""
     if len(parts) == 1:
         return parts[0]
 

@@ -1,4 +1,4 @@
-"""The record of a run on its way to a file: who ran what when, how much memory, and the account itself."""
+"""Trace files: the account of a run with a head (program, date, seed) and the memory of each element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT, VERSION = "bsp-trace", 1
 
 
 def peak_bytes() -> int:
-    """The most memory this operating-system process has held so far."""
+    """Return the largest memory that this operating-system process has held so far, in bytes."""
     try:
         with open("/proc/self/status") as file:
             for line in file:
@@ -35,7 +35,7 @@ def peak_bytes() -> int:
 def record(
     recorder: Recorder, transport: Transport, program: Sequence[str], seed: int, notes: Sequence[str] = ()
 ) -> dict[str, Any] | None:
-    """The trace of the run that has just ended, on element 0; all elements call it alike."""
+    """Return the trace of the run that has ended on element 0, and None on the others.  Collective."""
     pids = recorder.pids
     mine = {"element": transport.index, "first_pid": pids.start, "last_pid": pids.stop - 1,
             "peak_bytes": peak_bytes(), "host": socket.gethostname()}  # fmt: skip
@@ -49,7 +49,7 @@ def record(
 
 
 def headed(kind: str, program: Sequence[str], seed: int, notes: Sequence[str]) -> dict[str, Any]:
-    """The head of a record."""
+    """Return the head of a record."""
     from bsp import __version__
 
     return {
@@ -59,5 +59,5 @@ def headed(kind: str, program: Sequence[str], seed: int, notes: Sequence[str]) -
 
 
 def write(found: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """As JSON, whole or not at all."""
+    """Write a record as JSON, completely or not at all."""
     write_text(json.dumps(found, separators=(",", ":")), path)

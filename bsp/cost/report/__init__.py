@@ -1,1 +1,1 @@
-"""Traces and predictions for people to read: pages, tables, Perfetto."""
+"""Reports made from traces and predictions: web pages, tables, and files for Perfetto."""

@@ -1,8 +1,8 @@
-"""A trace as one page that works offline, from a file, for as long as there are browsers.
+"""The report page: a trace as one self-contained HTML file that works offline in any browser.
 
-The page is `report.html` with the data put into it: nothing is fetched, no framework, and its own
-Content-Security-Policy forbids it to try.  Sums are made here, where they are tested; the page draws.
-Rows travel as columns, which keeps a page of 5,000 supersteps under a megabyte.
+The page is `report.html` with the data put into it.  It uses no framework and fetches nothing; its own
+Content-Security-Policy forbids it.  Sums are computed here, where they are tested, and the page draws them.  Rows are
+stored as columns, which keeps a page of 5,000 supersteps under a megabyte.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ _HOLE = re.compile("__BSP_(TITLE|DATA)__")
 
 
 def render(trace: dict[str, Any], prediction: dict[str, Any] | None = None) -> str:
-    """The page of `trace`; with `prediction`, made before the run, as a third series beside it.
+    """Return the page of `trace`; a `prediction` made before the run is shown beside it as a third series.
 
-    Both hold to the schema, as from `load`.  Equal arguments give equal bytes.
-    Raises TraceError if `prediction` is none, or if there is no run to compare it with.
+    Both must fit the schema, as those from `load` do.  Equal arguments give equal bytes.
+    Raises TraceError if `prediction` is no prediction, or if `trace` is no trace of a run.
     """
     title = f"{' '.join(trace['program'])}: {'cost of a run' if trace['kind'] == 'trace' else 'predicted cost'}"
-    # a browser ends a script at "</script" and reads "<!--" as a comment: no "<" may stand in the data
+    # a browser ends a script at "</script" and reads "<!--" as a comment: the data must not contain "<"
     data = json.dumps(page(trace, prediction), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     template = resources.files("bsp.cost.report").joinpath("report.html").read_text(encoding="utf-8")
     filling = {"TITLE": html.escape(title), "DATA": data}
@@ -82,12 +82,12 @@ def render(trace: dict[str, Any], prediction: dict[str, Any] | None = None) -> s
 
 
 def write(trace: dict[str, Any], path: str | os.PathLike[str], prediction: dict[str, Any] | None = None) -> None:
-    """Write the page to `path`: all of it or, if anything goes wrong, nothing: what stood there stays."""
+    """Write the page to `path`, completely or not at all; on an error an existing file stays as it is."""
     write_text(render(trace, prediction), path)
 
 
 def page(trace: dict[str, Any], prediction: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What the page is given: the trace with its rows as columns, and the sums it shows."""
+    """Return the data of the page: the trace with its rows as columns, and the sums that it shows."""
     rows = trace["per_superstep"]
     split = parts(trace)
     before = None if prediction is None else _before(trace, prediction)
@@ -112,7 +112,7 @@ def _grouped(
     before: list[float | None],
     name: Callable[[dict[str, Any]], str],
 ) -> list[dict[str, Any]]:
-    """Sums over the supersteps of one name, in the order in which the names first appear."""
+    """Return the sums over all supersteps of one name, in the order in which names first appear."""
     groups: dict[str, dict[str, Any]] = {}
     for row, part, early in zip(trace["per_superstep"], split or [Parts(0, 0, 0)] * len(before), before, strict=True):
         summed = {
@@ -131,7 +131,7 @@ def _grouped(
 
 
 def _before(trace: dict[str, Any], prediction: dict[str, Any]) -> dict[str, Any]:
-    """The prediction's seconds by row of `trace`, and in what it was made for something else."""
+    """Return the prediction's seconds by row of `trace`, and how the run differs from what was predicted."""
     if trace["kind"] != "trace":
         raise TraceError("a prediction has no run to stand beside: give the trace of a run first")
     if prediction["kind"] != "prediction":

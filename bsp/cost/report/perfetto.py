@@ -1,11 +1,11 @@
-"""A trace as Chrome trace events, for ui.perfetto.dev and chrome://tracing.
+"""Traces as Chrome trace events, for ui.perfetto.dev and chrome://tracing.
 
-A trace knows supersteps, not what each element did at each moment, so there are two tracks on one
-clock: the run as measured, and the same supersteps as the model prices them.  Where they drift apart
-is where the model is wrong.  Each superstep is a slice that holds its compute and its communicate.
+A trace contains supersteps and not what each element did at each moment.  So there are two tracks on one clock: the run
+as measured, and the same supersteps as the model prices them.  The model is wrong where the tracks drift apart.  Each
+superstep is a slice that contains one slice of computing and one of communication.
 
-Moments are whole nanoseconds until they are written (in microseconds, as the format asks), so a slice
-ends exactly where the next begins; viewers drop slices that overlap by a rounding error.
+Times are whole nanoseconds until they are written in microseconds, the unit of the format, so that a slice ends exactly
+where the next begins: viewers drop slices that overlap by a rounding error.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _NANO = 10**9
 
 
 def perfetto(trace: dict[str, Any]) -> dict[str, Any]:
-    """`{"traceEvents": [...]}`: metadata first, then slices and counters in the order of time.
+    """Return `{"traceEvents": [...]}`: metadata first, then slices and counters in the order of time.
 
-    A prediction has the track of the model only.
+    A prediction has only the track of the model.
     """
     measured = trace["kind"] == "trace"
     program = " ".join(trace["program"])
@@ -51,7 +51,7 @@ def _named(pid: int, process: str, thread: str) -> list[dict[str, Any]]:
 
 
 def _program(trace: dict[str, Any]) -> list[dict[str, Any]]:
-    """The measured track, with the counters."""
+    """Return the events of the measured track, with the counters."""
     events: list[dict[str, Any]] = []
     now = 0
     split: Sequence[Parts | None] = parts(trace) or [None] * trace["supersteps"]
@@ -65,10 +65,10 @@ def _program(trace: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _model(trace: dict[str, Any]) -> list[dict[str, Any]]:
-    """The predicted track; of a prediction, with the counters.
+    """Return the events of the predicted track; for a prediction with the counters.
 
-    Prices begin with the computing of the busiest element.  w, the busiest process's, is that only if each
-    process has an element of its own.
+    Computing lasts as long as on the busiest element.  That is w, which is the busiest process's, only if each process
+    has an element of its own.
     """
     alone = trace["processes"] == trace["elements"]
     events: list[dict[str, Any]] = []
@@ -84,7 +84,7 @@ def _model(trace: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _superstep(pid: int, start: int, lasted: int, computed: int | None, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """One superstep and, where it is known, when it stopped computing."""
+    """Return the slice of one superstep and, if its computing time is given, slices of computing and communication."""
     args = {
         "superstep": row["superstep"],
         "call": row["call"],
@@ -110,7 +110,7 @@ def _superstep(pid: int, start: int, lasted: int, computed: int | None, row: dic
 
 
 def _end(pid: int, start: int, seconds: float, trace: dict[str, Any]) -> list[dict[str, Any]]:
-    """What follows the last boundary, and counters back at nothing."""
+    """Return the slice after the last boundary, and counters set back to 0."""
     args = {"source": trace["end"]["source"], "predicted (s)": trace["end"]["predicted"]}
     events = [_slice(pid, "after the last superstep", "end", start, round(seconds * _NANO), args)]
     if (pid == PROGRAM) == (trace["kind"] == "trace"):

@@ -1,4 +1,4 @@
-"""Predictions and sweeps as text for a terminal."""
+"""Predictions, sweeps and machines as text for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bsp.cost.model import Classical
+from bsp.cost.model import Cost, Machine
+from bsp.cost.terms import OF_LEVELS, OF_MACHINE
 from bsp.cost.units import counted, in_bytes, in_seconds, in_words
 
 _WIDTH = 110
@@ -17,8 +18,8 @@ _MOST_ROWS = 30
 
 
 def prediction_text(record: dict[str, Any]) -> str:
-    """The whole in three lines, then one row for each place in the program that ends supersteps."""
-    machine = record["machine"]
+    """Return a prediction as text: sums, advice and notes, then one row for each place that ends supersteps."""
+    machine, known = record["machine"], record["classical"]
     abstract = ", work counted by shape" if record.get("abstract") else ""
     p, elements = record["processes"], record["elements"]
     lines = [
@@ -28,7 +29,7 @@ def prediction_text(record: dict[str, Any]) -> str:
         f"{in_words(record['words'])} word{'s' * (record['words'] != 1)}   "
         f"{in_words(record['messages'])} message{'s' * (record['messages'] != 1)}   "
         f"{in_bytes(record['peak_bytes'])} an element",
-        str(Classical(**{name: record["classical"][name] for name in "WHSgL"})),
+        Cost(known["W"], known["H"], known["S"], machine=Machine(g=known["g"], L=known["L"])).classical(),
     ]
     lines += record["balance"]
     lines += [f"note: {note}" for note in record.get("notes", ())]
@@ -36,7 +37,7 @@ def prediction_text(record: dict[str, Any]) -> str:
 
 
 def _places(record: dict[str, Any]) -> Table:
-    """Supersteps that end at the same place, together."""
+    """Return the table of supersteps, those that end at the same place in one row."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in record["per_superstep"]:
         found.setdefault((row["label"] or row["call"], row["source"]), []).append(row)
@@ -62,7 +63,7 @@ def _row(table: Table, what: str, source: str, rows: Sequence[dict[str, Any]]) -
 
 
 def sweep_text(records: Sequence[dict[str, Any]]) -> str:
-    """The scaling curve: time, speedup and efficiency against the first p."""
+    """Return the scaling curve as text: time, and speedup and efficiency relative to the first p."""
     table = _table("p", "elements", "predicted", "speedup", "efficiency", "supersteps", "words", "messages", "memory")
     first = records[0]
     for record in records:
@@ -80,15 +81,14 @@ def sweep_text(records: Sequence[dict[str, Any]]) -> str:
 
 
 def probe_text(profile: dict[str, Any]) -> str:
-    """A machine as it was measured."""
+    """Return a measured machine as text."""
     machine = profile["machine"]
     r = machine["r"]
-    table = _table("block", "g inside, ns/word", "g between, ns/word")
-    inside, outer = profile["levels"]
-    for (size, near), (_, far) in zip(inside["blocks"], outer["blocks"], strict=True):
-        table.add_row(
-            f"{size} B" if size < 1024 else f"{size >> 10} KiB", f"{near / r * 1e9:.3g}", f"{far / r * 1e9:.3g}"
-        )
+    table = _table("block", *[f"g {level['name']}, ns/word" for level in profile["levels"]])
+    for pairs in zip(*[level["blocks"] for level in profile["levels"]], strict=True):
+        size = pairs[0][0]
+        shown = f"{size} B" if size < 1024 else f"{size >> 10} KiB"
+        table.add_row(shown, *[f"{g / r * 1e9:.3g}" for _, g in pairs])
     intervals = ", ".join(
         f"{name} {in_seconds(low / r)}..{in_seconds(high / r)}" for name, (low, high) in profile["intervals"].items()
     )
@@ -97,8 +97,11 @@ def probe_text(profile: dict[str, Any]) -> str:
     lines = [
         f"{profile['name']}: (p, r, g, L) = "
         f"({machine['p']}, {r / 1e9:.3g} Gflop/s, {machine['g']:.3g}, {machine['L']:.3g})",
-        f"L {in_seconds(machine['L'] / r)} a superstep, o {in_seconds(machine['o'] / r)} a message, "
-        f"inside an element {in_seconds(inside['L'] / r)} a process and {in_seconds(inside['o'] / r)} a message",
+        *[f"{term.name}: {in_seconds(machine[term.name] / r)} {term.meaning}" for term in OF_MACHINE],
+        *[
+            f"{term.name} of each level: {', '.join(in_seconds(level[term.name] / r) for level in profile['levels'])}"
+            for term in OF_LEVELS
+        ],
         f"Gflop/s, all busy: {rates}; bandwidth {in_bytes(profile['rates']['bandwidth'])}/s; "
         f"{machine['slowdown']:.2f} times slower than alone; {in_bytes(machine['memory'])} an element",
         f"95 % intervals: {intervals}",
@@ -108,7 +111,7 @@ def probe_text(profile: dict[str, Any]) -> str:
 
 
 def machines_text(known: Sequence[tuple[str, dict[str, Any] | Exception]]) -> str:
-    """The machines that `--machine` knows by name."""
+    """Return the machines that `--machine` takes by name as text."""
     table = _table("name", "kind", "p", "r, Gflop/s", "g", "L", "o", "when")
     for name, found in known:
         if isinstance(found, Exception):

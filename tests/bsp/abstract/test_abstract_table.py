@@ -14,7 +14,7 @@ from abstract_oracle import abstract, agree, outcome, same
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.abstract import AbstractArray, Work, counter, table
+from bsp.abstract import AbstractArray, Work, counter
 from bsp.abstract.table import TABLE
 
 ONES = np.ones
@@ -411,11 +411,23 @@ PRICES: list[tuple[str, Callable[..., Any], tuple[Any, ...], str, float]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "args", "kernel", "amount"), [p[1:] for p in PRICES], ids=[p[0] for p in PRICES])
-def test_an_operation_costs_its_formula_in_one_class(call: Any, args: Any, kernel: str, amount: float) -> None:
+# flops and bytes of what NumPy's own code does beside the operation
+BESIDE = {
+    "norm": 4,  # the root
+    **dict.fromkeys(("qr r", "qr"), 2 * 480 + 25 + 8 + (25 + 2 * 200)),  # a copy; R, by a mask of its triangle
+    "qr wide": 2 * 480 + 60 + 8 + (60 + 2 * 480),
+    "eig": 25 + 25 + 5 + 5,  # is A finite, are the eigenvalues real?
+    "lstsq": 1 + 80,  # is the rank full?  the solution as a vector
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "call", "args", "kernel", "amount"), PRICES, ids=[p[0] for p in PRICES])
+def test_an_operation_costs_its_formula_in_one_class(
+    name: str, call: Any, args: Any, kernel: str, amount: float
+) -> None:
     done = work(call, *args)
     assert getattr(done, kernel) == pytest.approx(amount, rel=1e-12)
-    assert done.flops + done.bytes == pytest.approx(amount, rel=1e-12)
+    assert done.flops + done.bytes == pytest.approx(amount + BESIDE.get(name, 0), rel=1e-12)
 
 
 @pytest.mark.parametrize(("n", "share"), [(128, 1.0), (129, 0.5), (1000, 0.5)])
@@ -423,7 +435,6 @@ def test_few_columns_are_factored_at_the_rate_of_matrix_times_vector(n: int, sha
     for call, flops in ((np.linalg.cholesky, n**3 / 3), (np.linalg.qr, 8 * n**3 / 3), (np.linalg.inv, 2 * n**3)):
         done = work(call, ONES((n, n)))
         assert (done.blas2, done.blas3) == pytest.approx((share * flops, (1 - share) * flops))
-    assert [table.substituted(columns) for columns in (0, 1, 32, 64, 128)] == [1, 1, 1, 0.5, 0.25]
 
 
 def test_work_adds_up_and_is_priced_by_rates() -> None:

@@ -66,6 +66,8 @@ def test_a_machine_survives_being_a_profile() -> None:
         (('format = "bsp-machine"', 'format = "recipe"'), 'no machine file: it does not say format = "bsp-machine"'),
         (("o = 100", "o = "), "is damaged: Invalid value (at line"),
         (("o = 100", "o = 100\n[[levels]]\ng = 1\no = 1\nL = 1"), "[[levels]] are two tables or more"),
+        (("o = 100", "o = 100\nfresh = -1"), "[machine] fresh = -1; a number above 0"),
+        (("o = 100", "o = 100" + 2 * "\n[[levels]]\ng = 1\no = 1\nL = 1\nfine = -1"), "[[levels]] number 1, fine = -1"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, change: tuple[str, str], said: str) -> None:

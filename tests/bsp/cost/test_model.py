@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log2
 
 import numpy as np
@@ -9,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bsp.collectives.prices import levels_of, prices
-from bsp.cost.model import NETWORKS, Classical, Level, Machine, Traffic, costings, on_network
+from bsp.collectives.choice import COLLECTIVES
+from bsp.collectives.sizes import levels_of
+from bsp.cost.machine_file import profile_of, to_machine
+from bsp.cost.model import NETWORKS, Cost, Level, Load, Machine, Traffic, costings, on_network
+from bsp.cost.terms import TERMS, Term
 
 FLAT = Machine(p=4, r=1e9, g=2.0, L=1000.0, o=10.0)
 
@@ -27,9 +31,19 @@ def nothing(ports: int) -> Traffic:
 def test_a_superstep_is_w_plus_L_plus_o_m_plus_g_h() -> None:
     work = np.array([[1e-6, 5e-6, 2e-6, 0.0]])
     moved = traffic([3, 1, 0, 0], [100, 300, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0])
-    (seconds,) = FLAT.seconds(work, 1, [moved], nothing(4), np.zeros(1), np.zeros((1, 4)))
+    load = Load(work.max(axis=1) * FLAT.r, (moved,), nothing(4), 1)
+    (price,) = FLAT.price(Cost(0, 0, np.ones(1), load=load))
     busiest = max(3 * 10 + 2 * 100, 1 * 10 + 2 * 300)
-    assert seconds == pytest.approx(5e-6 + (1000 + busiest) / 1e9, rel=1e-12)
+    assert price / FLAT.r == pytest.approx(5e-6 + (1000 + busiest) / 1e9, rel=1e-12)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 99))
+def test_a_plan_and_its_run_have_one_price_where_there_are_no_levels(W: int, H: int, messages: int, S: int) -> None:
+    """Sums alone, and the same words and messages as traffic of the busiest element."""
+    plan = Cost(W, H, S, messages=messages)
+    run = plan._replace(load=Load(W, (Traffic(messages, H),), Traffic(99, 99, 99, 99), 99))
+    assert plan.price(FLAT) == run.price(FLAT) == W + 2.0 * H + 10.0 * messages + 1000.0 * S
+    assert plan.price(FLAT) + plan.price(FLAT) == (plan + run).price(FLAT)
 
 
 def test_words_one_by_one_staged_words_registrations_and_new_memory_have_prices_of_their_own() -> None:
@@ -40,10 +54,34 @@ def test_words_one_by_one_staged_words_registrations_and_new_memory_have_prices_
     )  # fmt: skip
     moved = traffic([2, 0], [100, 0], [20, 0], [60, 0])
     inside = traffic([0, 3], [0, 30], [0, 0], [0, 0])
-    (seconds,) = machine.seconds(np.zeros((1, 2)), 5, [moved], inside, np.ones(1), np.array([[0.0, 60.0]]))
+    (price,) = machine.price(Cost(0, 0, np.ones(1), load=Load(0.0, (moved,), inside, 5, np.ones(1), np.array([60.0]))))
     between = 1000 + 2 * 10 + 2 * 100 + 50 * 20 + 3 * 60
     within = 5 * 7 + 3 * 5 + 30 * 1
-    assert seconds == pytest.approx((between + within + 500 + 4 * 60) / 1e9, rel=1e-12)
+    assert price == pytest.approx(between + within + 500 + 4 * 60, rel=1e-12)
+
+
+COUNTS = {  # in sums, by level and of the whole, as the loads below have them
+    "g": (5, 5 + 17), "o": (3, 3 + 13), "L": (2, 2 + 29), "fine": (0, 7 + 19), "staged": (0, 11 + 23),
+    "registration": (31, 0), "fresh": (37, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
+def test_every_term_is_multiplied_by_its_count_and_kept_in_machine_files(term: Term) -> None:
+    levels = tuple(Level(name, 1.0, 1.0, 1.0, fine=1.0, staged=1.0) for name in ("inside", "between"))
+    machine = Machine(p=2, g=1.0, o=1.0, L=1.0, registration=1.0, fresh=1.0, levels=levels, kind="imagined")
+    known = Cost(0, 5, 2, messages=3)
+    detailed = known._replace(load=Load(0.0, (Traffic(3, 5, 7, 11),), Traffic(13, 17, 19, 23), 29, 31, 37))
+    of_machine, of_levels = COUNTS[term.name]
+    if term.of_machine:
+        dearer = replace(machine, **{term.name: 2.0})
+        cost = known if term.of_levels else detailed
+        assert cost.price(dearer) - cost.price(machine) == of_machine
+        assert to_machine(profile_of(dearer, 2)) == dearer
+    if term.of_levels:
+        dearer = replace(machine, levels=tuple(replace(level, **{term.name: 2.0}) for level in levels))
+        assert detailed.price(dearer) - detailed.price(machine) == of_levels
+        assert to_machine(profile_of(dearer, 2)) == dearer
 
 
 def test_g_is_interpolated_over_the_logarithm_of_the_block_size() -> None:
@@ -79,17 +117,19 @@ def test_table_1_1_of_mccoll(name: str, g: float, L: float) -> None:
 
 
 def test_classical_cost_and_the_advice_of_mccoll_1_7_3() -> None:
-    cost = Classical(W=1e6, H=1e3, S=10, g=100.0, L=2e5)
-    assert cost.total == 1e6 + 1e5 + 2e6
+    cost = Cost(1e6, 1000, 10, machine=Machine(g=100.0, L=2e5))
+    assert cost.price() == 1e6 + 1e5 + 2e6
+    assert cost.classical() == "W + g·H + L·S = 1e+06 + 100·1e+03 + 2e+05·10 = 3.1e+06 flop-times"
+    assert cost._replace(messages=7).classical() == cost.classical()
     words, steps = cost.balance()
     assert words.startswith("g = 100 < 1e+03 = W/H: balanced")
     assert steps.startswith("L = 2e+05 >= 1e+05 = W/S: synchronisation costs more than computing")
     assert words.endswith("communication takes 10% of the time of computing")
-    (few, _) = Classical(W=1e9, H=1e3, S=10, g=4.0, L=2e5).balance()
+    few, _ = Cost(1e9, 1000, 10, machine=Machine(g=4.0, L=2e5)).balance()
     assert few == "g = 4 < 1e+06 = W/H: communication is negligible, less than 1% of the time of computing"
-    (idle, _) = Classical(W=0.0, H=1e3, S=10, g=4.0, L=2e5).balance()
+    idle, _ = Cost(0.0, 1000, 10, machine=Machine(g=4.0, L=2e5)).balance()
     assert idle.startswith("g = 4 >= 0 = W/H: communication costs more than computing")
-    assert Classical(1.0, 0.0, 0, 1.0, 1.0).balance() == [
+    assert Cost(1.0, 0, 0, machine=Machine(g=1.0, L=1.0)).balance() == [
         "g: no words, any g will do",
         "L: no supersteps, any L will do",
     ]
@@ -109,25 +149,23 @@ def test_removing_barriers_or_imbalance_never_costs(loads: list[tuple[float, flo
 def test_collectives_on_the_classical_machine_cost_what_mccoll_1_6_1_says(p: int) -> None:
     g, L, o, n = 3.0, 1e4, 100.0, 720
     machine = Machine(p=p, g=g, L=L, o=o)
-    found = prices(machine, p, "broadcast", n, True)
+    found = COLLECTIVES["broadcast"].prices(machine, p, n, True)
     assert found["one-phase"] == pytest.approx((p - 1) * (g * n + o) + L)
     assert found["two-phase"] == pytest.approx(2 * ((p - 1) * (g * n / p + o) + L))
     for arity in (2, 4):
         if levels_of(p, arity) == round(log2(p) / log2(arity), 9):
             stages = levels_of(p, arity)
             assert found[f"tree-{arity}"] == pytest.approx(stages * ((arity - 1) * (g * n + o) + L))
-    reduced = prices(machine, p, "reduce", n, True)
+    reduced = COLLECTIVES["reduce"].prices(machine, p, n, True)
     assert reduced["one-phase"] == pytest.approx((p - 1) * (g * n + o) + (p - 1) * n + L)
 
 
-@pytest.mark.parametrize(
-    "collective", ["broadcast", "reduce", "allreduce", "scan", "gather", "scatter", "allgather", "alltoall"]
-)
+@pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("p", [1, 2, 7, 64, 5000])
 def test_every_collective_has_a_finite_price_on_every_machine(collective: str, p: int) -> None:
     deep = Machine(p=16, levels=(Level("inside", 1, 5, 50), Level("between", 2, 10, 500)), rates={"elementwise": 1e9})
     for machine in (Machine(), deep):
         for words in (0, 1, 10**6):
-            found = prices(machine, p, collective, words, True)
+            found = COLLECTIVES[collective].prices(machine, p, words, True)
             assert "one-phase" in found
             assert all(0 < price < float("inf") for price in found.values())

@@ -9,8 +9,9 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from thinning import examples
 
 import bsp
 from bsp.cost.prediction.predict import Prediction
@@ -135,7 +136,7 @@ def test_labels_and_source_lines_name_the_superstep() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 30)), max_size=12), st.integers(1, 5))
-@settings(max_examples=40)
+@examples(40)
 def test_counts_are_those_of_a_plain_count_and_do_not_know_elements(
     puts: list[tuple[int, int, int]], elements: int
 ) -> None:

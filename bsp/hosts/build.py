@@ -1,4 +1,4 @@
-"""D7: equal bytes on different elements presume one Python, NumPy and BLAS build and one CPU kind."""
+"""The builds that elements compute with: equal bytes presume one Python, NumPy, BLAS and kind of CPU (D7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Build = tuple[tuple[str, str], ...]
 
 
 def build() -> Build:
-    """What this element computes with, as (name, value) pairs."""
+    """Return the versions that this element computes with, as (name, value) pairs."""
     config = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {}) if isinstance(config, dict) else {}
     return (
@@ -34,7 +34,7 @@ def _cpu() -> str:
 
 
 def difference(builds: Sequence[Build]) -> str | None:
-    """What differs between elements, in one sentence; None if nothing does."""
+    """Return one sentence on what differs between the elements' builds, or None if nothing does."""
     parts = []
     for k, (name, first) in enumerate(builds[0]):
         others = [(element, found[k][1]) for element, found in enumerate(builds) if found[k][1] != first]

@@ -1,9 +1,9 @@
-"""Each element's connection to the bsprun that started it, on one machine.
+"""The connection between an element and the bsprun that started it, on one machine.
 
-The element takes bsprun's own standard streams from it, so what it prints goes where bsprun's output goes and by
-no other way: MPI's launcher would put a terminal of its own between.  It says how the job has ended (element 0),
-and for which of its threads it still waits.  A connection that ends without a farewell is a dead element; what it
-was doing stands in a note that it keeps in memory shared with bsprun, and in what faulthandler has written.
+Over it the element receives bsprun's own standard streams, so that its output goes directly to where bsprun's goes:
+MPI's launcher would put a terminal of its own in between.  At its end the element sends for which of its threads it
+still waits, and element 0 how the job has ended.  A connection that closes without such a farewell means that the
+element has died.  What it was doing is in its note, a file mapped into its memory, and in faulthandler's output.
 """
 
 from __future__ import annotations
@@ -14,23 +14,28 @@ import mmap
 import os
 import re
 import selectors
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from bsp.source import frames_of, program_line
 
-_TURN = struct.Struct("<qq")  # whose turn it is, and the superstep
-_LINE_AT = _TURN.size  # how it left by itself, or the line it was last seen at, as text
+_TURN = struct.Struct("<qq")  # the pid that has its turn, and the superstep
+_LINE_AT = _TURN.size  # then text: the line last seen, or how the element exited
 _NOTE_BYTES = 1024
-_LOOK_EVERY = 1.0  # seconds between looks at the line under way
+_LOOK_EVERY = 1.0  # seconds between notes of the line that runs
 _STREAMS = (1, 2)
+_FATAL = {
+    "Segmentation fault": signal.SIGSEGV, "Aborted": signal.SIGABRT, "Bus error": signal.SIGBUS,
+    "Floating-point exception": signal.SIGFPE, "Illegal instruction": signal.SIGILL,
+}  # fmt: skip
 
 
 def _paths(folder: str, index: int) -> tuple[str, str]:
@@ -41,10 +46,10 @@ def _paths(folder: str, index: int) -> tuple[str, str]:
 
 
 class Lifeline:
-    """An element's end of the connection."""
+    """The element's side of the connection."""
 
     def __init__(self, folder: str, index: int) -> None:
-        """Connect, and take over standard output and error; of element 0 the input too, if it can be given."""
+        """Connect and take over bsprun's standard output and error; element 0 also its input, if bsprun sends it."""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.connect(os.path.join(folder, "socket"))
         self._say({"element": index})
@@ -65,7 +70,7 @@ class Lifeline:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def turn(self, pid: int, superstep: int) -> None:
-        """Note whose turn it is."""
+        """Note which process has its turn, and the superstep."""
         _TURN.pack_into(self._note, 0, pid, superstep)
 
     def _write_line(self, text: str) -> None:
@@ -73,7 +78,7 @@ class Lifeline:
         self._note[_LINE_AT : _LINE_AT + len(data) + 1] = data + b"\0"
 
     def watch(self) -> None:
-        """Note about once a second which line of the program runs, and how it leaves by `os._exit`."""
+        """Note about once a second which line of the program runs, and a call of `os._exit`."""
         main, leave = threading.get_ident(), os._exit
 
         def look() -> None:
@@ -88,7 +93,7 @@ class Lifeline:
             self._write_line(f"by os._exit({status}) at {program_line(frames_of(sys._getframe(1)))}")
             leave(status)
 
-        def in_child() -> None:  # of os.fork: it is no element
+        def in_child() -> None:  # a child of os.fork is no element
             os._exit = leave
             self._note = bytearray(_NOTE_BYTES)
             self._socket.close()
@@ -98,11 +103,14 @@ class Lifeline:
         threading.Thread(target=look, daemon=True, name="bsprun looks which line runs").start()
 
     def broke(self) -> None:
-        """Note that the runtime itself has failed, and has said how."""
+        """Note that the runtime itself has failed; its traceback has been printed."""
         self._write_line("by an error of nonstop-bsp itself, told above")
 
     def farewell(self, **ending: Any) -> None:
-        """The program is over here: `status`, `said` and `failed` of the job (element 0), and `threads` waited for."""
+        """Send that the program has ended here.
+
+        ending : `threads` that this element waits for; from element 0 also the job's `status`, `said` and `failed`.
+        """
         self._say(ending)
 
 
@@ -111,76 +119,99 @@ class Lifeline:
 
 @dataclass
 class Ending:
-    """What the elements have told: how the job ended, if it did, and which element died first, if one did."""
+    """The elements' reports of ends: of the job, of the program on each element, and of elements that died."""
 
     status: int | None = None
     said: str = ""
     failed: bool = False
-    lost: list[int] = field(default_factory=list)  # elements, in the order of their deaths
+    lost: dict[int, float] = field(default_factory=dict)  # elements in the order of their deaths, and when (monotonic)
     waits: dict[int, list[str]] = field(default_factory=dict)  # by element: threads that keep it from ending
 
 
 class Desk:
-    """Where the elements of one job connect."""
+    """bsprun's side of the connections of one job's elements."""
 
-    def __init__(self, folder: str, streams: tuple[int, ...]) -> None:
-        """`streams` are the descriptors that elements take over: (1, 2), with 0 before them for element 0."""
+    def __init__(self, folder: str, streams: tuple[int, ...], selector: selectors.BaseSelector | None = None) -> None:
+        """`streams` are the descriptors that elements take over: output, error, and before them the input of element 0.
+
+        A `selector` that somebody else waits with takes the connections; their `data` is what to call.
+        """
         self.ending = Ending()
-        self._connected = 0
+        self.met: set[int] = set()  # elements that have connected
         self._folder = folder
         self._streams = streams
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(os.path.join(folder, "socket"))
         self._listener.listen(1024)
-        self._selector = selectors.DefaultSelector()
+        self._selector = selectors.DefaultSelector() if selector is None else selector
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def close(self) -> None:
-        """Hear nobody any more."""
+        """Close all connections."""
         for key in list(self._selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
         self._selector.close()
 
     def wait(self, child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
-        """Hear the elements until `child` ends; its status then.
+        """Read messages of elements until `child` ends; return its status.
 
-        None after so many seconds, or, where there is no limit, when the job has told how it ended.
+        Return None after so many seconds, or, without a limit, when element 0 has sent how the job ended.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        with _end_of(child, self._selector):
+        with end_of(child, self._selector):
             while (code := child.poll()) is None:
                 if self.ending.status is not None if until is None else time.monotonic() >= until:
                     return None
-                self._hear(None if until is None else max(0.0, until - time.monotonic()))
+                self.hear(None if until is None else max(0.0, until - time.monotonic()))
         return code
 
+    def noticing(self, child: subprocess.Popen[bytes]) -> contextlib.AbstractContextManager[None]:
+        """Inside, `hear` returns when the child ends, too."""
+        return end_of(child, self._selector)
+
+    def also(self, connection: Any, read: Callable[[], None]) -> None:
+        """Call `read()` when there is something to read from a further connection."""
+        self._selector.register(connection, selectors.EVENT_READ, read)
+
+    def not_also(self, connection: Any) -> None:
+        """Undo `also`."""
+        self._selector.unregister(connection)
+
     def drain(self, seconds: float) -> None:
-        """Hear what elements that have ended still have to say."""
+        """Read what elements had sent before they ended, for at most so many seconds."""
         until = time.monotonic() + seconds
         while len(self._selector.get_map()) > 1 and (left := until - time.monotonic()) > 0:
-            self._hear(left)
+            self.hear(left)
 
     def all_have_left(self) -> bool:
-        """Whether every element that has connected has said farewell, or is dead."""
-        return len(self.ending.waits) + len(self.ending.lost) >= self._connected
+        """Return True if every element that has connected has said farewell or is dead."""
+        return len(self.ending.waits) + len(self.ending.lost) >= len(self.met)
 
-    def _hear(self, seconds: float | None) -> None:
+    def hear(self, seconds: float | None) -> None:
+        """Wait for what is heard next, at most so many seconds."""
         for key, _ in self._selector.select(seconds):
             if key.data is not None:
                 key.data()
 
     def _accept(self) -> None:
         connection, _ = self._listener.accept()
-        self._connected += 1
         self._selector.register(connection, selectors.EVENT_READ, _Element(self, connection).read)
 
     def _met(self, element: int, connection: socket.socket) -> None:
-        streams = self._streams if element == 0 else _STREAMS
+        self.met.add(element)
+        streams = self._streams if element == 0 else self._streams[-2:]
         socket.send_fds(connection, [b"streams"], list(streams))
 
-    def last_moments(self, element: int) -> tuple[int, int, str]:
-        """Whose turn it was on a dead element, the superstep, and where it was or how it left, as far as is known."""
+    def superstep(self) -> int:
+        """Return the furthest superstep in which an element that has connected has been."""
+        return max((self.last_moments(element)[1] for element in self.met), default=0)
+
+    def last_moments(self, element: int) -> tuple[int, int, str, int]:
+        """Whose turn it was on a dead element, the superstep, where it was or how it left, and the signal of a crash.
+
+        As far as is known: -1, 0, an empty text, 0.
+        """
         note, crash = _paths(self._folder, element)
         try:
             with open(note, "rb") as file:
@@ -188,13 +219,14 @@ class Desk:
             pid, superstep = _TURN.unpack_from(data)
             line = data[_LINE_AT:].split(b"\0", 1)[0].decode(errors="replace")
             with open(crash, errors="replace") as text:
-                return pid, superstep, _crashed_at(text.read()) or line
+                crash = text.read()
+            return pid, superstep, _crashed_at(crash) or line, _crashed_by(crash)
         except (OSError, struct.error):
-            return -1, 0, ""
+            return -1, 0, "", 0
 
 
 class _Element:
-    """An element as its desk hears it."""
+    """One element's connection, read by the desk."""
 
     def __init__(self, desk: Desk, connection: socket.socket) -> None:
         self._desk = desk
@@ -213,7 +245,7 @@ class _Element:
             self._desk._selector.unregister(self._connection)
             self._connection.close()
             if not self._left:
-                ending.lost.append(self._index)
+                ending.lost[self._index] = time.monotonic()
             return
         *lines, self._unread = (self._unread + data).split(b"\n")
         for message in map(json.loads, lines):
@@ -228,8 +260,14 @@ class _Element:
                     ending.failed = message["failed"]
 
 
+def _crashed_by(text: str) -> int:
+    """Return the signal that faulthandler reported in `text`; 0 if it reported none."""
+    said = re.search(r"^Fatal Python error: (.*)$", text, re.MULTILINE)
+    return _FATAL.get(said[1], 0) if said else 0
+
+
 def _crashed_at(text: str) -> str:
-    """The line that ran when faulthandler wrote this: the first of the thread that crashed, of the user's code."""
+    """Return the line of the user's code at which the thread crashed, from faulthandler's output; empty if none."""
     section = text.partition("Current thread")[2].partition("\n\n")[0]
     found = [
         (name, int(number)) for name, number in re.findall(r'^  File "(.*)", line (\d+) in ', section, re.MULTILINE)
@@ -238,7 +276,7 @@ def _crashed_at(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _end_of(child: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> Iterator[None]:
+def end_of(child: subprocess.Popen[bytes], selector: selectors.BaseSelector) -> Iterator[None]:
     """Wake the selector when a child ends."""
     descriptor = os.pidfd_open(child.pid) if child.returncode is None else -1
     if descriptor < 0:
@@ -253,7 +291,7 @@ def _end_of(child: subprocess.Popen[bytes], selector: selectors.BaseSelector) ->
 
 
 def threads_waited_for() -> list[str]:
-    """The threads that keep this interpreter from ending, and where each one is."""
+    """Return the names and lines of the threads that keep this interpreter from ending."""
     frames = sys._current_frames()
     others = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
     return [f"'{each.name}' at {program_line(frames_of(frames.get(each.ident or 0)))}" for each in others]

@@ -1,0 +1,280 @@
+"""Columns of text files: numbers, or texts kept as integer codes.
+
+pyarrow, if it is installed, parses five times as fast as Python; it is used only for text that both parse alike.
+Python parses the rest by the rules of `fields` and finds the line of an error.  So values do not depend on pyarrow.
+Columns come in chunks of some thousand rows, which are copied into a matrix while they are in the cache.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, BinaryIO, NamedTuple, Protocol
+
+import numpy as np
+
+from bsp.arrays.files.fields import (
+    MISSING,
+    BadLine,
+    Fields,
+    exact,
+    fields_of,
+    is_blank,
+    is_missing,
+    is_number,
+    split,
+)
+
+
+class Source(Protocol):
+    """A source of whole lines of a file."""
+
+    def text(self) -> bytes:
+        """Return all the lines."""
+
+    @property
+    def stream(self) -> Callable[[], BinaryIO]:
+        """A function that opens the lines as a binary stream, to be read in pieces."""
+
+
+Chunk = list[np.ndarray]  # by column: float64 with NaN, or int32 codes with -1, for what is missing
+_SAMPLE = 1 << 15  # bytes that are examined to guess which columns hold text
+_CHUNK = 1 << 21  # bytes of text whose columns make a chunk
+CHUNK_ROWS = 1 << 12  # rows of a chunk, for readers that can choose its size
+
+
+class Columns(NamedTuple):
+    """The columns of a process's rows.
+
+    chunks : the rows in order; each chunk has one array a column: float64 with NaN, or int32 codes with -1, for missing
+        values.
+    levels : for each column its texts by code, in order of appearance; None for a column of numbers.
+    """
+
+    chunks: list[Chunk]
+    levels: list[list[str] | None]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(len(chunk[0]) for chunk in self.chunks) if self.levels else 0
+
+
+class Codes:
+    """A numbering of texts by order of appearance; texts in `bsp.arrays.files.fields.MISSING` get no number."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def of(self, texts: Sequence[str | None]) -> np.ndarray:
+        """Return the codes of some texts; -1 for None and for texts that mark a missing value."""
+        numbers = self.numbers
+        found = np.empty(len(texts), np.int32)
+        for k, text in enumerate(texts):
+            short = "" if text is None else text.strip()
+            found[k] = -1 if short in MISSING else numbers.setdefault(short, len(numbers))
+        return found
+
+    @property
+    def levels(self) -> list[str]:
+        """The texts, ordered by code."""
+        return list(self.numbers)
+
+
+def numbers_of(lines: Source, fields: Fields) -> np.ndarray:
+    """Return the numbers of some lines: shape (lines that are not blank, columns), dtype fields.dtype.
+
+    Raises BadLine with the index of the first line that does not have `width` fields or has a field that is no number.
+    """
+    once = tuple(dict.fromkeys(fields.columns))  # pyarrow reads each column once
+    columns = _by_pyarrow(lines, fields._replace(columns=once), ())
+    if columns is None:
+        found = exact(lines.text(), fields)
+    else:
+        places = [once.index(column) for column in fields.columns]
+        found = np.empty((columns.rows, len(places)), _parsed_as(fields))
+        low = 0
+        for chunk in columns.chunks:
+            high = low + len(chunk[0])
+            for k, place in enumerate(places):
+                found[low:high, k] = chunk[place]
+            low = high
+    if fields.dtype.kind == "f":
+        found[np.isnan(found)] = np.nan  # one NaN, whatever sign it was written with
+    return found.astype(fields.dtype, copy=False)
+
+
+def columns_of(lines: Source, fields: Fields, texts: set[int]) -> Columns:
+    """Parse the columns of some lines; columns at the places `texts` of fields.columns become texts.
+
+    Other columns become texts only where they hold some text that is no number.
+    Raises BadLine if a line does not have fields.width fields.
+    """
+    with lines.stream() as sample:
+        guessed = texts | _texts_in(sample.read(_SAMPLE), fields)
+    everything = set(range(len(fields.columns)))
+    found = (
+        _by_pyarrow(lines, fields, guessed) or _by_pyarrow(lines, fields, everything) or _as_texts(lines.text(), fields)
+    )
+    return _as_numbers(found, everything - texts)
+
+
+def _texts_in(text: bytes, fields: Fields) -> set[int]:
+    """Return the places of the columns that have a text in the first lines."""
+    found: set[int] = set()
+    for line in text.split(b"\n")[:-1]:
+        try:
+            row = fields_of(line.removesuffix(b"\r"), fields.delimiter)
+        except ValueError:
+            break
+        if len(row) == fields.width:
+            found |= {
+                k for k, column in enumerate(fields.columns) if not (is_missing(row[column]) or is_number(row[column]))
+            }
+    return found
+
+
+def _as_numbers(found: Columns, places: set[int]) -> Columns:
+    """Turn columns into numbers that were read as texts but hold no text."""
+    for k in places:
+        levels = found.levels[k]
+        if levels is None or not all(is_number(level.encode()) for level in levels):
+            continue
+        values = np.array([*map(float, levels), np.nan])
+        for chunk in found.chunks:
+            chunk[k] = values[chunk[k]]  # code -1 is the last: NaN
+        found.levels[k] = None
+    return found
+
+
+def _as_texts(text: bytes, fields: Fields) -> Columns:
+    """Return all columns as texts, by Python alone."""
+    flat, at, wrong = split(text, fields)
+    count = len(fields.columns)
+    texts = []
+    for k, field in enumerate(flat):
+        try:
+            texts.append(field.decode())
+        except UnicodeDecodeError:
+            raise BadLine(at[k // count], "it is not UTF-8: convert the file, as with iconv") from None
+    if wrong is not None:
+        raise wrong
+    codes = [Codes() for _ in fields.columns]
+    chunk = [each.of(texts[k::count]) for k, each in enumerate(codes)]
+    return Columns([chunk], [each.levels for each in codes])
+
+
+def _unlike(delimiter: str) -> re.Pattern[bytes]:
+    """Return a pattern that matches the start of each line in which some quote does not enclose a whole field."""
+    end = re.escape(delimiter)
+    field = rf'(?:"[^"\n]*(?:""[^"\n]*)*"|[^"{end}\r\n][^{end}\n]*)?'
+    return re.compile(rf"^(?!{field}(?:{end}{field})*\r?$)".encode(), re.MULTILINE)
+
+
+class _Checked(io.RawIOBase):
+    """A stream that raises an error where pyarrow would read other values than Python.
+
+    These are: a quote still open at the end of its line, or closed in the middle of a field; a carriage return inside a
+    line; nan(...), which is a number for pyarrow alone; and, for integers, 0x....
+    """
+
+    def __init__(self, stream: BinaryIO, fields: Fields) -> None:
+        assert fields.delimiter is not None
+        self.inner = stream
+        self.rest = b""  # the beginning of a line that is not complete
+        self.marks = (b'"', b"\r", b"(", *((b"x", b"X") if fields.dtype.kind in "iu" else ()))  # single bytes: fast
+        self.delimiter = fields.delimiter
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.inner.read(size)
+        end = found.rfind(b"\n") + 1
+        if not found:
+            self._check(self.rest)
+        elif not end:
+            self.rest += found
+        else:
+            if any(mark in text for text in (self.rest, found) for mark in self.marks):
+                self._check(self.rest + found[:end])
+            self.rest = found[end:]
+        return found
+
+    def _check(self, lines: bytes) -> None:
+        quotes, returns, brackets, *hexadecimal = (mark in lines for mark in self.marks)
+        if (
+            any(hexadecimal)
+            or (brackets and (b"n(" in lines or b"N(" in lines))
+            or (quotes and _unlike(self.delimiter).search(lines))
+            or (returns and lines.count(b"\r") - lines.endswith(b"\r") != lines.count(b"\r\n"))
+        ):
+            raise BadLine(0, "lines that are better read by Python")
+
+    def close(self) -> None:
+        self.inner.close()
+        super().close()
+
+
+def _parsed_as(fields: Fields) -> np.dtype[Any]:
+    """Return the dtype that numbers are parsed as: double precision for all floats, whatever dtype they are cast to."""
+    return np.dtype(float) if fields.dtype.kind == "f" else fields.dtype
+
+
+def _by_pyarrow(lines: Source, fields: Fields, texts: Collection[int]) -> Columns | None:
+    """Return the columns as pyarrow reads them: those at the places `texts` as texts, others as fields.dtype.
+
+    Returns None if pyarrow is not installed, refuses the lines, or might read them differently from Python.
+    """
+    if fields.delimiter is None or fields.width < 2 or not fields.columns:
+        return None
+    try:
+        from pyarrow import ArrowException, PythonFile, csv, from_numpy_dtype, string, system_memory_pool
+    except ImportError:
+        return None
+    number = from_numpy_dtype(_parsed_as(fields))
+    wanted = [f"f{column}" for column in fields.columns]
+    codes = {k: Codes() for k in texts}
+    chunks: list[Chunk] = []
+    try:
+        for batch in csv.open_csv(
+            PythonFile(_Checked(lines.stream(), fields), "r"),
+            csv.ReadOptions(
+                use_threads=False, column_names=[f"f{column}" for column in range(fields.width)], block_size=_CHUNK
+            ),
+            csv.ParseOptions(delimiter=fields.delimiter),
+            csv.ConvertOptions(
+                include_columns=wanted,
+                null_values=list(MISSING),
+                strings_can_be_null=True,
+                column_types={name: string() if k in codes else number for k, name in enumerate(wanted)},
+            ),
+            memory_pool=system_memory_pool(),  # each buffer is used once, and pyarrow's own pool is slow to grow
+        ):
+            if fields.dtype.kind != "f" and any(column.null_count for column in batch.columns):
+                return None
+            chunks.append([
+                _coded(column, codes[k]) if k in codes else column.to_numpy(zero_copy_only=False)
+                for k, column in enumerate(batch.columns)
+            ])  # fmt: skip
+    except (ArrowException, BadLine):
+        return None
+    return Columns(chunks, [codes[k].levels if k in codes else None for k in range(len(wanted))])
+
+
+def _coded(column: Any, codes: Codes) -> np.ndarray:
+    """Return the codes of an array of pyarrow strings."""
+    encoded = column.dictionary_encode()
+    known = np.append(codes.of(encoded.dictionary.to_pylist()), np.int32(-1))
+    found: np.ndarray = known[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def line_of(row: int, text: bytes, delimiter: str | None) -> int:
+    """Return the line of a row, both counted from 0; blank lines are not rows."""
+    for index, line in enumerate(text.split(b"\n")):
+        row -= not is_blank(line.removesuffix(b"\r"), delimiter)
+        if row < 0:
+            return index
+    raise IndexError(row)

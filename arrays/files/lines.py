@@ -1,0 +1,206 @@
+"""Division of a text file's lines among the processes.
+
+Plain text is cut into ranges of bytes, one for each process, which reads the lines that begin in its range.
+Compressed text cannot be read from the middle.  Process 0 decompresses it once and distributes it; all processes share
+the parsing, which takes longer.  Process 0 then has the whole text in memory.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, BinaryIO, NamedTuple, cast
+
+import numpy as np
+
+from bsp.arrays.execution.world import world
+from bsp.arrays.files.agreement import PathLike
+from bsp.arrays.files.fields import Fields, fields_of, is_blank, is_missing, is_number
+from bsp.values.payload import cuts_of
+
+Chosen = int | str | Sequence[int | str] | None
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BOM = b"\xef\xbb\xbf"
+
+
+class Opening(NamedTuple):
+    """The beginning of a text file: its fields, and the number of bytes and lines before its data."""
+
+    fields: Fields
+    start: int
+    lines: int
+
+
+class Lines(NamedTuple):
+    """The lines of a file that one process reads.
+
+    stream : opens the lines, to be read in pieces.   before : counts the lines of the file that come before them; it
+        may read the file, so only error messages call it.
+    """
+
+    opening: Opening
+    stream: Callable[[], BinaryIO]
+    before: Callable[[], int]
+
+    def text(self) -> bytes:
+        """Return all lines."""
+        with self.stream() as stream:
+            return b"".join(iter(lambda: stream.read(-1), b""))
+
+
+Open = Callable[[BinaryIO], Opening]
+
+
+def opening_of(
+    file: BinaryIO, delimiter: str | None, header: bool | str, dtype: Any, usecols: Chosen, skiprows: int
+) -> Opening:
+    """Read the first lines; return the number of fields, their names, and where the data begin."""
+    start = lines = 0
+    while True:
+        line = file.readline()
+        if not line:
+            raise ValueError("it has no data: " + (f"{lines} lines" if lines else "it is empty"))
+        text = line.removeprefix(_BOM) if not lines else line
+        if lines >= skiprows and not is_blank(text, delimiter):
+            break
+        start, lines = start + len(line), lines + 1
+    start += len(line) - len(text)
+    try:
+        first = fields_of(text.rstrip(b"\r\n"), delimiter)
+    except ValueError as wrong:
+        raise ValueError(f"line {lines + 1}: {wrong}") from None
+    wanted: Sequence[int | str] | None = [usecols] if isinstance(usecols, (int, np.integer, str)) else usecols
+    by_name = wanted is not None and any(isinstance(each, str) for each in wanted)
+    if header == "auto" and not by_name:
+        used = [first[each] for each in _places(wanted, len(first), ())]
+        header = not any(map(is_number, used)) and any(not is_missing(each) for each in used)
+    if by_name and header is False:
+        raise ValueError(f"usecols={usecols!r} names columns, but header=False: the file has no names")
+    names = tuple(each.strip().decode("utf-8", "replace") for each in first) if header else ()
+    columns = _places(wanted, len(first), names)
+    if header:
+        start, lines = start + len(text), lines + 1
+    return Opening(
+        Fields(delimiter, len(first), columns, names or tuple(f"c{k}" for k in range(len(first))), dtype), start, lines
+    )
+
+
+def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the numbers of the wanted columns."""
+    found = []
+    for each in range(width) if wanted is None else wanted:
+        if isinstance(each, str):
+            if each not in names:
+                raise ValueError(f"usecols: there is no column {each!r}; there are {', '.join(names)}")
+            found.append(names.index(each))
+        elif -width <= each < width:
+            found.append(int(each) % width)
+        else:
+            raise ValueError(f"usecols: there is no column {each}; there are {width}")
+    return tuple(found)
+
+
+def lines_of(path: PathLike, opening: Open) -> Callable[[], Lines]:
+    """Return a function that returns this process's lines of a file, or raises the error of reading them.  Collective.
+
+    opening : reads the beginning of the file, as `opening_of` does; it may raise ValueError.
+    Cost: none for plain text, which the returned function opens.  One superstep for compressed text of s bytes, which
+    process 0 reads and distributes: h = s/8 · (p - 1)/p words.
+    """
+    if os.path.splitext(os.fspath(path))[1] not in OPENERS:
+        return lambda: _own_lines(path, opening)
+    wrong, dealt = _dealt_out(path, opening)
+
+    def found() -> Lines:
+        if dealt is None:
+            raise wrong or ValueError("process 0 could not read it")
+        return dealt
+
+    return found
+
+
+class _Span(io.RawIOBase):
+    """A range of bytes of a file, to be read in pieces."""
+
+    def __init__(self, path: PathLike, first: int, end: int) -> None:
+        self.file, self.left = open(path, "rb", buffering=0), end - first  # noqa: SIM115 - close() closes it
+        self.file.seek(first)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.file.read(self.left if size < 0 else min(size, self.left)) or b""
+        self.left -= len(found)
+        return found
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def _own_lines(path: PathLike, opening: Open) -> Lines:
+    """Return the lines that begin in this process's range of bytes."""
+    here = world()
+    with open(path, "rb") as file:
+        opened = opening(file)
+        size = os.fstat(file.fileno()).st_size
+        cuts = cuts_of(size - opened.start, here.nprocs)
+        ends: list[int] = []
+        for cut in cuts[here.pid : here.pid + 2]:
+            file.seek(opened.start + max(cut - 1, 0))
+            if cut:
+                file.readline()  # a line that begins before the range belongs to the process before
+            ends.append(min(file.tell(), size))
+    stream = cast(Callable[[], BinaryIO], partial(_Span, path, *ends))
+    return Lines(opened, stream, partial(_lines_before, path, ends[0]))
+
+
+def _lines_before(path: PathLike, place: int) -> int:
+    """Count the lines before a byte of a file."""
+    found = 0
+    with open(path, "rb") as file:
+        while place > 0 and (part := file.read(min(place, 1 << 24))):
+            found, place = found + part.count(b"\n"), place - len(part)
+    return found
+
+
+def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Lines | None]:
+    """Return (error, lines): this process's lines of compressed text that process 0 reads, or process 0's error."""
+    here = world()
+    wrong: Exception | None = None
+    pieces: list[tuple[Opening, bytes, int] | None] = [None] * here.nprocs
+    if here.pid == 0:
+        try:
+            with OPENERS[os.path.splitext(os.fspath(path))[1]](path, "rb") as file:
+                text = file.read()
+            opened = opening(io.BytesIO(text))
+            places = [opened.start]
+            for cut in cuts_of(len(text) - opened.start, here.nprocs)[1:]:
+                after = text.find(b"\n", max(opened.start + cut - 1, places[-1] - 1, 0)) + 1 or len(text)
+                places.append(max(after if cut else opened.start, places[-1]))
+            places[-1] = len(text)
+            lines = 0
+            for pid, (low, high) in enumerate(pairwise([0, *places])):
+                lines += text.count(b"\n", low, high)
+                if pid < here.nprocs:
+                    pieces[pid] = (opened, text[places[pid] : places[pid + 1]], lines)
+        except Exception as error:  # noqa: BLE001 - any error must reach all processes
+            # an OSError without a number comes from decompressing the text, not from the file system
+            damaged = isinstance(error, (EOFError, zlib.error, lzma.LZMAError)) or (
+                isinstance(error, OSError) and error.errno is None
+            )
+            wrong = ValueError(f"its compressed text is damaged or ends early: {error}") if damaged else error
+            pieces = [None] * here.nprocs
+    mine = here.private.scatter(pieces if here.pid == 0 else None)
+    if mine is None:
+        return wrong, None
+    opened, text, before = mine
+    return None, Lines(Opening(Fields(*opened[0]), *opened[1:]), partial(io.BytesIO, text), lambda: before)

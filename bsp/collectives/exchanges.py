@@ -1,0 +1,113 @@
+"""Allgather, alltoall and total exchange: every process sends to every process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.collectives.choice import Collective
+from bsp.collectives.sizes import levels_of
+from bsp.collectives.steps import Steps, joined, own_copy, pack, unpack
+from bsp.errors import ShapeError
+from bsp.values.payload import Packed, dumps, is_abstract
+
+if TYPE_CHECKING:
+    from bsp.processes import Process
+
+ALLGATHER, ALLTOALL = Collective("allgather"), Collective("alltoall")
+
+
+def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
+    """Return all values on every process; see `Process.allgather`.
+
+    Sizes may differ between processes, so the choice is that for one word.
+    """
+    chosen = ALLGATHER.choose(proc, 1, algorithm, "allgather")
+    steps = Steps(proc, "allgather", group, chosen.name)
+    held = chosen.run(steps, pack(value, proc, "allgather") if steps.takes_part else b"")
+    return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
+
+
+@ALLGATHER.algorithm("one-phase", lambda at: [at.each_to_all(at.n, (at.p - 1) * at.n)])
+def _gathered_at_once(steps: Steps, packed: Packed) -> dict[int, Packed]:
+    if steps.takes_part:
+        steps.post(range(steps.n), packed)
+    return steps.step()
+
+
+@ALLGATHER.algorithm(
+    "doubling",
+    lambda at: [at.bundles(at.hops, at.n, at.doubled * at.n, at.hops, at.v * at.hops, at.v * at.p, by_all=True)],
+)
+def _doubling(steps: Steps, packed: Packed) -> dict[int, Packed]:
+    held = {steps.me: own_copy(packed)}
+    for j in range(levels_of(steps.proc.nprocs, 2)):
+        if steps.takes_part and 1 << j < steps.n:
+            wanted = {rank: held[rank] for rank in [(steps.me + i) % steps.n for i in range(1 << j)] if rank in held}
+            steps.post([(steps.me - (1 << j)) % steps.n], dumps(wanted))
+        for part in steps.step().values():
+            held |= unpack(part)
+    return held
+
+
+def alltoall(
+    proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None, text: str = "alltoall"
+) -> Any:
+    """Return the values that all processes have for this one; see `Process.alltoall`.
+
+    Sizes may differ between processes, so the choice is that for one word.
+    """
+    chosen = ALLTOALL.choose(proc, 1, algorithm, text)
+    steps = Steps(proc, text, group, chosen.name)
+    if steps.takes_part and len(values) != steps.n:
+        raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")
+    held = chosen.run(steps, [pack(value, proc, text) for value in values] if steps.takes_part else [])
+    return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
+
+
+@ALLTOALL.algorithm("one-phase", lambda at: [at.all_to_all(at.n, (at.p - 1) * at.n)])
+def _exchanged_at_once(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
+    for rank, part in enumerate(packed):
+        steps.post([rank], part)
+    return steps.step()
+
+
+@ALLTOALL.algorithm(
+    "logarithmic",
+    lambda at: [
+        at.bundles(at.hops, at.n, at.hopped * at.n, at.hops, at.v * at.hops, at.v * at.hops * at.p / 2, by_all=True)
+    ],
+)
+def _logarithmic(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
+    """Bruck's algorithm: in superstep j every value moves on by 2^j whose distance has bit j set."""
+    held: list[tuple[int, int, Packed]] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
+    for j in range(levels_of(steps.proc.nprocs, 2)):
+        if steps.takes_part and 1 << j < steps.n:
+            moving = [item for item in held if (item[1] - item[0]) % steps.n >> j & 1]
+            held = [item for item in held if not (item[1] - item[0]) % steps.n >> j & 1]
+            steps.post([(steps.me + (1 << j)) % steps.n], dumps(moving))
+        for part in steps.step().values():
+            held += unpack(part)
+    return {source: part for source, _, part in held}
+
+
+def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | np.ndarray | None, algorithm: str | None) -> Any:
+    """Return the rows, or values, that all processes have for this one; see `Process.total_exchange`."""
+    if not isinstance(rows, np.ndarray) and not is_abstract(rows):
+        return alltoall(proc, rows, None, algorithm, "total_exchange")
+    p = proc.nprocs
+    if rows.ndim == 0:
+        raise ShapeError(f"total_exchange of a 0-d array: its first axis is dealt to processes{proc._place()}")
+    shares = [1] * p if counts is None else [int(count) for count in counts]
+    if len(shares) != p or min(shares) < 0 or sum(shares) != len(rows):
+        raise ShapeError(
+            f"total_exchange of {len(rows)} rows, {shares if counts is not None else 'one'} for each of {p} "
+            f"processes: counts are {p} numbers >= 0 that sum to the rows{proc._place()}"
+        )
+    cuts = np.cumsum([0, *shares])
+    parts = [rows[cuts[k] : cuts[k + 1]] for k in range(p)]
+    received = alltoall(proc, parts, None, algorithm, "total_exchange")
+    together = joined(received)
+    return together if counts is None else (together, [len(part) for part in received])

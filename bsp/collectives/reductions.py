@@ -1,0 +1,214 @@
+"""Reduce, allreduce and scan: values combined in the tree of D3, whatever the algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bsp.collectives.choice import Collective
+from bsp.collectives.sizes import Sizes, levels_of
+from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
+from bsp.cost.model import Cost
+from bsp.errors import ShapeError
+from bsp.values.operations import Reduction, combine, operation, prefix
+from bsp.values.payload import Packed, as_array, cuts_of, is_array
+
+if TYPE_CHECKING:
+    from bsp.processes import Process
+
+REDUCE, ALLREDUCE, SCAN = Collective("reduce"), Collective("allreduce"), Collective("scan")
+
+
+class _Reducing:
+    """One call of a reduction: its operation, its supersteps and the algorithm that all processes agree on."""
+
+    def __init__(
+        self, proc: Process, name: str, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None,
+        root: int | None = None,
+    ) -> None:  # fmt: skip
+        self.op: Reduction = operation(op)
+        array = is_array(value)
+        kind = f"{value.dtype}{list(value.shape)}" if array else "object"
+        outside = group is not None and proc.pid not in group
+        self.text = f"{name}({kind}, op='{self.op.name}'" + (
+            f", root={root!r})" if root is not None and group is None else ")"
+        )
+        if group is not None:  # other groups may reduce other things at the same time; their steps must be as many
+            self.text = f"{name}(op='{self.op.name}')"
+        words = -(-value.nbytes // 8) if array and group is None else 1
+        cuttable = array and group is None and self.op.elementwise
+        collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
+        self.chosen = collective.choose(proc, words, algorithm, self.text, cuttable)
+        self.steps = Steps(proc, self.text, group, self.chosen.name)
+        self.packed: Packed = b"" if outside else pack(value, proc, self.text)
+
+    def combined(self, parts: dict[int, Packed]) -> Any:
+        """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own."""
+        return self.combine([unpack(parts[rank]) for rank in sorted(parts)])
+
+    def combine(self, values: list[Any]) -> Any:
+        """Return `values` combined in the tree of D3.  Raises ShapeError, which names the call, if they do not fit."""
+        try:
+            return combine(values, self.op)
+        except (TypeError, ValueError) as wrong:
+            raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+
+    def post_chunks(self) -> None:
+        """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""
+        flat = as_array(self.packed).reshape(-1)
+        cuts = cuts_of(flat.size, self.steps.n)
+        for rank in range(self.steps.n):
+            self.steps.post([rank], flat[cuts[rank] : cuts[rank + 1]])
+
+    def own_chunk(self) -> Any:
+        """Return the k-th piece of all values, combined, on rank k.  One superstep."""
+        self.post_chunks()
+        return self.combined(self.steps.step())
+
+    def whole(self, parts: dict[int, Packed]) -> np.ndarray:
+        """Return the value whose pieces these are, by rank."""
+        shape = as_array(self.packed).shape
+        return joined([as_array(part) for part in self.steps.of_all(parts)]).reshape(shape)
+
+    def own(self, result: Any) -> Any:
+        """Return a result that shares no memory with the argument: a group of one combines nothing."""
+        packed = self.packed
+        if isinstance(result, np.ndarray) and isinstance(packed, np.ndarray) and np.shares_memory(result, packed):
+            return result.copy()
+        return result
+
+    def up_the_tree(self, arity: int, target: int) -> Any:
+        """Combine aligned blocks of arity^j ranks at their first rank, at last all at `target`; return what is here."""
+        steps = self.steps
+        levels = levels_of(steps.proc.nprocs, arity)
+        held = unpack(self.packed) if steps.takes_part else None
+        for level in range(levels):
+            stride = arity**level
+            if steps.takes_part and steps.me % stride == 0:
+                above = target if level == levels - 1 else steps.me - steps.me % (stride * arity)
+                steps.post([above], pack(held, steps.proc, self.text))
+            arrived = steps.step()
+            held = self.combined(arrived) if arrived else held
+        return held
+
+
+def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
+    """Return all values combined, on the root; see `Process.reduce`."""
+    call = _Reducing(proc, "reduce", value, op, group, algorithm, root)
+    target = root_rank(call.steps, root)
+    result = call.chosen.run(call, target)
+    return call.own(result) if call.steps.me == target else None
+
+
+# Each returns the result on the target; what others return is not used.
+
+
+@REDUCE.algorithm("one-phase", lambda at: [at.all_to_one(at.n, (at.p - 1) * at.n, combining=True)])
+def _reduced_at_once(call: _Reducing, target: int) -> Any:
+    if call.steps.takes_part:
+        call.steps.post([target], call.packed)
+    arrived = call.steps.step()
+    return call.combined(arrived) if arrived else None
+
+
+@REDUCE.algorithm("two-phase", lambda at: [at.combined_pieces(), at.all_to_one(at.chunk, at.h_of_others)], cuts=True)
+def _reduced_in_pieces(call: _Reducing, target: int) -> Any:
+    call.steps.post([target], call.own_chunk())
+    arrived = call.steps.step()
+    return call.whole(arrived) if arrived else None
+
+
+@REDUCE.trees(lambda at, arity: at.tree(arity, combining=True))
+def _reduced_up_a_tree(arity: int, call: _Reducing, target: int) -> Any:
+    return call.up_the_tree(arity, target)
+
+
+def allreduce(proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None) -> Any:
+    """Return all values combined, on every process of the group; see `Process.allreduce`."""
+    call = _Reducing(proc, "allreduce", value, op, group, algorithm)
+    result = call.chosen.run(call)
+    return call.own(result) if call.steps.takes_part else None
+
+
+def _combined_everywhere(at: Sizes) -> list[Cost]:
+    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p - 1, (at.p - 1) * at.n)]
+
+
+@ALLREDUCE.algorithm("one-phase", _combined_everywhere)
+def _allreduced_at_once(call: _Reducing) -> Any:
+    if call.steps.takes_part:
+        call.steps.post(range(call.steps.n), call.packed)
+    arrived = call.steps.step()
+    return call.combined(arrived) if arrived else None
+
+
+@ALLREDUCE.algorithm(
+    "two-phase", lambda at: [at.combined_pieces(), at.each_to_all(at.chunk, at.h_of_pieces)], cuts=True
+)
+def _allreduced_in_pieces(call: _Reducing) -> Any:
+    call.steps.post(range(call.steps.n), call.own_chunk())
+    return call.whole(call.steps.step())
+
+
+@ALLREDUCE.trees(lambda at, arity: at.tree(arity, combining=True) + at.tree(arity, combining=False))
+def _allreduced_by_a_tree(arity: int, call: _Reducing) -> Any:
+    steps = call.steps
+    result = call.up_the_tree(arity, 0)
+    stride = arity ** (levels_of(steps.proc.nprocs, arity) - 1)
+    while stride:
+        if steps.takes_part and steps.me % (stride * arity) == 0:
+            below = range(steps.me + stride, min(steps.me + stride * arity, steps.n), stride)
+            steps.post(below, pack(result, steps.proc, call.text))
+        for packed in steps.step().values():
+            result = unpack(packed)
+        stride //= arity
+    return result
+
+
+def scan(
+    proc: Process, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None, inclusive: bool
+) -> Any:
+    """Return the values up to this process combined; see `Process.scan` and `Process.exscan`."""
+    call = _Reducing(proc, "scan" if inclusive else "exscan", value, op, group, algorithm)
+    result = call.chosen.run(call, inclusive)
+    if not call.steps.takes_part:
+        return None
+    return result if call.steps.me + inclusive else call.op.identity_like(value)
+
+
+# Each returns the prefix of this process; what it returns for none of the values is not used.
+
+
+def _scanned_costs(at: Sizes) -> list[Cost]:
+    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p / 2, (at.p - 1) * at.n)]
+
+
+@SCAN.algorithm("one-phase", _scanned_costs)
+def _scanned_at_once(call: _Reducing, inclusive: bool) -> Any:
+    steps, count = call.steps, call.steps.me + inclusive
+    if steps.takes_part:
+        steps.post(range(steps.me, steps.n), call.packed)
+    arrived = steps.step()
+    if not steps.takes_part or not count:
+        return None
+    return call.own(prefix([unpack(part) for part in steps.of_all(arrived, count)], count, call.op))
+
+
+def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
+    # every process makes the prefixes of all of its pieces, each in the tree of D3
+    prefixes = at.all_to_all(at.chunk, at.h_of_pieces, at.p * at.hops, at.p * at.hops * at.chunk)
+    return [at.all_to_all(at.chunk, at.h_of_pieces), prefixes]
+
+
+@SCAN.algorithm("two-phase", _scanned_pieces_costs, cuts=True)
+def _scanned_in_pieces(call: _Reducing, inclusive: bool) -> Any:
+    steps = call.steps
+    call.post_chunks()
+    pieces = [as_array(part) for part in steps.of_all(steps.step())]
+    for rank in range(steps.n):
+        if rank + inclusive:
+            steps.post([rank], prefix(pieces, rank + inclusive, call.op))
+    arrived = steps.step()
+    return call.whole(arrived) if steps.me + inclusive else None

@@ -1,0 +1,156 @@
+"""Patterns of traffic as costs: the supersteps that algorithms of collectives are made of (McColl 1.6.1).
+
+A cost is counted twice.  W, H and messages are those of the busiest process, as a trace counts them.  The load is that
+of the busiest element, and is what the price follows from.
+
+Both are pure functions of p, of sizes that all processes have, and of the machine profile, whatever number of elements
+hosts the run (D5).  A machine without levels is the classical one: every process has a processor of its own, and one
+word combined is one flop.  With levels the number of elements is the profile's, or p if that is less: p / P processes
+share an element, messages between them are copies, each superstep takes each of them a turn, and a value that is sent
+to several processes of an element crosses to it once.  Elements fill nodes one after the other, as `Machine.using` has
+them, and the receivers of an element's messages are spread evenly over the others.  So the price of supersteps is the
+time that a prediction has for them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import ceil
+
+from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
+
+ARITIES = (2, 4, 8, 16)
+_BUNDLE = 8  # the number of blocks inside an element whose overhead equals pickling and unpickling one bundle
+
+Blocks = tuple[float, float]  # how many blocks, and the words of each
+
+
+def levels_of(p: int, arity: int) -> int:
+    """Return ceil(log_arity p), and 1 for a single process: a collective is a boundary for it too."""
+    levels, reached = 1, arity
+    while reached < p:
+        levels, reached = levels + 1, reached * arity
+    return levels
+
+
+class Sizes:
+    """p processes that pass values of n words, on one machine: P elements with at most v processes each.
+
+    words : of a value; of all values together for a scatter.
+    count, itemsize : items of a value and their bytes, if they are no words: two-phase algorithms cut between items.
+    """
+
+    def __init__(self, machine: Machine, p: int, words: float, count: int | None = None, itemsize: int = WORD) -> None:
+        self.p, self.n = p, words
+        inside = machine.inside
+        self.P = p if inside is None else max(1, min(p, machine.p))
+        ports = [min(level.ports, self.P) for level in machine.outer] + [self.P]
+        others = max(self.P - 1, 1)
+        # of each level between elements: those that share a port, and the share of the others that is reached by it
+        self._levels = [(low, (high - low) / others) for low, high in pairwise(ports)]
+        self.v = ceil(p / self.P)
+        self.away = p - self.v  # processes of other elements
+        self.chunk = words / p
+        self.hops = levels_of(p, 2)
+        self._flop = machine.r / machine.rates["elementwise"] if machine.rates else 1.0  # flop-times of one combination
+        self._handling = 0.0 if inside is None else inside.o  # flop-times of taking one value up
+        self._items, self._itemsize = words if count is None else count, itemsize
+
+    def step(
+        self, h: float, messages: float, out: Blocks, copies: Blocks, combined: Blocks = (0, 0),
+        *, flops: float = 0.0, bundles: float = 0, handled: float = 0, supersteps: int = 1, by_all: bool = False,
+    ) -> Cost:  # fmt: skip
+        """Return the cost of one superstep, or of several alike.
+
+        h, messages, flops : of the busiest process.
+        out, copies : blocks that leave, or enter, the busiest element, and copies made inside it.
+        combined : values that the element combines, and the words of each.
+        bundles, handled : pickles that it writes or reads, and values that it takes up besides.
+        by_all : whether all elements send as much at the same time, and so share ports.
+        """
+        (blocks, size), (copied, each), (values, length) = out, copies, combined
+        within = copied * each
+        work = self._flop * values * length + self._handling * (values + _BUNDLE * bundles + handled)
+        between = []
+        for ports, share in self._levels:
+            share *= ports if by_all else 1
+            between.append(Traffic(blocks * share, blocks * size * share, 0.0, blocks * size * share))
+        landed = blocks * size + within
+        load = Load(work, tuple(between), Traffic(copied, within, 0.0, within), self.v * supersteps, 0.0, landed)
+        return Cost(flops, h, supersteps, messages=messages, load=load)
+
+    @property
+    def h_of_pieces(self) -> int:
+        """The h of a superstep in which every process sends each a piece of its value, or its own piece to all."""
+        smallest, largest = self._items // self.p, -(-self._items // self.p)
+        most = max(self._items - smallest, (self.p - 1) * largest)
+        return int(-(-most * self._itemsize // WORD))
+
+    @property
+    def h_of_others(self) -> int:
+        """The h of a superstep in which one process sends or receives all pieces of a value but a smallest one."""
+        return int(-(-(self._items - self._items // self.p) * self._itemsize // WORD))
+
+    @property
+    def doubled(self) -> int:
+        """The values that a process receives if it holds 1, 2, 4, ... after the supersteps of an allgather."""
+        return sum(1 << j for j in range(self.hops) if 1 << j < self.p)
+
+    @property
+    def hopped(self) -> int:
+        """The values that a process sends if each travels by the powers of two that add up to its distance."""
+        return sum((self.p >> j + 1 << j) + max(0, self.p % (2 << j) - (1 << j)) for j in range(self.hops))
+
+    def one_to_all(self) -> Cost:
+        """Return the cost of a value from one process to all others at once; it crosses once to each element."""
+        return self.step((self.p - 1) * self.n, self.p - 1, (self.P - 1, self.n), (self.v, self.n))
+
+    def pieces_to_all(self) -> Cost:
+        """Return the cost of sending each process its piece of one process's value."""
+        return self.step(self.h_of_others, self.p - 1, (self.away, self.chunk), (self.v, self.chunk))
+
+    def all_to_one(self, words: float, h: float, combining: bool = False) -> Cost:
+        """Return the cost of a value of so many words from every process to one, which may combine them."""
+        combined = (self.p - 1, words) if combining else (0, 0)
+        flops = combined[0] * combined[1]
+        return self.step(h, self.p - 1, (self.away, words), (self.v, words), combined, flops=flops)
+
+    def all_to_all(self, words: float, h: float, combined: float = 0, flops: float = 0.0) -> Cost:
+        """Return the cost of a different value for each pair of processes; each combines `combined` of them."""
+        out, copies = (self.v * self.away, words), (self.v * self.v, words)
+        return self.step(h, self.p - 1, out, copies, (self.v * combined, words), flops=flops, by_all=True)
+
+    def each_to_all(self, words: float, h: float, combined: float = 0, flops: float = 0.0) -> Cost:
+        """Return the cost of one value from every process to all others; each combines `combined` of them."""
+        out, copies = (self.away, words), (self.p * self.v - self.away, words)  # what crosses is the first copy
+        return self.step(h, self.p - 1, out, copies, (self.v * combined, words), flops=flops, by_all=True)
+
+    def combined_pieces(self) -> Cost:
+        """Return the cost of the first of two phases: process k combines the k-th pieces of all values."""
+        return self.all_to_all(self.chunk, self.h_of_pieces, self.p - 1, (self.p - 1) * self.chunk)
+
+    def tree(self, arity: int, combining: bool) -> list[Cost]:
+        """Return the costs of a value's way down a tree, or of values' way up a tree, where they are combined."""
+        costs = []
+        for level in range(levels_of(self.p, arity)):  # ranks `stride` apart pass a value on
+            stride = arity**level
+            ends = min(arity, ceil(self.p / stride)) - 1
+            apart = max(0, ends + 1 - max(1, self.v // stride))  # those on other elements
+            out = apart if combining else min(apart, self.P - 1), self.n
+            copies = (0 if level else self.v), self.n
+            combined = (ends * max(1, self.v // (stride * arity)), self.n) if combining else (0, 0)
+            flops = ends * self.n * combining
+            costs.append(self.step(ends * self.n, ends, out, copies, combined, flops=flops))
+        return costs if combining else costs[::-1]
+
+    def bundles(
+        self, supersteps: int, words: float, h: float, messages: float, blocks: float, items: float,
+        by_all: bool = False,
+    ) -> Cost:  # fmt: skip
+        """Return the cost of pickled bundles, `blocks` of them with `items` values; h is without what pickles add."""
+        near = (self.v - 1) / (self.p - 1) if self.p > 1 else 1.0  # share of receivers on the same element
+        size = words * items / max(blocks, 1)
+        return self.step(
+            h, messages, (blocks * (1 - near), size), (blocks * near, size),
+            bundles=blocks, handled=items, supersteps=supersteps, by_all=by_all,
+        )  # fmt: skip

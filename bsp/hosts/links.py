@@ -1,0 +1,447 @@
+"""bsprun's connections to the daemons of a job, one on each host (see `daemon`).
+
+`Links` starts the daemons, checks that every host can take part, and stands in for the `Desk` of a job on one
+machine: it hears how the job ends and which elements or hosts are lost, and passes text and input on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import math
+import os
+import secrets
+import selectors
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bsp.errors import LaunchError
+from bsp.host import die_with_parent
+from bsp.hosts.daemon import LOOK_SECONDS, NAMES_OF_A_HOST, PREFIXES_OF_A_HOST, SILENT_LOOKS
+from bsp.hosts.frames import Message, Reader, opening, packed
+from bsp.hosts.lifeline import Ending, end_of
+from bsp.hosts.processes import GRACE
+from bsp.hosts.reach import reaching
+from bsp.hosts.remote_shell import VARIABLE
+from bsp.hosts.text import TextWriter
+
+_ANSWER_SECONDS = 12.0  # for a host to answer, and to do what the start of a job needs
+_ALL_PAIRS = 16  # hosts of which each tries to connect to every other
+_PIECE = 1 << 16
+_LEAST_SHARED = 64 << 20  # bytes in /dev/shm that MPI needs for its elements on a host
+
+T = TypeVar("T")
+
+
+@dataclass
+class Link:
+    """The connection to the daemon on one host, and what it has said."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    complaints: Path  # what ssh, srun or Python write to standard error
+    reader: Reader = field(default_factory=Reader)
+    silent: int = 0
+    hello: dict[str, Any] = field(default_factory=dict)
+    hello_at: float = 0.0  # by our clock
+    versions: dict[str, str] = field(default_factory=dict)
+    ready: bool = False
+    wrong: str = ""
+    port: int = 0
+    reached: dict[str, list[str]] | None = None
+    collected: bool = False
+    lost: str = ""  # why nothing is heard of the host any more
+    behind: float = math.inf  # our clock less the host's; the least difference is the one with the least delay
+    at: int = 0  # the superstep that its elements are in, as last heard
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def say(self, message: Message, data: bytes = b"") -> None:
+        """Send a message; a host that is lost is noticed when we read."""
+        assert self.process.stdin is not None
+        with self.lock, contextlib.suppress(OSError, ValueError):
+            self.process.stdin.write(packed(message, data))
+            self.process.stdin.flush()
+
+    def complaint(self) -> str:
+        """Return the last line that was written to standard error on the way there."""
+        lines = self.complaints.read_text(errors="replace").strip().splitlines()
+        return lines[-1].strip() if lines else ""
+
+    def why(self) -> str:
+        """Return what is wrong with the host, in a line that says what to do."""
+        if self.wrong:
+            return self.wrong
+        said, status = self.complaint(), self.process.poll()
+        python = sys.executable
+        if "No module named" in said:
+            return f"{python} has no nonstop-bsp there ({said}): install it there, in the same place"
+        if status == 127 or "No such file" in said or "not found" in said:
+            return f"there is no {python} there: programs and Python must be installed at the same place on every host"
+        if "ermission denied" in said:
+            return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {self.host})"
+        if "resolve" in said:
+            return f"its name cannot be resolved ({said})"
+        if "timed out" in said or "No route" in said or "refused" in said:
+            return f"cannot be reached ({said})"
+        return f"{self.lost} (status {status}{': ' + said if said else ''})"
+
+
+class Links:
+    """The hosts of one job, as bsprun talks with them; the interface of `Desk`, for many hosts."""
+
+    def __init__(
+        self, folder: str, hosts: Iterable[tuple[str, int]], carried: Mapping[str, str], reach: str | None = None
+    ) -> None:
+        """Start links to hosts.
+
+        hosts : names, with the number of elements on each, in the order of their elements.
+        carried : local folders whose files elements read and write, by the name of their copy on each host.
+        reach : the command that runs another command on a host (see `reaching`).
+        """
+        self.ending = Ending()
+        self.lost_hosts: list[str] = []  # by name, in the order in which they fell silent
+        self._folder = folder
+        self._carried = carried
+        self._names: list[str] = [host for host, count in hosts for _ in range(count)]
+        self._selector = selectors.DefaultSelector()
+        self._links: dict[str, Link] = {}
+        self._met: dict[str, list[int]] = {}
+        self._moments: dict[int, tuple[int, int, str, int]] = {}
+        self._text = TextWriter()
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        self._asked: dict[int, socket.socket] = {}
+        self.folder = f"/tmp/bsprun-{secrets.token_hex(8)}"  # of this job on every host
+        self._socket = os.path.join(folder, "socket")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self._socket)
+        self._listener.listen(1024)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        for host in dict.fromkeys(self._names):
+            self._start(host, reach)
+
+    def host_of(self, element: int) -> str:
+        """Return the name of an element's host."""
+        return self._names[element]
+
+    def elements_of(self, host: str) -> list[int]:
+        """Return the elements on a host."""
+        return [element for element, name in enumerate(self._names) if name == host]
+
+    def of_mpi(self) -> str:
+        """Return what MPI has said on the elements' error streams; only after `drain`."""
+        return self._text.of_mpi.decode(errors="replace")
+
+    def why_lost(self, host: str) -> str:
+        """Return why nothing is heard of a host any more."""
+        return self._links[host].lost
+
+    def superstep(self) -> int:
+        """Return the superstep that the elements are in, as last heard."""
+        return max(link.at for link in self._links.values())
+
+    def _start(self, host: str, reach: str | None) -> None:
+        complaints = Path(self._folder, f"complaints-{len(self._links)}")
+        with open(complaints, "wb") as errors:
+            # in a session of its own: a Ctrl-C is bsprun's to handle
+            process = subprocess.Popen(
+                reaching(host, reach), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
+                preexec_fn=die_with_parent, start_new_session=True,
+            )  # fmt: skip
+        link = self._links[host] = Link(host, process, complaints)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(opening())
+        os.set_blocking(process.stdout.fileno(), False)
+        self._selector.register(process.stdout, selectors.EVENT_READ, lambda: self._read(link))
+
+    # -------------------------------------------------------------------------- the start
+
+    def prepare(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> list[str]:
+        """Make every host ready for the job; return the networks by which all reach each other, as '10.0.0.0/24'.
+
+        Raises LaunchError that names each host that is not ready, and why.
+        """
+        self._greet()
+        self._refuse()
+        self._give_job(environment, program, with_input)
+        self._refuse()
+        networks = self._connect()
+        self._refuse()
+        if with_input:
+            self._send_input()
+        return networks
+
+    def examine(self, packages: Sequence[str], program: str | None) -> None:
+        """Find out about every host what `prepare` would, and the versions of packages there; raise nothing."""
+        self._greet()
+        self._give_job({}, program, False)
+        self._connect()
+        for link in self._fine():
+            link.say({"versions": list(packages)})
+        self._await(lambda link: bool(link.versions))
+
+    def all(self) -> list[Link]:
+        """Return the connections, in the order of the hosts."""
+        return list(self._links.values())
+
+    def _fine(self) -> list[Link]:
+        return [link for link in self._links.values() if not (link.wrong or link.lost)]
+
+    def _greet(self) -> None:
+        self._await(lambda link: bool(link.hello))
+        for link in self._fine():
+            shared = link.hello["shared"]
+            if shared is not None and shared < _LEAST_SHARED and len(self.elements_of(link.host)) > 1:
+                needed = _LEAST_SHARED >> 20
+                link.wrong = f"/dev/shm is full: {shared >> 20} MiB are left, MPI needs {needed}; empty it"
+
+    def _give_job(self, environment: Mapping[str, str], program: str | None, with_input: bool) -> None:
+        """Tell every host the job's environment, folders and files."""
+        given = {name: value for name, value in environment.items() if not _is_of_a_host(name)}
+        for link in self._fine():
+            job: dict[str, Any] = {"folder": self.folder, "environment": given, "cwd": os.getcwd(), "program": program}
+            job |= {"folders": list(self._carried.values()), "input": with_input and link.host == self._names[0]}
+            link.say({"job": job})
+            for local, name in self._carried.items():
+                for path in sorted(Path(local).rglob("*")):
+                    if path.is_file():
+                        link.say({"file": str(Path(name, path.relative_to(local)))}, path.read_bytes())
+            link.say({"listen": True})
+        self._await(lambda link: link.ready and link.port > 0)
+
+    def _connect(self) -> list[str]:
+        """Have hosts connect to each other; return the networks over which every host reaches every other."""
+        links = self._fine()
+        if len(links) < 2:
+            return []
+        for k, link in enumerate(links):
+            # all pairs of a few hosts; of many, those at distances 1, 2, 4, ..., so that several try each
+            few = len(links) <= _ALL_PAIRS
+            distances = range(1, len(links)) if few else [1 << j for j in range(len(links).bit_length() - 1)]
+            others = [links[(k + distance) % len(links)] for distance in distances]
+            link.say({"reach": {o.host: ([address[1] for address in o.hello["addresses"]], o.port) for o in others}})
+        self._await(lambda link: link.reached is not None)
+        common: set[str] | None = None
+        for link in links:
+            for host, addresses in (link.reached or {}).items():
+                masks = {address: mask for _, address, mask in self._links[host].hello["addresses"]}
+                found = {str(ipaddress.ip_network(f"{each}/{masks[each]}", strict=False)) for each in addresses}
+                common = found if common is None else common & found
+                if not addresses:
+                    link.wrong = (
+                        f"it cannot connect to host {host} ({', '.join(masks)}): a firewall? MPI needs connections"
+                        " between all hosts, on any port"
+                    )
+        return sorted(common or ())
+
+    def _await(self, answered: Callable[[Link], bool]) -> None:
+        """Wait until all hosts that nothing is known against have answered, but not for ever."""
+        until = time.monotonic() + _ANSWER_SECONDS
+        while late := [link for link in self._fine() if not answered(link)]:
+            if time.monotonic() > until:
+                for link in late:
+                    link.wrong = f"did not answer within {_ANSWER_SECONDS:.0f} s (overloaded? does its login wait?)"
+                return
+            self._hear(LOOK_SECONDS)
+
+    def _refuse(self) -> None:
+        """Raise for what is wrong with hosts, all in one message."""
+        wrong = [f"host {link.host}: {link.why()}" for link in self._links.values() if link.wrong or link.lost]
+        if wrong:
+            raise LaunchError(f"{'; '.join(wrong)} (all about them: bsp doctor --hosts {','.join(self._links)})")
+
+    def launching(self) -> dict[str, str]:
+        """Return the environment of MPI's launcher, which starts its daemons by ours, each from here.
+
+        So it needs no ssh of its own, and does not take the Slurm allocation that we are in for its own.
+        """
+        shell = os.path.join(self._folder, "remote-shell")
+        with open(shell, "w") as file:
+            file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m bsp.hosts.remote_shell "$@"\n')
+        os.chmod(shell, 0o700)
+        open_mpi = {"plm": "ssh", "plm_ssh_agent": shell, "plm_ssh_no_tree_spawn": "1", "ras": "^slurm"}
+        hydra = {"LAUNCHER": "ssh", "LAUNCHER_EXEC": shell, "RMK": "user"}  # of MPICH
+        found = {f"PRTE_MCA_{name}": value for name, value in open_mpi.items()}
+        return found | {f"HYDRA_{name}": value for name, value in hydra.items()} | {VARIABLE: self._socket}
+
+    # ---------------------------------------------------------------- the interface of Desk
+
+    def wait(self, child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
+        """Hear the hosts until `child` ends; its status then.
+
+        None after so many seconds, or, where there is no limit, when the job has told how it ended or a host is lost.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        with end_of(child, self._selector):
+            while (code := child.poll()) is None:
+                over = self.ending.status is not None or self.lost_hosts
+                if over if until is None else time.monotonic() >= until:
+                    return None
+                self._hear(None if until is None else max(0.0, until - time.monotonic()))
+        return code
+
+    def drain(self, seconds: float) -> None:
+        """Hear what is still to be said, and bring back the files of the job."""
+        until = time.monotonic() + seconds
+        while not (self.all_have_left() or self.lost_hosts) and (left := until - time.monotonic()) > 0:
+            self._hear(left)
+        for link in self._links.values():
+            link.say({"collect": list(self._carried.values())})
+        while not all(link.collected or link.lost for link in self._links.values()):
+            self._hear(LOOK_SECONDS)
+        self._text.finish()
+
+    def all_have_left(self) -> bool:
+        """Return whether every element that has connected has said farewell, or is dead."""
+        return len(self.ending.waits) + len(self.ending.lost) >= sum(map(len, self._met.values()))
+
+    def last_moments(self, element: int) -> tuple[int, int, str, int]:
+        """Return what `Desk.last_moments` returns, of an element on any host."""
+        return self._moments.get(element, (-1, 0, "", 0))
+
+    def close(self) -> None:
+        """End the daemons, and with them all processes of the job, on every host."""
+        for link in self._links.values():
+            link.say({"end": True})
+        until = time.monotonic() + 2 * GRACE
+        for link in self._links.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                link.process.wait(0.0 if link.lost else max(0.0, until - time.monotonic()))
+            if link.process.poll() is None:
+                link.process.kill()
+            with contextlib.suppress(OSError):
+                link.process.communicate()
+        for connection in (self._listener, *self._asked.values()):
+            connection.close()
+        self._selector.close()
+
+    # --------------------------------------------------------------------------- messages
+
+    def _hear(self, seconds: float | None) -> None:
+        """Wait for messages, at most to the next look at who is silent."""
+        left = max(0.0, self._next_look - time.monotonic())
+        for key, _ in self._selector.select(left if seconds is None else min(left, seconds)):
+            if key.data is not None:
+                key.data()
+        if time.monotonic() >= self._next_look:
+            for link in self._links.values():
+                link.silent += 1
+                if link.silent > SILENT_LOOKS and link.hello and not link.lost:
+                    self._lose(link, "is silent")
+                link.say({})
+            self._next_look = time.monotonic() + LOOK_SECONDS
+
+    def _read(self, link: Link) -> None:
+        assert link.process.stdout is not None
+        piece = os.read(link.process.stdout.fileno(), _PIECE)
+        if not piece:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                link.process.wait(GRACE)
+            self._lose(link, "closed its connection")
+            return
+        link.silent = 0
+        for message, data in link.reader.feed(piece):
+            self._on(link, message, data)
+
+    def _lose(self, link: Link, why: str) -> None:
+        if not link.lost and link.process.stdout is not None:
+            link.lost = why
+            self._selector.unregister(link.process.stdout)
+            self.lost_hosts.append(link.host)
+
+    def _on(self, link: Link, message: Message, data: bytes) -> None:
+        match message:
+            case {"hello": found}:
+                link.hello, link.hello_at = found, time.time()
+            case {"versions": versions}:
+                link.versions = versions
+            case {"ready": _}:
+                link.ready = True
+            case {"at": superstep, "clock": clock}:
+                link.at = superstep
+                link.behind = min(link.behind, time.monotonic() - clock)
+            case {"wrong": text}:
+                link.wrong = text
+            case {"port": port}:
+                link.port = port
+            case {"reached": reached}:
+                link.reached = reached
+            case {"text": stream}:
+                self._text.write(
+                    stream, data, link.host,
+                    then=lambda taken: link.say({"written": len(data)} if taken else {"closed": stream}),
+                )  # fmt: skip
+            case {"more": _}:
+                self._send_input()
+            case {"file": name}:
+                self._keep(name, data)
+            case {"collected": _}:
+                link.collected = True
+            case {"exited": number, "status": status}:
+                answer = {"status": status & 0xFF, "said": data.decode(errors="replace")}
+                with contextlib.suppress(OSError), self._asked.pop(number) as connection:
+                    connection.sendall(json.dumps(answer).encode() + b"\n")
+            case {"ending": told}:
+                self._add(link, told)
+
+    def _keep(self, name: str, data: bytes) -> None:
+        """Write a file that elements have written on their host to where it belongs here."""
+        room, _, rest = name.partition("/")
+        for local, carried in self._carried.items():
+            if carried == room and rest and ".." not in rest.split("/"):
+                path = Path(local, rest)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+
+    def _add(self, link: Link, told: Message) -> None:
+        """Add what the elements of one host have told to what is known of all."""
+        self._met[link.host] = told["met"]
+        if told["status"] is not None:
+            self.ending.status, self.ending.said, self.ending.failed = told["status"], told["said"], told["failed"]
+        self.ending.waits.update({int(element): threads for element, threads in told["waits"].items()})
+        # one death has others as its consequence: the first by the clock counts, not the first that we hear of
+        lost = self.ending.lost | {int(element): when + link.behind for element, when in told["lost"].items()}
+        self.ending.lost = dict(sorted(lost.items(), key=lambda found: found[1]))
+        self._moments.update({int(element): tuple(found) for element, found in told["moments"].items()})
+
+    # ----------------------------------------------------------------- MPI's remote shell
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._run(connection))
+
+    def _run(self, connection: socket.socket) -> None:
+        """Pass on the command of MPI's launcher; it is answered when the command has ended."""
+        self._selector.unregister(connection)
+        with connection.makefile("r") as asked:
+            request = json.loads(asked.readline() or "{}")
+        link = self._links.get(request.get("host", ""))
+        if link is None:
+            connection.close()
+            return
+        number = connection.fileno()
+        self._asked[number] = connection
+        link.say({"run": {"number": number, "command": request["command"]}})
+
+    # ----------------------------------------------------------------------- text and input
+
+    def _send_input(self) -> None:
+        """Send element 0 the next piece of our standard input; it asks for more when it has taken that."""
+
+        def send() -> None:
+            piece = os.read(0, _PIECE)
+            self._links[self._names[0]].say({"input": bool(piece)}, piece)
+
+        threading.Thread(target=send, daemon=True).start()
+
+
+def _is_of_a_host(name: str) -> bool:
+    return name in NAMES_OF_A_HOST or name.startswith(PREFIXES_OF_A_HOST)

@@ -1,0 +1,72 @@
+"""IPython, where this interpreter runs in it: its shell, tracebacks without internal frames, a line that is rewritten.
+
+Nothing here imports IPython: it is used if the program that runs here has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from bsp.source import without_ours
+
+
+def shell() -> Any:
+    """Return IPython's shell if this interpreter runs in one, else None."""
+    ipython = sys.modules.get("IPython")
+    get = getattr(ipython, "get_ipython", None)
+    return None if get is None else get()
+
+
+def rendered(error: BaseException) -> list[str]:
+    """Return the traceback of an exception as IPython prints it, without the frames of this package.
+
+    IPython calls the method `_render_traceback_` of an exception that has one.
+    """
+    lines: list[str] = shell().InteractiveTB.structured_traceback(type(error), error, without_ours(error, True))
+    return lines
+
+
+def render_without_ours(error: BaseException) -> None:
+    """Make IPython print an exception without the frames of this package; no effect outside IPython."""
+    if shell() is not None and not hasattr(error, "_render_traceback_"):
+        error._render_traceback_ = lambda: rendered(error)  # type: ignore[attr-defined]
+
+
+def render_as_it_is(error: BaseException) -> None:
+    """Make IPython print an exception with the frames that its traceback has now, and none of those that follow."""
+    shown = error.__traceback__
+
+    def render() -> list[str]:
+        lines: list[str] = shell().InteractiveTB.structured_traceback(type(error), error, shown, tb_offset=0)
+        return lines
+
+    error._render_traceback_ = render  # type: ignore[attr-defined]
+
+
+def cell_names() -> dict[str, str]:
+    """Return the names of the notebook's cells, such as `In[3]`, by the files that their code objects name."""
+    numbers = getattr(getattr(shell(), "compile", None), "_filename_map", {})
+    return {file: f"In[{number}]" for file, number in numbers.items()}
+
+
+def display_line() -> Any:
+    """Return a display handle whose text can be replaced, if this interpreter runs in a notebook; else None."""
+    if getattr(shell(), "kernel", None) is None:
+        return None
+    return sys.modules["IPython"].display.display(_Text(""), display_id=True)
+
+
+def replace_line(handle: Any, text: str) -> None:
+    """Replace the text of a handle that `display_line` has returned."""
+    handle.update(_Text(text))
+
+
+class _Text:
+    """Text that a notebook shows as it is, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text

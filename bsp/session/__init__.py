@@ -1,0 +1,1 @@
+"""Sessions: processes that stay alive from call to call, for notebooks and prompts."""

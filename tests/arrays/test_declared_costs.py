@@ -1,0 +1,164 @@
+"""Array procedures declare what they send: a run without values takes the supersteps of the run, and its words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bsp
+import bsp.arrays as ba
+from bsp.arrays.sorting import grouping
+
+N = 6000
+
+
+def vector(n: int = N) -> Any:
+    return ba.from_function(lambda i: np.sin(i * 7.7), (n,)).persist()
+
+
+def integers(n: int = N) -> Any:
+    return ba.from_function(lambda i: (i * 7919 + i // 7) % 1000, (n,), dtype=int).persist()
+
+
+def matrix(rows: int = 120, columns: int = 50) -> Any:
+    return ba.from_function(lambda i, j: np.sin(i * 7.7 + j * 3.1), (rows, columns)).persist()
+
+
+def generator() -> Any:
+    return ba.random.default_rng(3)
+
+
+def chances(n: int = N) -> Any:
+    positive = abs(vector(n)) + 0.1
+    return (positive / positive.sum()).persist()
+
+
+def filled(call: Callable[[Any], Any], array: Callable[[], Any] = vector) -> Any:
+    x = array()
+    call(x)
+    return x
+
+
+EXACT: dict[str, Callable[[], Any]] = {  # words follow from shapes
+    "lines sorted": lambda: ba.sort(matrix(), axis=0),
+    "few sorted": lambda: ba.sort(vector(50)),
+    "median of few": lambda: ba.median(vector(50)),
+    "medians of lines": lambda: ba.median(matrix(), axis=0),
+    "largest": lambda: ba.topk(vector(), 10),
+    "largest of lines": lambda: ba.topk(matrix(), 3, axis=1),
+    "few looked up": lambda: ba.searchsorted(ba.from_function(lambda i: i * 1.0, (N,)), vector(40)),
+    "looked up in few": lambda: ba.searchsorted(ba.from_function(lambda i: i * 1.0, (40,)), vector()),
+    "digitized": lambda: ba.digitize(vector(), ba.arange(10.0)),
+    "members of few": lambda: ba.isin(vector(), vector(10)),
+    "few members": lambda: ba.isin(vector(10), vector(4000)),
+    "interpolated": lambda: ba.interp(vector(), ba.arange(50.0), vector(50)),
+    "histogram": lambda: ba.histogram(vector(), 20),
+    "histogram of a range": lambda: ba.histogram(vector(), 5000, (0, 1)),
+    "density": lambda: ba.histogram(vector(), 20, density=True),
+    "edges": lambda: ba.histogram_bin_edges(vector(), 20),
+    "histogram in a plane": lambda: ba.histogram2d(vector(), vector(), 10),
+    "bins of few": lambda: ba.bincount(integers(40) * 0, minlength=5),
+    "extremes of what all have": lambda: grouping.by_group(
+        "sum", vector(50), [integers(50)], [(0,), (0,)], (50,), [range(1000)], []
+    ),
+    "at known positions": lambda: vector()[[1, 2, 3, 5000]],
+    "row at a position": lambda: matrix()[integers(50)[3] % 100],
+    "own positions of lines": lambda: ba.take_along_axis(matrix(), ba.argsort(matrix(), axis=1), 1),
+    "put along lines": lambda: filled(
+        lambda x: ba.put_along_axis(x, ba.argsort(matrix(), axis=0), matrix(), 0), matrix
+    ),
+    "put at few": lambda: filled(lambda x: ba.put(x, integers(300), 3.0)),
+    "number at positions": lambda: filled(lambda x: x.__setitem__(np.array([1, 5, 7]), 3.0)),
+    "rows at positions": lambda: filled(lambda x: x.__setitem__([1, 2, 3], matrix()[:3]), matrix),
+    "number under a mask": lambda: filled(lambda x: x.__setitem__(x > 0, 3.0)),
+    "masked by what holds": lambda: vector()[vector() < 2],
+    "nonzero": lambda: ba.nonzero(matrix() + 2),
+    "argwhere": lambda: ba.argwhere(matrix() + 2),
+    "compressed": lambda: ba.compress(vector(120) < 2, matrix(), axis=0),
+    "placed": lambda: filled(lambda x: ba.place(x, x < 2, np.arange(3.0))),
+    "convolved": lambda: ba.convolve(vector(), vector(100)),
+    "segments": lambda: np.add.reduceat(vector(), [0, 10, 3000]),
+    "segments of columns": lambda: np.maximum.reduceat(matrix(), [0, 10, 100]),
+    "changed at few": lambda: filled(lambda x: np.add.at(x, np.array([1, 2, 3]), 1.0)),
+    "unraveled": lambda: ba.unravel_index(integers(), (1000, 1000)),
+    "raveled": lambda: ba.ravel_multi_index((integers(), integers()), (1000, 1000)),
+    "rows one by one": lambda: [row.compute() for row in matrix(20, 30)] and None,
+    "normal": lambda: generator().normal(size=(300, 20)),
+    "normal about an array": lambda: generator().normal(vector(), 1.0),
+    "one number": lambda: generator().normal(dtype=np.float32),
+    "vectors": lambda: generator().dirichlet([1.0, 2, 3], 500),
+    "choice": lambda: generator().choice(4, N, p=[0.1, 0.2, 0.3, 0.4]),
+    "choice without replacement": lambda: generator().choice(N, 300, replace=False),
+    "choice of few without replacement": lambda: generator().choice(4, 2, replace=False, p=[0.1, 0.2, 0.3, 0.4]),
+    "permutation": lambda: generator().permutation(N),
+    "lines permuted": lambda: generator().permuted(matrix(), axis=1),
+}
+BOUNDED: dict[str, Callable[[], Any]] = {  # words follow from values: no fewer, and the same supersteps
+    "sorted": lambda: ba.sort(vector()),
+    "sorting positions": lambda: ba.argsort(vector()),
+    "complex sorted": lambda: ba.sort(vector() + 1j * vector()),
+    "distinct": lambda: ba.unique_all(vector()),
+    "median": lambda: ba.median(vector()),
+    "percentiles": lambda: ba.percentile(vector(), range(101)),
+    "dealt quantiles": lambda: ba.quantile(vector(), abs(vector())),
+    "many members": lambda: ba.isin(vector(), vector() + 0.5),
+    "looked up": lambda: ba.searchsorted(ba.from_function(lambda i: i * 1.0, (N,)), vector()),
+    "histogram between dealt edges": lambda: ba.histogram(vector(), ba.from_function(lambda i: i * 1.0, (N,))),
+    "groups": lambda: grouping.by_group("var", vector(), [integers()], [(0,), (0,)], (N,), [range(1000)], []),
+    "mask": lambda: vector()[vector() > 0],
+    "at dealt positions": lambda: vector()[integers()],
+    "at few positions": lambda: vector()[integers(50)],
+    "rows at dealt positions": lambda: matrix()[integers(3000) % 120],
+    "put at dealt positions": lambda: filled(lambda x: x.__setitem__(integers(), vector())),
+    "changed at dealt positions": lambda: filled(lambda x: np.add.at(x, integers(), 1.0)),
+    "choice by dealt chances": lambda: generator().choice(N, 3000, p=chances()),
+    "one by dealt chances": lambda: generator().choice(N, p=chances()),
+    "without replacement by dealt chances": lambda: generator().choice(N, 300, replace=False, p=chances()),
+    "shuffled columns": lambda: filled(lambda x: generator().shuffle(x, axis=1), matrix),
+    "array permuted": lambda: generator().permutation(vector()),
+}  # fmt: skip
+
+
+def supersteps(call: Callable[[], Any], p: int, abstract: bool) -> list[tuple[str | None, int]]:
+    """Return the name and the words of each superstep of a call, and of what it leaves to compute."""
+
+    def main(proc: bsp.Process) -> None:
+        found = call()
+        arrays = found if isinstance(found, (tuple, list)) else [found]
+        if kept := [each for each in arrays if isinstance(each, ba.Array)]:
+            ba.persist(*kept)
+
+    rows = bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=abstract).per_superstep
+    return [(row["label"], max(row["h_sent"], row["h_received"])) for row in rows]
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("name", list(EXACT))
+def test_a_run_without_values_sends_what_the_run_sends(name: str, p: int) -> None:
+    assert [h for _, h in supersteps(EXACT[name], p, True)] == [h for _, h in supersteps(EXACT[name], p, False)]
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+@pytest.mark.parametrize("name", list(BOUNDED))
+def test_a_run_without_values_takes_the_supersteps_of_the_run_and_no_fewer_words(name: str, p: int) -> None:
+    declared, ran = (supersteps(BOUNDED[name], p, abstract) for abstract in (True, False))
+    assert len(declared) == len(ran)
+    assert sum(h for _, h in declared) >= sum(h for _, h in ran)
+
+
+def test_a_run_without_values_takes_numpys_positions_and_edges_without_values() -> None:
+    def main(proc: bsp.Process) -> None:
+        rng = np.random.default_rng(1)
+        x = vector()
+        places, edges = rng.integers(0, 100, 300), rng.random(30)
+        x[places] = 5.0
+        np.add.at(x, places, 1.0)
+        found = x[places], ba.digitize(x, edges), ba.histogram(x, edges)[0], np.add.reduceat(x, places)
+        seen.append([array.shape for array in found])
+
+    seen: list[Any] = []
+    bsp.predict(main, nprocs=2, machine=bsp.Machine(p=2), abstract=True)
+    assert seen == [[(300,), (N,), (29,), (300,)]] * 2

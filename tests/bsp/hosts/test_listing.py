@@ -1,0 +1,77 @@
+"""Lists of hosts: from options, hostfiles and Slurm's variables; elements placed on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bsp.errors import LaunchError
+from bsp.hosts.listing import Host, from_file, from_option, is_here, placed, repeated
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("h1:4,h2", [Host("h1", 4), Host("h2", 1)]),
+        ("node-1.example.org:16", [Host("node-1.example.org", 16)]),
+        ("10.0.0.1:2, 10.0.0.2:3", [Host("10.0.0.1", 2), Host("10.0.0.2", 3)]),
+        ("[fe80::1]:2", [Host("[fe80::1]", 2)]),
+        ("me@h1:2", [Host("me@h1", 2)]),
+    ],
+)
+def test_options(text: str, hosts: list[Host]) -> None:
+    assert from_option(text) == hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "hosts"),
+    [
+        ("h1 slots=4\nh2 slots = 2 max_slots=2  # new\n\n# off: h3\n", [Host("h1", 4), Host("h2", 2)]),
+        ("h1:4\nh2:2\nh3\n", [Host("h1", 4), Host("h2", 2), Host("h3", 1)]),
+        ("h1 slots=2 rack=a\nh2:2 rack=b", [Host("h1", 2, "a"), Host("h2", 2, "b")]),
+    ],
+    ids=["Open MPI", "MPICH", "racks"],
+)
+def test_hostfiles(tmp_path: Path, text: str, hosts: list[Host]) -> None:
+    path = tmp_path / "hosts"
+    path.write_text(text)
+    assert from_file(str(path)) == hosts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "h1:", "h1:0", "h1:-1", "h1:x", "h1:1.5", "h1,h1", "h1:2,h1:3", "h 1", "h1;rm", "-oProxyCommand=x"],
+)
+def test_what_is_no_list_of_hosts(text: str) -> None:
+    with pytest.raises(LaunchError, match="--hosts"):
+        from_option(text)
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 70)), min_size=1, max_size=6))
+def test_counts_as_slurm_writes_them(runs: list[tuple[int, int]]) -> None:
+    text = ",".join(f"{count}(x{times})" if times > 1 else str(count) for times, count in runs)
+    counts = [count for times, count in runs for _ in range(times)]
+    assert repeated(text, len(counts)) == counts
+    with pytest.raises(LaunchError):
+        repeated(text, len(counts) + 1)
+
+
+@given(st.lists(st.integers(1, 8), min_size=1, max_size=10), st.data())
+def test_elements_fill_hosts_in_their_order(slots: list[int], data: st.DataObject) -> None:
+    hosts = [Host(f"h{k}", count) for k, count in enumerate(slots)]
+    elements = data.draw(st.integers(1, sum(slots)))
+    found = placed(hosts, elements)
+    assert sum(count for _, count in found) == elements
+    assert [host for host, _ in found] == hosts[: len(found)]
+    assert all(count == host.slots for host, count in found[:-1])
+    with pytest.raises(LaunchError, match=f"have {sum(slots)} slots"):
+        placed(hosts, sum(slots) + 1)
+
+
+def test_this_machine_is_known_by_its_names() -> None:
+    assert is_here("localhost")
+    assert is_here("127.0.0.1")
+    assert not is_here("no-such-host.invalid")

@@ -1,0 +1,26 @@
+"""Fixtures of the tests on several hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hosts import cluster, slurm
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[cluster.Cluster]:
+    """Three hosts, h1 to h3; a test that ends one starts it again."""
+    if why := cluster.missing():
+        pytest.skip(why)
+    with cluster.Cluster(3) as three:
+        yield three
+
+
+@pytest.fixture(scope="module")
+def allocation() -> Iterator[slurm.SlurmCluster]:
+    """Three nodes of a Slurm cluster, with two cores each."""
+    if why := slurm.missing():
+        pytest.skip(why)
+    with slurm.SlurmCluster(3) as three:
+        yield three

@@ -1,0 +1,185 @@
+"""A real notebook in a real kernel: arrays live from cell to cell, `%%bsp` cells, tracebacks, progress, and the end."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from notebooks import EXECUTE, outputs, printed, result, traceback_of
+
+pytestmark = pytest.mark.jobs
+
+# As `notebooks.EXECUTE`, with an interrupt of the kernel as soon as a cell has printed `interrupt me`.
+INTERRUPT = """
+import json, sys
+from jupyter_client import KernelManager
+
+manager = KernelManager(kernel_name="python3")
+manager.start_kernel()
+client = manager.blocking_client()
+client.start_channels()
+client.wait_for_ready(timeout=300)
+outputs = []
+for cell in json.load(sys.stdin):
+    outputs.append([])
+
+    def heard(message):
+        kind, content = message["msg_type"], message["content"]
+        if kind in ("stream", "error", "execute_result"):
+            outputs[-1].append({"output_type": kind, **content})
+        if kind == "stream" and "interrupt me" in content["text"]:
+            manager.interrupt_kernel()
+
+    client.execute_interactive(cell, allow_stdin=False, timeout=500, output_hook=heard)
+client.stop_channels()
+manager.shutdown_kernel()
+print(json.dumps(outputs))
+"""
+
+
+def shown_frames(text: str) -> list[str]:
+    """The frames of a traceback of IPython."""
+    return re.findall(r"^(?:Cell |File )(.*?)(?:, line |:)(\d+)", text, re.M)  # type: ignore[return-value]
+
+
+CELLS = {
+    "start": "import bsp, bsp.arrays as ba\n%load_ext bsp\ns = bsp.Session(4, 2)\nprint(s._elements._folder)\ns",
+    "make": "x = s.run(lambda proc: ba.arange(4000.0, grid=4))[0]\nx",
+    "use": "def total(proc):\n    print('process', proc.pid)\n    return float((2 * x).sum())\ns.run(total)",
+    "set": "%%bsp\nimport bsp, bsp.arrays as ba\nproc = bsp.process()\ny = ba.ones((8, 3)) * 4\nprint(proc.pid)",
+    "value": "%%bsp\ny.shape, proc.pid",
+    "array": "%%bsp\ny",
+    "pass on": "s.run(lambda proc, y: float(y.sum()), _)",
+    "hidden": "%%bsp\ny;",
+    "put": "s.put(x=x, factor=3)",
+    "names": "%%bsp s\nfloat((x * factor).sum())",
+    "error": "%%bsp\n\ndef inverse(k):\n    return 1 / k\n\ninverse(factor - 3)",
+    "still there": "%%bsp\ninverse(2)",
+    "syntax": "%%bsp\nz = (1 +",
+    "function": "def halves(proc):\n    return ba.ones(3).reshape(2, 2)\n\ns.run(halves)",
+    "place": "s.run(lambda proc: proc.coarray(1).put(proc.pid, [1.0, 2.0]))",
+    "alone": "ba.ones((3, 4)) @ ba.ones((3, 4))",
+    "run": "def main(proc):\n    proc.sync()\n    return [1, 2][proc.pid + 1]\n\nbsp.run(main, nprocs=2)",
+    "asyncio": "import asyncio\nbsp.run(lambda proc: asyncio.run(asyncio.sleep(0, proc.pid)), nprocs=3)",
+    "progress": "bsp.run(lambda proc: [proc.sync() for _ in range(5)] and proc.pid, nprocs=2, progress=True)",
+    "session progress": "with bsp.Session(2, 1, progress=True) as other:\n    other.run(lambda proc: proc.sync())",
+    "disagree": "%%bsp\nif proc.pid == 3:\n    raise ValueError('three')\nproc.sync()",
+    "ended": "s.run(total)",
+    "none open": "%%bsp\n1",
+    "no such": "%%bsp nothing\n1",
+    "again": "s = bsp.Session(2, 2)\nprint(s._elements._folder)",
+    "last": "%unload_ext bsp\n'bsp' in get_ipython().magics_manager.magics['cell']",
+}
+
+
+@pytest.fixture(scope="module")
+def notebook() -> dict[str, list[dict[str, Any]]]:
+    """What the cells show."""
+    return dict(zip(CELLS, outputs(EXECUTE, list(CELLS.values())), strict=True))
+
+
+def test_arrays_live_from_cell_to_cell(notebook: dict[str, Any]) -> None:
+    assert result(notebook["start"]) == "<bsp.Session: 4 processes on 2 elements, superstep 0>"
+    assert "<b>float64[4000]</b>" in result(notebook["make"], "text/html")
+    assert result(notebook["make"], "text/html").count("<rect") == 4
+    assert result(notebook["use"]) == str([2.0 * sum(range(4000))] * 4)
+    assert printed(notebook["use"]) == "".join(f"process {pid}\n" for pid in range(4))
+
+
+def test_cells_run_on_all_processes_and_their_names_live_on(notebook: dict[str, Any]) -> None:
+    assert printed(notebook["set"]) == "0\n1\n2\n3\n"
+    assert result(notebook["value"]) == "((8, 3), 0)"
+    assert "<b>float64[8, 3]</b>" in result(notebook["array"], "text/html")
+    assert result(notebook["pass on"]) == str([8 * 3 * 4.0] * 4)
+    assert notebook["hidden"] == notebook["put"] == []
+    assert result(notebook["names"]) == str(3.0 * sum(range(4000)))
+
+
+def test_an_error_of_a_cell_shows_the_lines_of_the_cell_only(notebook: dict[str, Any]) -> None:
+    text = traceback_of(notebook["error"])
+    number = 1 + list(CELLS).index("error")
+    assert shown_frames(text) == [(f"In[{number}]", "6"), (f"In[{number}]", "4")]
+    assert "----> 4     return 1 / k" in text
+    assert text.endswith("ZeroDivisionError: division by zero\nRaised by all processes in superstep 3.")
+    assert result(notebook["still there"]) == "0.5"
+    assert "SyntaxError: '(' was never closed" in traceback_of(notebook["syntax"])
+    assert "z = (1 +" in traceback_of(notebook["syntax"])
+
+
+@pytest.mark.parametrize("cell", ["function", "place", "alone", "run"])
+def test_tracebacks_show_the_cells_and_no_frame_of_this_package(notebook: dict[str, Any], cell: str) -> None:
+    text = traceback_of(notebook[cell])
+    number = 1 + list(CELLS).index(cell)
+    lines = {"function": ["4", "2"], "place": ["1", "1"], "alone": ["1"], "run": ["5", "3"]}[cell]
+    assert shown_frames(text) == [(f"In[{number}]", line) for line in lines]
+    assert f"{os.sep}bsp{os.sep}" not in text
+
+
+def test_messages_name_cells_by_their_numbers(notebook: dict[str, Any]) -> None:
+    assert f"(In[{1 + list(CELLS).index('place')}]:1, process 0, superstep 3)" in traceback_of(notebook["place"])
+
+
+def test_processes_in_the_kernel_leave_its_event_loop_alone(notebook: dict[str, Any]) -> None:
+    assert result(notebook["asyncio"]) == "[0, 1, 2]"
+
+
+def test_progress_is_an_output_that_is_replaced(notebook: dict[str, Any]) -> None:
+    assert result(notebook["progress"]) == "[0, 1]"
+    for cell, begins in (("progress", "5 supersteps, "), ("session progress", "1 superstep, ")):
+        (shown,) = [output for output in notebook[cell] if output["output_type"] == "display_data"]
+        assert shown["data"]["text/plain"].startswith(begins)
+        assert printed(notebook[cell], "stderr") == ""
+
+
+def test_a_disagreement_ends_the_session_and_says_how_to_go_on(notebook: dict[str, Any]) -> None:
+    text = traceback_of(notebook["disagree"])
+    assert shown_frames(text) == [(f"In[{1 + list(CELLS).index('disagree')}]", "3")]
+    assert "ValueError: three\nRaised by process 3 in superstep 3.\nThe session has ended: " in text
+    assert text.endswith("start a new one with bsp.Session(4, 2).")
+    text = traceback_of(notebook["ended"])
+    assert "SessionEnded: this session has ended: process 3 raised ValueError in superstep 3; start a new" in text
+    assert shown_frames(text) == [(f"In[{1 + list(CELLS).index('ended')}]", "1")]
+    assert "%%bsp: no session is open; start one in a cell of its own" in traceback_of(notebook["none open"])
+    assert "%%bsp: no session is in the variable 'nothing'" in traceback_of(notebook["no such"])
+    assert result(notebook["last"]) == "False"
+
+
+def left(folder: str) -> list[psutil.Process]:
+    """The processes that name a session's folder."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        if folder in (process.info["cmdline"] or []) and process.info["status"] != psutil.STATUS_ZOMBIE:
+            found.append(process)
+    return found
+
+
+def test_the_end_of_the_kernel_leaves_no_process(notebook: dict[str, Any]) -> None:
+    """One session has ended by an error; the other one was open when the kernel was shut down."""
+    for cell in ("start", "again"):
+        folder = printed(notebook[cell]).strip()
+        assert Path(folder).name.startswith("bsp-session-")
+        assert left(folder) == []
+
+
+def test_an_interrupt_of_a_cell_ends_its_session_and_leaves_no_process() -> None:
+    first, idle, second, third = outputs(
+        INTERRUPT,
+        [
+            "import bsp\ns = bsp.Session(2, 2)\nprint(s._elements._folder)",
+            "import signal\ntry:\n    print('interrupt me')\n    signal.pause()\nexcept KeyboardInterrupt:\n"
+            "    print(s.run(lambda proc: proc.pid))",
+            "def main(proc):\n    print('interrupt me', flush=True)\n    while True:\n        pass\ns.run(main)",
+            "print(s)",
+        ],
+    )
+    assert printed(idle) == "interrupt me\n[0, 1]\n"  # the group of the kernel was interrupted, and the session lives
+    assert "KeyboardInterrupt" in traceback_of(second)
+    assert "The session has ended: a call was interrupted; start a new one with bsp.Session(2, 2)." in traceback_of(
+        second
+    )
+    assert printed(third) == "<bsp.Session: 2 processes on 2 elements, ended: a call was interrupted>\n"
+    assert left(printed(first).strip()) == []

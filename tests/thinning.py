@@ -1,0 +1,82 @@
+"""Which of a function's parameters `make test` tries, and which it leaves to `make chaos`.
+
+1. Of the numbers of processes (`nprocs` or `p`, parametrised alone) the least, the largest and one between: 3, or else
+   the middle one.
+2. Of a test marked `crossed`, and of every test on MPI ranks as elements, not each combination of its parameters: so
+   few that each value of each parameter occurs.
+3. Of tests and parameters marked `rest` none.
+4. Of the examples that hypothesis draws a quarter, the first ones.
+
+`make chaos` (BSP_REPEAT is set) runs what is left out: those tests get the mark `rest`, and so do those of hypothesis.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+import hypothesis
+import pytest
+
+ALL = "BSP_REPEAT" in os.environ
+COUNTS = ("nprocs", "p")
+
+
+def examples(number: int) -> hypothesis.settings:
+    """Return settings of hypothesis with so many examples in `make chaos`, and a quarter of them in `make test`."""
+    return hypothesis.settings(max_examples=number if ALL else max(10, number // 4))
+
+
+def some(counts: Sequence[int]) -> set[int]:
+    """Return the least and the largest of at least four numbers of processes, and one between; of fewer all."""
+    if len(counts) < 4:
+        return set(counts)
+    return {min(counts), 3 if 3 in counts else sorted(counts)[len(counts) // 2], max(counts)}
+
+
+def _kept_counts(item: pytest.Function) -> bool:
+    """Whether `make test` tries the number of processes of a test."""
+    return all(
+        item.callspec.params[mark.args[0]] in some(mark.args[1])
+        for mark in item.iter_markers("parametrize")
+        if mark.args[0] in COUNTS
+    )
+
+
+def _choice(item: pytest.Function) -> list[tuple[str, object]]:
+    """Return what each `parametrize` gives to a test; names that it gives together are one parameter."""
+    found: list[tuple[str, object]] = []
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        found.append((str(mark.args[0]), tuple(id(item.callspec.params[name.strip()]) for name in names)))
+    return found
+
+
+def crossing(choices: Sequence[Iterable[tuple[str, object]]]) -> list[int]:
+    """Return the positions of choices in which every value of all choices occurs: those with most new values first."""
+    unseen = {value for choice in choices for value in choice}
+    kept = []
+    while unseen:
+        best = max(range(len(choices)), key=lambda k: len(unseen & set(choices[k])))
+        unseen -= set(choices[best])
+        kept.append(best)
+    return sorted(kept)
+
+
+def left_out(items: Sequence[pytest.Item], crossed: bool) -> list[pytest.Item]:
+    """Return the tests that `make test` does not run.  With `crossed` all are treated as marked so."""
+    functions: dict[str, list[pytest.Function]] = {}
+    out: list[pytest.Item] = []
+    for item in items:
+        if item.get_closest_marker("rest") or (ALL and item.get_closest_marker("hypothesis")):
+            out.append(item)
+        elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            if _kept_counts(item):
+                functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+            else:
+                out.append(item)
+    for tests in functions.values():
+        if crossed or tests[0].get_closest_marker("crossed"):
+            kept = set(crossing([_choice(test) for test in tests]))
+            out += [test for k, test in enumerate(tests) if k not in kept]
+    return out
