@@ -90,7 +90,8 @@ def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline
     profile = settings.get("machine")
     machine = DEFAULT if profile is None else to_machine(profile)
     if under_mpi:
-        from mpi4py import MPI
+        with contextlib.nullcontext() if lifeline is None else lifeline.starting_mpi():
+            from mpi4py import MPI
 
         from bsp.transport.mpi import MpiTransport
 

@@ -24,7 +24,7 @@ from typing import Any
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi
-from bsp.hosts.lifeline import Desk
+from bsp.hosts.lifeline import Desk, Moments
 from bsp.hosts.links import Links
 from bsp.hosts.listing import Host, placed
 from bsp.hosts.processes import GRACE, end
@@ -210,7 +210,7 @@ def _to_its_end(
     desk.drain(GRACE)
     ending = desk.ending
     with open(launcher, errors="replace") as file:
-        told = file.read() + (desk.of_mpi() if isinstance(desk, Links) else "")
+        told = file.read()
     if ending.status is not None:
         return Outcome(ending.status, ending.said)
     if isinstance(desk, Links) and desk.lost_hosts:
@@ -219,12 +219,15 @@ def _to_its_end(
         return _signalled(-code)
     if ending.lost:
         code, text = first_death(job, desk, told, code)
-        return Outcome(_status_of(code), f"bsprun: error: {text}\n")
+        started = any(desk.last_moments(element).pid >= 0 for element in ending.lost)
+        why = "" if code < 0 or started else _explained(told)  # MPI did not start, and only MPI knows why
+        return Outcome(_status_of(code), f"{why}bsprun: error: {text}\n")
     return Outcome(_status_of(code), f"{told}bsprun: error: the job did not start (status {_status_of(code)})\n")
 
 
 def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[int, str]:
     """Return how the element ended that died first, as a code, and in words; `told` by MPI's launcher."""
+    told += "".join(desk.last_moments(element).of_mpi for element in desk.ending.lost)
     first = _first_of(desk.ending.lost, told)
     code = _signal_of(first, told, desk.last_moments(first), not job.local) or code
     return code, _obituary(job, desk, first, code)
@@ -243,7 +246,7 @@ def _first_of(lost: Mapping[int, float], told: str) -> int:
     return next((element for element in lost if element not in aborted), next(iter(lost)))
 
 
-def _signal_of(element: int, told: str, moments: tuple[int, int, str, int], elsewhere: bool) -> int:
+def _signal_of(element: int, told: str, moments: Moments, elsewhere: bool) -> int:
     """Return the signal that ended an element, negated, from the output of MPI's launcher; 0 if none did.
 
     `elsewhere`, the launcher may name an element that only lost its connection to the first: whoever ends
@@ -253,16 +256,22 @@ def _signal_of(element: int, told: str, moments: tuple[int, int, str, int], else
     said = said or re.search(r"EXIT STRING: .*\(signal (\d+)\)", told)  # MPICH's
     if said:
         return -int(said[1])
-    if not elsewhere or moments[3]:
-        return -moments[3]
+    if not elsewhere or moments.signal:
+        return -moments.signal
     exited = re.search(rf"process rank {element} with PID \d+ on node", told)
-    left_itself = exited or element in _aborted(told) or moments[2].startswith("by ")
+    left_itself = exited or element in _aborted(told) or moments.line.startswith("by ")
     return 0 if left_itself else -signal.SIGKILL
 
 
 def _aborted(told: str) -> set[int]:
     """Return the elements that MPI has aborted, because they lost their connection to another."""
     return {int(rank) for rank in re.findall(r"\*\*\* reported by process \[\d+,(\d+)\]", told)}
+
+
+def _explained(told: str) -> str:
+    """Return what MPI has written in its boxes, each text once."""
+    boxes = dict.fromkeys(box.strip(" \n\0") for box in re.split(r"-{70,}\n", told))
+    return "".join(f"{box}\n" for box in boxes if box and not box.startswith("prterun "))
 
 
 def _silence(job: Launch, links: Links) -> str:
@@ -292,7 +301,7 @@ def _obituary(job: Launch, desk: Desk | Links, element: int, code: int) -> str:
     """Return the message on the element that died first: the cause, and what it was doing."""
     pids = Hosting(job.nprocs, job.elements).pids(element)
     whose = numbered("process", pids)
-    pid, superstep, moment, _ = desk.last_moments(element)
+    pid, superstep, moment = desk.last_moments(element)[:3]
     number = -code if code < 0 else code - 128
     if moment.startswith("by "):
         how = f"ended {moment}"

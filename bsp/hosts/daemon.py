@@ -4,7 +4,7 @@
 standard streams (`frames`), so that the connection is as private as ssh makes it and needs no port.  MPI's launcher
 starts its own daemons through it (`remote_shell`), and elements connect to it as they connect to bsprun on one
 machine (`lifeline`).  Every process of the job on this host descends from this one.  It ends them when bsprun
-says so, when the connection closes, and when nothing has been heard for `SILENT_LOOKS` looks: bsprun's host is down
+says so, when the connection closes, and when nothing has been heard for too long (`silence`): bsprun's host is down
 then, or the network is.
 """
 
@@ -31,9 +31,8 @@ from bsp.host import die_with_parent
 from bsp.hosts.frames import Message, Reader, opening, packed
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import descendants, kill
+from bsp.hosts.silence import LOOK_SECONDS, Silence
 
-LOOK_SECONDS = 0.25  # between looks at what is silent; each side says something as often
-SILENT_LOOKS = 14  # after which the other side is taken for dead; a look that comes late counts once
 _WINDOW = 1 << 20  # bytes of text that bsprun has not written yet
 _PIECE = 1 << 16
 _CONNECT_SECONDS = 3.0
@@ -52,7 +51,7 @@ class Daemon:
         self._reader = Reader()
         self._selector = selectors.DefaultSelector()
         self._selector.register(given, selectors.EVENT_READ, self._read)
-        self._silent = 0
+        self._silence = Silence()
         self._lock = threading.Lock()  # connections are tried in a thread
         self._folder = ""
         self._desk: Desk | None = None
@@ -85,10 +84,10 @@ class Daemon:
                     key.data()
             self._report()
             if time.monotonic() >= next_look:
-                self._silent += 1
-                if self._silent > SILENT_LOOKS:
+                at = -1 if self._desk is None else self._desk.superstep()
+                if self._silence.look(running=at >= 0):
                     return
-                self._say({"clock": time.monotonic(), "at": 0 if self._desk is None else self._desk.superstep()})
+                self._say({"clock": time.monotonic(), "at": at})
                 next_look = time.monotonic() + LOOK_SECONDS
 
     # ----------------------------------------------------------------------------- bsprun
@@ -105,7 +104,7 @@ class Daemon:
             self._selector.unregister(self._given)
             self._given = -1
             return
-        self._silent = 0
+        self._silence.heard()
         for message, data in self._reader.feed(piece):
             for name, value in message.items():
                 getattr(self, f"_do_{name}")(value, data)

@@ -23,7 +23,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from bsp.source import frames_of, program_line
 
@@ -38,8 +38,18 @@ _FATAL = {
 }  # fmt: skip
 
 
-def _paths(folder: str, index: int) -> tuple[str, str]:
-    return os.path.join(folder, f"note-{index}"), os.path.join(folder, f"crash-{index}")
+class Moments(NamedTuple):
+    """The last that is known of an element that died."""
+
+    pid: int = -1  # the process that had its turn; -1 if none ran yet
+    superstep: int = 0
+    line: str = ""  # where it was, or how it left itself: "near ...", "at ...", "by ..."
+    signal: int = 0  # of a crash
+    of_mpi: str = ""  # what MPI's library complained of
+
+
+def _paths(folder: str, index: int) -> tuple[str, str, str]:
+    return tuple(os.path.join(folder, f"{name}-{index}") for name in ("note", "crash", "mpi"))  # type: ignore[return-value]
 
 
 # ------------------------------------------------------------------------------ on the element
@@ -57,7 +67,7 @@ class Lifeline:
         for number, stream in zip(range(3) if len(streams) == 3 else _STREAMS, streams, strict=True):
             os.dup2(stream, number)
             os.close(stream)
-        note, crash = _paths(folder, index)
+        note, crash, self._of_mpi = _paths(folder, index)
         with open(note, "w+b") as file:
             file.truncate(_NOTE_BYTES)
             self._note: mmap.mmap | bytearray = mmap.mmap(file.fileno(), _NOTE_BYTES)
@@ -65,6 +75,19 @@ class Lifeline:
         import faulthandler
 
         faulthandler.enable(open(crash, "w"))  # noqa: SIM115 - open for the element's life
+
+    @contextlib.contextmanager
+    def starting_mpi(self) -> Iterator[None]:
+        """Inside, Open MPI's library starts; its complaints go to bsprun, each and not only the first of some alike."""
+        complaints = os.open(self._of_mpi, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        settings = {f"{library}_OUTPUT_STDERR_FD": str(complaints) for library in ("OPAL", "PMIX")}
+        settings["OMPI_MCA_opal_base_help_aggregate"] = "0"
+        os.environ.update(settings)
+        try:
+            yield
+        finally:
+            for name in settings:  # programs that the element starts have no such descriptor
+                del os.environ[name]
 
     def _say(self, message: dict[str, Any]) -> None:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
@@ -204,25 +227,22 @@ class Desk:
         socket.send_fds(connection, [b"streams"], list(streams))
 
     def superstep(self) -> int:
-        """Return the furthest superstep in which an element that has connected has been."""
-        return max((self.last_moments(element)[1] for element in self.met), default=0)
+        """Return the furthest superstep in which an element that has connected has been; -1 before any process ran."""
+        seen = map(self.last_moments, self.met)
+        return max((moments.superstep for moments in seen if moments.pid >= 0), default=-1)
 
-    def last_moments(self, element: int) -> tuple[int, int, str, int]:
-        """Whose turn it was on a dead element, the superstep, where it was or how it left, and the signal of a crash.
-
-        As far as is known: -1, 0, an empty text, 0.
-        """
-        note, crash = _paths(self._folder, element)
+    def last_moments(self, element: int) -> Moments:
+        """Return the last that is known of a dead element, as far as it is known."""
+        note, crash, of_mpi = _paths(self._folder, element)
         try:
             with open(note, "rb") as file:
                 data = file.read()
             pid, superstep = _TURN.unpack_from(data)
-            line = data[_LINE_AT:].split(b"\0", 1)[0].decode(errors="replace")
-            with open(crash, errors="replace") as text:
-                crash = text.read()
-            return pid, superstep, _crashed_at(crash) or line, _crashed_by(crash)
         except (OSError, struct.error):
-            return -1, 0, "", 0
+            return Moments(of_mpi=_text_of(of_mpi))
+        line = data[_LINE_AT:].split(b"\0", 1)[0].decode(errors="replace")
+        crashed = _text_of(crash)
+        return Moments(pid, superstep, _crashed_at(crashed) or line, _crashed_by(crashed), _text_of(of_mpi))
 
 
 class _Element:
@@ -258,6 +278,15 @@ class _Element:
                 if "status" in message:
                     ending.status, ending.said = message["status"], message["said"]
                     ending.failed = message["failed"]
+
+
+def _text_of(path: str) -> str:
+    """Return what a file holds; nothing if there is none."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
 
 
 def _crashed_by(text: str) -> int:

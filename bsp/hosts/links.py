@@ -26,12 +26,13 @@ from typing import Any, TypeVar
 
 from bsp.errors import LaunchError
 from bsp.host import die_with_parent
-from bsp.hosts.daemon import LOOK_SECONDS, NAMES_OF_A_HOST, PREFIXES_OF_A_HOST, SILENT_LOOKS
+from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, opening, packed
-from bsp.hosts.lifeline import Ending, end_of
+from bsp.hosts.lifeline import Ending, Moments, end_of
 from bsp.hosts.processes import GRACE
 from bsp.hosts.reach import reaching
 from bsp.hosts.remote_shell import VARIABLE
+from bsp.hosts.silence import LOOK_SECONDS, Silence
 from bsp.hosts.text import TextWriter
 
 _ANSWER_SECONDS = 12.0  # for a host to answer, and to do what the start of a job needs
@@ -50,7 +51,7 @@ class Link:
     process: subprocess.Popen[bytes]
     complaints: Path  # what ssh, srun or Python write to standard error
     reader: Reader = field(default_factory=Reader)
-    silent: int = 0
+    silence: Silence = field(default_factory=Silence)
     hello: dict[str, Any] = field(default_factory=dict)
     hello_at: float = 0.0  # by our clock
     versions: dict[str, str] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Link:
     collected: bool = False
     lost: str = ""  # why nothing is heard of the host any more
     behind: float = math.inf  # our clock less the host's; the least difference is the one with the least delay
-    at: int = 0  # the superstep that its elements are in, as last heard
+    at: int = -1  # the superstep that its elements are in, as last heard; -1 before any process ran
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, message: Message, data: bytes = b"") -> None:
@@ -115,7 +116,7 @@ class Links:
         self._selector = selectors.DefaultSelector()
         self._links: dict[str, Link] = {}
         self._met: dict[str, list[int]] = {}
-        self._moments: dict[int, tuple[int, int, str, int]] = {}
+        self._moments: dict[int, Moments] = {}
         self._text = TextWriter()
         self._next_look = time.monotonic() + LOOK_SECONDS
         self._asked: dict[int, socket.socket] = {}
@@ -136,17 +137,13 @@ class Links:
         """Return the elements on a host."""
         return [element for element, name in enumerate(self._names) if name == host]
 
-    def of_mpi(self) -> str:
-        """Return what MPI has said on the elements' error streams; only after `drain`."""
-        return self._text.of_mpi.decode(errors="replace")
-
     def why_lost(self, host: str) -> str:
         """Return why nothing is heard of a host any more."""
         return self._links[host].lost
 
     def superstep(self) -> int:
         """Return the superstep that the elements are in, as last heard."""
-        return max(link.at for link in self._links.values())
+        return max(0, *(link.at for link in self._links.values()))
 
     def _start(self, host: str, reach: str | None) -> None:
         complaints = Path(self._folder, f"complaints-{len(self._links)}")
@@ -303,9 +300,9 @@ class Links:
         """Return whether every element that has connected has said farewell, or is dead."""
         return len(self.ending.waits) + len(self.ending.lost) >= sum(map(len, self._met.values()))
 
-    def last_moments(self, element: int) -> tuple[int, int, str, int]:
-        """Return what `Desk.last_moments` returns, of an element on any host."""
-        return self._moments.get(element, (-1, 0, "", 0))
+    def last_moments(self, element: int) -> Moments:
+        """Return the last that is known of a dead element, on any host."""
+        return self._moments.get(element, Moments())
 
     def close(self) -> None:
         """End the daemons, and with them all processes of the job, on every host."""
@@ -333,8 +330,7 @@ class Links:
                 key.data()
         if time.monotonic() >= self._next_look:
             for link in self._links.values():
-                link.silent += 1
-                if link.silent > SILENT_LOOKS and link.hello and not link.lost:
+                if link.silence.look(running=link.at >= 0) and link.hello and not link.lost:
                     self._lose(link, "is silent")
                 link.say({})
             self._next_look = time.monotonic() + LOOK_SECONDS
@@ -347,7 +343,7 @@ class Links:
                 link.process.wait(GRACE)
             self._lose(link, "closed its connection")
             return
-        link.silent = 0
+        link.silence.heard()
         for message, data in link.reader.feed(piece):
             self._on(link, message, data)
 
@@ -410,7 +406,7 @@ class Links:
         # one death has others as its consequence: the first by the clock counts, not the first that we hear of
         lost = self.ending.lost | {int(element): when + link.behind for element, when in told["lost"].items()}
         self.ending.lost = dict(sorted(lost.items(), key=lambda found: found[1]))
-        self._moments.update({int(element): tuple(found) for element, found in told["moments"].items()})
+        self._moments.update({int(element): Moments(*found) for element, found in told["moments"].items()})
 
     # ----------------------------------------------------------------- MPI's remote shell
 

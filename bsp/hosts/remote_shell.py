@@ -1,4 +1,4 @@
-"""What MPI's launcher runs in place of ssh: `... -m bsp.hosts.remote_shell HOST COMMAND...`.
+"""Run a command on another host for MPI's launcher, in place of ssh: `-m bsp.hosts.remote_shell HOST COMMAND...`.
 
 It asks bsprun, over a socket in bsprun's folder, to run the command by its daemon on that host, waits for its end,
 prints what it said, and ends with its status.

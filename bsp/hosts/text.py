@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
-# "[h2:00000] *** An error occurred in Socket closed", "[h2][[29,1],2][btl_tcp_frag.c:241:...] ... Connection reset";
-# the rest of the latter stands alone where another element of the host has written between its two parts
+# "[h2][[29,1],2][btl_tcp_frag.c:241:...] ... Connection reset", which Open MPI writes to this stream only; its rest
+# stands alone where another element of the host has written between the two
 _OF_MPI = re.compile(
     rb"\[[^\]\s]+:\d+\] (\*\*\*|PMIX )|\[[^\]\s]+\]\[\[\d+,\d+\],\d+\]\["
     rb"|(peer: \S+ )?mca_btl_tcp_\w+: \w+ failed"
@@ -20,11 +20,10 @@ _BEGINNINGS = (b"[", b"peer: ", b"mca_btl_tcp_")
 class TextWriter:
     """Writes pieces of text in a thread of its own: whoever reads it may be slow, and the hosts must be heard.
 
-    Lines in which MPI complains of broken connections are kept aside, in `of_mpi`: bsprun says what broke them.
+    Lines in which MPI complains of broken connections are left out: bsprun says what broke them.
     """
 
     def __init__(self) -> None:
-        self.of_mpi = b""
         self._begun: dict[str, bytes] = {}  # by host: the start of a line on standard error that may be MPI's
         self._queue: SimpleQueue[tuple[int, bytes, str, Callable[[bool], None]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write_all, daemon=True)
@@ -52,13 +51,7 @@ class TextWriter:
         *lines, last = (self._begun.pop(host, b"") + data).split(b"\n")
         if last and any(last.startswith(each) or each.startswith(last) for each in _BEGINNINGS):
             self._begun[host], last = last, b""
-        ours = b""
-        for line in lines:
-            if _OF_MPI.match(line):
-                self.of_mpi += line + b"\n"
-            else:
-                ours += line + b"\n"
-        return ours + last
+        return b"".join(line + b"\n" for line in lines if not _OF_MPI.match(line)) + last
 
 
 def _written(stream: int, data: bytes) -> bool:

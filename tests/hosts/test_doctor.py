@@ -11,7 +11,7 @@ from hosts.slurm import SlurmCluster
 
 
 def lines(hosts: Cluster, *words: str, status: int = 0) -> list[str]:
-    """What `bsp doctor` says on h1."""
+    """Return what `bsp doctor` prints on h1."""
     done = hosts["h1"].run(["bsp", "doctor", *words])
     assert (done.returncode, done.stderr) == (status, ""), done
     return done.stdout.splitlines()

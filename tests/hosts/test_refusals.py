@@ -1,4 +1,4 @@
-"""What keeps a host from taking part is one clear line, soon: which host, what, what to do."""
+"""A host that cannot take part is told soon, in one clear line: which host, what is wrong, what to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def program(hosts: Cluster) -> Path:
 
 
 def refused(hosts: Cluster, *words: str) -> str:
-    """What `bsprun` says when it does not start."""
+    """Return what `bsprun` prints when it does not start."""
     done = hosts["h1"].run(["bsprun", *words, "program.py"], timeout=90)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""

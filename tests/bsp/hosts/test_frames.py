@@ -18,7 +18,7 @@ messages = st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size
     st.data(),
 )
 def test_in_any_pieces(sent: list[tuple[dict[str, Any], bytes]], noise: str, data: st.DataObject) -> None:
-    """What a login prints before the first message is skipped."""
+    """Text that a login prints before the first message is skipped."""
     stream = noise.encode() + opening() + b"".join(packed(message, content) for message, content in sent)
     reader, found = Reader(), []
     while stream:
