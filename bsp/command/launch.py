@@ -219,8 +219,11 @@ def _to_its_end(
         return _signalled(-code)
     if ending.lost:
         code, text = first_death(job, desk, told, code)
-        started = any(desk.last_moments(element).pid >= 0 for element in ending.lost)
-        why = "" if code < 0 or started else _explained(told)  # MPI did not start, and only MPI knows why
+        moments = [desk.last_moments(element) for element in ending.lost]
+        why = ""
+        if code > 0 and not any(each.pid >= 0 or each.line for each in moments):  # MPI did not start
+            why, trial = _explained(told), f"mpiexec -n {job.elements} {sys.executable} -m mpi4py.bench helloworld"
+            text += f"; does MPI start? Try {trial}"
         return Outcome(_status_of(code), f"{why}bsprun: error: {text}\n")
     return Outcome(_status_of(code), f"{told}bsprun: error: the job did not start (status {_status_of(code)})\n")
 
@@ -236,8 +239,9 @@ def first_death(job: Launch, desk: Desk | Links, told: str, code: int) -> tuple[
 def _first_of(lost: Mapping[int, float], told: str) -> int:
     """Return the element whose death had those of the others as its consequence.
 
-    MPI's launcher names the first that was killed, if it has seen that.  Otherwise it is the first by the clock of
-    those that MPI did not abort: it aborts whoever loses its connection to a dead one, and says so.
+    MPI's launcher names the first that was killed, if it has seen that: on several hosts, elements that lose their
+    connection to a dead one wait for that (`Links.launching`).  Otherwise it is the first by the clock of those that
+    MPI did not abort.
     """
     killed = re.search(r"process rank (\d+) with PID \d+ on node \S+ exited\s+on\s+signal", told)
     if killed and int(killed[1]) in lost:
@@ -265,7 +269,11 @@ def _signal_of(element: int, told: str, moments: Moments, elsewhere: bool) -> in
 
 def _aborted(told: str) -> set[int]:
     """Return the elements that MPI has aborted, because they lost their connection to another."""
-    return {int(rank) for rank in re.findall(r"\*\*\* reported by process \[\d+,(\d+)\]", told)}
+    said = (
+        r"\*\*\* reported by process \[\d+,(\d+)\]",
+        r"process rank (\d+) with PID \d+ on node \S+ calling\s+.abort",
+    )
+    return {int(rank) for text in said for rank in re.findall(text, told)}
 
 
 def _explained(told: str) -> str:
@@ -358,16 +366,17 @@ def _attend(child: subprocess.Popen[bytes], desk: Desk | Links) -> int:
     """Wait for the end of a job, whose elements may be kept from ending by threads of the program."""
     ending, noted = desk.ending, False
     code = desk.wait(child, None)
-    if code is None and isinstance(desk, Links) and desk.lost_hosts:
-        end(child)  # MPI may wait for it for minutes
-        return child.wait()
     until = time.monotonic() + _LAST_WORDS
     while code is None:
+        if isinstance(desk, Links) and desk.lost_hosts:
+            end(child)  # MPI may wait for it for minutes
+            return child.wait()
         code = desk.wait(child, GRACE)
-        if code is None and ending.failed:  # nothing that still runs may keep that from being told
-            if desk.all_have_left() or time.monotonic() > until:
+        if code is None and (ending.failed or ending.lost):  # nothing that still runs may keep that from being told
+            late = time.monotonic() > until
+            if late or (ending.failed and desk.all_have_left()):
                 end(child)
-                code = child.wait()
+                code = child.wait() if ending.failed else 1  # Open MPI's launcher does not always end
         elif code is None and not noted:
             for element, threads in sorted(ending.waits.items()):
                 if threads:

@@ -84,10 +84,9 @@ class Daemon:
                     key.data()
             self._report()
             if time.monotonic() >= next_look:
-                at = -1 if self._desk is None else self._desk.superstep()
-                if self._silence.look(running=at >= 0):
+                if self._silence.look():
                     return
-                self._say({"clock": time.monotonic(), "at": at})
+                self._say({"clock": time.monotonic(), "at": 0 if self._desk is None else self._desk.superstep()})
                 next_look = time.monotonic() + LOOK_SECONDS
 
     # ----------------------------------------------------------------------------- bsprun

@@ -78,7 +78,7 @@ class Lifeline:
 
     @contextlib.contextmanager
     def starting_mpi(self) -> Iterator[None]:
-        """Inside, Open MPI's library starts; its complaints go to bsprun, each and not only the first of some alike."""
+        """Inside, Open MPI's library starts; its complaints go to bsprun at once, not among what the program prints."""
         complaints = os.open(self._of_mpi, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         settings = {f"{library}_OUTPUT_STDERR_FD": str(complaints) for library in ("OPAL", "PMIX")}
         settings["OMPI_MCA_opal_base_help_aggregate"] = "0"
@@ -150,6 +150,11 @@ class Ending:
     lost: dict[int, float] = field(default_factory=dict)  # elements in the order of their deaths, and when (monotonic)
     waits: dict[int, list[str]] = field(default_factory=dict)  # by element: threads that keep it from ending
 
+    @property
+    def begun(self) -> bool:
+        """True if the job has told how it ended, or an element is lost."""
+        return self.status is not None or bool(self.lost)
+
 
 class Desk:
     """bsprun's side of the connections of one job's elements."""
@@ -179,12 +184,12 @@ class Desk:
     def wait(self, child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
         """Read messages of elements until `child` ends; return its status.
 
-        Return None after so many seconds, or, without a limit, when element 0 has sent how the job ended.
+        Return None after so many seconds, or, without a limit, when the end of the job has begun (`Ending.begun`).
         """
         until = None if seconds is None else time.monotonic() + seconds
         with end_of(child, self._selector):
             while (code := child.poll()) is None:
-                if self.ending.status is not None if until is None else time.monotonic() >= until:
+                if self.ending.begun if until is None else time.monotonic() >= until:
                     return None
                 self.hear(None if until is None else max(0.0, until - time.monotonic()))
         return code
@@ -227,9 +232,8 @@ class Desk:
         socket.send_fds(connection, [b"streams"], list(streams))
 
     def superstep(self) -> int:
-        """Return the furthest superstep in which an element that has connected has been; -1 before any process ran."""
-        seen = map(self.last_moments, self.met)
-        return max((moments.superstep for moments in seen if moments.pid >= 0), default=-1)
+        """Return the furthest superstep in which an element that has connected has been."""
+        return max((self.last_moments(element).superstep for element in self.met), default=0)
 
     def last_moments(self, element: int) -> Moments:
         """Return the last that is known of a dead element, as far as it is known."""

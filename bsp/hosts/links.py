@@ -32,7 +32,7 @@ from bsp.hosts.lifeline import Ending, Moments, end_of
 from bsp.hosts.processes import GRACE
 from bsp.hosts.reach import reaching
 from bsp.hosts.remote_shell import VARIABLE
-from bsp.hosts.silence import LOOK_SECONDS, Silence
+from bsp.hosts.silence import LOOK_SECONDS, Silence, host_answers
 from bsp.hosts.text import TextWriter
 
 _ANSWER_SECONDS = 12.0  # for a host to answer, and to do what the start of a job needs
@@ -62,7 +62,7 @@ class Link:
     collected: bool = False
     lost: str = ""  # why nothing is heard of the host any more
     behind: float = math.inf  # our clock less the host's; the least difference is the one with the least delay
-    at: int = -1  # the superstep that its elements are in, as last heard; -1 before any process ran
+    at: int = 0  # the superstep that its elements are in, as last heard
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, message: Message, data: bytes = b"") -> None:
@@ -71,6 +71,11 @@ class Link:
         with self.lock, contextlib.suppress(OSError, ValueError):
             self.process.stdin.write(packed(message, data))
             self.process.stdin.flush()
+
+    def only_waits(self) -> bool:
+        """Return whether the daemon is silent on a host that is alive: loaded, it gives the daemon no turn."""
+        addresses = [address for _, address, _ in self.hello["addresses"]]
+        return self.silence.excuse() and host_answers(addresses, self.port)
 
     def complaint(self) -> str:
         """Return the last line that was written to standard error on the way there."""
@@ -143,7 +148,7 @@ class Links:
 
     def superstep(self) -> int:
         """Return the superstep that the elements are in, as last heard."""
-        return max(0, *(link.at for link in self._links.values()))
+        return max(link.at for link in self._links.values())
 
     def _start(self, host: str, reach: str | None) -> None:
         complaints = Path(self._folder, f"complaints-{len(self._links)}")
@@ -264,22 +269,24 @@ class Links:
         with open(shell, "w") as file:
             file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m bsp.hosts.remote_shell "$@"\n')
         os.chmod(shell, 0o700)
+        # an element that loses its connection to a dead one waits for a second: the launcher sees who died first
+        waits = {"OMPI_MCA_opal_abort_delay": "1"}
         open_mpi = {"plm": "ssh", "plm_ssh_agent": shell, "plm_ssh_no_tree_spawn": "1", "ras": "^slurm"}
         hydra = {"LAUNCHER": "ssh", "LAUNCHER_EXEC": shell, "RMK": "user"}  # of MPICH
         found = {f"PRTE_MCA_{name}": value for name, value in open_mpi.items()}
-        return found | {f"HYDRA_{name}": value for name, value in hydra.items()} | {VARIABLE: self._socket}
+        return waits | found | {f"HYDRA_{name}": value for name, value in hydra.items()} | {VARIABLE: self._socket}
 
     # ---------------------------------------------------------------- the interface of Desk
 
     def wait(self, child: subprocess.Popen[bytes], seconds: float | None) -> int | None:
         """Hear the hosts until `child` ends; its status then.
 
-        None after so many seconds, or, where there is no limit, when the job has told how it ended or a host is lost.
+        None after so many seconds, or, without a limit, when the end of the job has begun or a host is lost.
         """
         until = None if seconds is None else time.monotonic() + seconds
         with end_of(child, self._selector):
             while (code := child.poll()) is None:
-                over = self.ending.status is not None or self.lost_hosts
+                over = self.ending.begun or self.lost_hosts
                 if over if until is None else time.monotonic() >= until:
                     return None
                 self._hear(None if until is None else max(0.0, until - time.monotonic()))
@@ -330,7 +337,7 @@ class Links:
                 key.data()
         if time.monotonic() >= self._next_look:
             for link in self._links.values():
-                if link.silence.look(running=link.at >= 0) and link.hello and not link.lost:
+                if link.silence.look() and link.hello and not link.lost and not link.only_waits():
                     self._lose(link, "is silent")
                 link.say({})
             self._next_look = time.monotonic() + LOOK_SECONDS

@@ -11,7 +11,7 @@ from queue import SimpleQueue
 # "[h2][[29,1],2][btl_tcp_frag.c:241:...] ... Connection reset", which Open MPI writes to this stream only; its rest
 # stands alone where another element of the host has written between the two
 _OF_MPI = re.compile(
-    rb"\[[^\]\s]+:\d+\] (\*\*\*|PMIX )|\[[^\]\s]+\]\[\[\d+,\d+\],\d+\]\["
+    rb"\[[^\]\s]+:\d+\] (\*\*\*|PMIX |Delaying for )|\[[^\]\s]+\]\[\[\d+,\d+\],\d+\]\["
     rb"|(peer: \S+ )?mca_btl_tcp_\w+: \w+ failed"
 )
 _BEGINNINGS = (b"[", b"peer: ", b"mca_btl_tcp_")

@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from bsp.hosts.silence import LOOK_SECONDS, Silence
+import socket
+
+from bsp.hosts.silence import LOOK_SECONDS, Silence, host_answers
 
 
-def looks_to_the_end(silence: Silence, running: bool = True) -> int:
+def looks_to_the_end(silence: Silence) -> int:
     """Count the looks after which a side that says nothing is taken for dead."""
-    return next(k for k in range(1, 1000) if silence.look(running))
+    return next(k for k in range(1, 1000) if silence.look())
 
 
-def test_a_running_job_waits_for_less_than_four_seconds() -> None:
+def test_a_silence_of_four_seconds_is_too_long() -> None:
     assert 3 < looks_to_the_end(Silence()) * LOOK_SECONDS < 4
-
-
-def test_a_job_that_starts_waits_longer() -> None:
-    assert looks_to_the_end(Silence(), running=False) * LOOK_SECONDS > 10
 
 
 def test_a_side_that_was_silent_for_long_before_may_be_so_again() -> None:
     silence = Silence()
-    for _ in range(10):
-        assert not silence.look(True)
+    assert not any(silence.look() for _ in range(10))
     silence.heard()
-    assert looks_to_the_end(silence) > 3 * 10
+    assert looks_to_the_end(silence) == 3 * 10 + 1
 
 
 def test_no_silence_is_endless() -> None:
     silence = Silence()
-    for _ in range(47):
-        silence.look(False)
+    assert looks_to_the_end(silence) == 15
+    assert silence.excuse()
+    assert 10 < (15 + looks_to_the_end(silence)) * LOOK_SECONDS < 13
+    assert not silence.excuse()
     silence.heard()
-    assert looks_to_the_end(silence) <= 49
+    assert looks_to_the_end(silence) * LOOK_SECONDS < 13
+
+
+def test_a_host_answers_where_its_program_does_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # which accepts nobody
+        port = listener.getsockname()[1]
+        assert host_answers(["127.0.0.2", "127.0.0.1"], port)
+    assert not host_answers(["127.0.0.2", "127.0.0.1"], port)
+    assert not host_answers([], port)
+
+
+def test_an_address_that_does_not_answer_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):  # the kernel takes no second one
+            assert not host_answers(["127.0.0.1"], port)
