@@ -124,7 +124,8 @@ class World:
         """Collect floating-point errors inside the block; the next exchange reports them to all processes.
 
         At the end, errors may be left that no exchange has reported.  If the program has asked for exceptions
-        (np.errstate), one more superstep reports them; else each element warns of those of its processes.
+        (np.errstate, or warnings that are errors), one more superstep reports them; else each element warns of those
+        of its processes.
         text : names the procedure in traces and errors; it must be the same on every process.
         """
         notes = self.notes = Notes(self.pid)
@@ -133,7 +134,7 @@ class World:
                 yield
         finally:
             self.notes = None
-        if notes.raises and self.nprocs > 1:
+        if notes.strict and self.nprocs > 1:
             notes.tell(self.context, self.nprocs)
             self.task.label = text
             self.task.boundary(Call(text, digest("calculating", text), (self.context,)))

@@ -212,14 +212,10 @@ class Notes:
     # ------------------------------------------------------------------------ the program's error modes
 
     @property
-    def raises(self) -> bool:
-        """True if `np.errstate` turns some floating-point errors into exceptions."""
-        return "raise" in self._modes.values()
-
-    @property
     def strict(self) -> bool:
         """True if `np.errstate` or the warning filters turn some floating-point errors into exceptions."""
-        return self.raises or ("warn" in self._modes.values() and _raises(RuntimeWarning))
+        modes = self._modes.values()
+        return "raise" in modes or ("warn" in modes and _raises(RuntimeWarning))
 
 
 def _unpacked(pickled: bytes) -> list[Trouble]:
