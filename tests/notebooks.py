@@ -26,7 +26,7 @@ print(json.dumps([[dict(output) for output in cell.outputs] for cell in notebook
 
 
 def outputs(program: str, cells: list[str]) -> list[list[dict[str, Any]]]:
-    """What each cell of a notebook shows."""
+    """Return the output of each cell of a notebook."""
     with tempfile.TemporaryDirectory() as folder:  # no kernels and no start-up files of the user
         done = subprocess.run(
             [sys.executable, "-c", program], input=json.dumps(cells), capture_output=True, text=True, timeout=DEADLINE,

@@ -1,4 +1,4 @@
-"""What type checkers and editors read of the public packages: mypy and pyright find wrong calls, and no right one.
+"""Type checkers read the types of the public packages: mypy and pyright find wrong calls, and refuse no right one.
 
 basedpyright is pyright with Node in a wheel.  Both read the packages as they read any that has `py.typed`, from scripts
 in a folder elsewhere, without this project's settings.
@@ -177,7 +177,7 @@ REVEALED = "\n".join([
 
 
 class Report(NamedTuple):
-    """What a checker says of a line of a file: an error, or a type that was asked for."""
+    """Hold a checker's message on a line of a file: an error, or a type that was asked for."""
 
     file: str
     line: int
@@ -210,7 +210,7 @@ def by_pyright(folder: Path, files: list[Path]) -> list[Report]:
 
 @pytest.fixture(scope="module", params=[by_mypy, by_pyright])
 def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
-    """What one checker says of all scripts, in one run."""
+    """Return the messages of one checker on all scripts, from one run."""
     folder = tmp_path_factory.mktemp("scripts")
     texts = {"right.py": RIGHT, "wrong.py": WRONG, "names.py": REVEALED}
     for name, text in texts.items():

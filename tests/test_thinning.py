@@ -1,4 +1,4 @@
-"""What `make test` leaves to `make chaos`: no value of a parameter, and neither end of the numbers of processes."""
+"""Thinning leaves out combinations only: each value of a parameter and both ends of process counts are tried."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_of_the_numbers_of_processes_the_ends_and_one_between_are_kept(counts: l
 def test_names_that_are_given_together_are_one_parameter(
     request: pytest.FixtureRequest, letter: str, nprocs: int, elements: int
 ) -> None:
-    """Of this very function's nine tests three are left: each letter, and each pair, once."""
+    """Thinning keeps three of this function's nine tests: each letter, and each pair, once."""
     own = [item for item in request.session.items if item.nodeid.startswith(request.node.nodeid.partition("[")[0])]
     assert len(own) == 9
     kept = [item.callspec.params for item in own if item not in left_out(own, crossed=True)]

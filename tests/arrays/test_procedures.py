@@ -38,7 +38,7 @@ def largest(x: ba.Array) -> float:
 
 @procedure
 def running_sums(x: ba.Array) -> ba.Array:
-    """As numpy.cumsum of a vector: its pieces are summed where they lie."""
+    """Return numpy.cumsum of a vector, whose pieces are summed where they lie."""
     here = world()
     bounds, own = in_line(cast(node_of(x), np.dtype(float)))
     before = sum(each[0] for each in told(here, "sums of pieces", np.array([np.sum(own)]))[: here.pid])

@@ -518,7 +518,7 @@ def test_an_algorithm_takes_the_supersteps_and_words_of_its_costs(name: str, npr
     + [("broadcast", "two-phase")],
 )
 def test_a_choice_is_priced_as_the_run_is_predicted(name: str, algorithm: str, nprocs: int) -> None:
-    """On levels, where nothing is combined or pickled: what takes time beside the words is no part of predictions."""
+    """Predictions on levels hold where nothing is combined or pickled, which takes time beside the words."""
     machine = to_machine(named("cluster16"))
     memory = np.ones((nprocs, 640))
     words = memory.size if name == "scatter" else 640

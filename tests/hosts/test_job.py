@@ -164,6 +164,16 @@ def test_an_element_that_is_killed_is_named_with_its_host(hosts: Cluster, script
     assert len(said.splitlines()) == 1
 
 
+def test_a_daemon_that_gets_no_turn_is_waited_for(hosts: Cluster, script: Callable[[str], str]) -> None:
+    job = under_way(hosts["h1"], "-p", "6", "--hosts", ALL, script(WAITING.replace("10_000", "700")))
+    daemon = next(p for p in hosts["h3"].processes() if "bsp.hosts.daemon" in p.cmdline())
+    daemon.suspend()
+    time.sleep(5)  # longer than a host may be silent
+    daemon.resume()
+    _, said = job.communicate(timeout=60)
+    assert (job.returncode, said) == (0, "")
+
+
 @pytest.mark.parametrize("how", ["power_off", "crash", "cut"])
 @pytest.mark.parametrize("which", ["h1", "h3"])
 def test_a_host_that_is_lost_ends_the_job(hosts: Cluster, script: Callable[[str], str], how: str, which: str) -> None:

@@ -78,7 +78,7 @@ CELLS = {
 
 @pytest.fixture(scope="module")
 def notebook() -> dict[str, list[dict[str, Any]]]:
-    """What the cells show."""
+    """Return the output of each cell."""
     return dict(zip(CELLS, outputs(EXECUTE, list(CELLS.values())), strict=True))
 
 

@@ -468,7 +468,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str],
 
 
 def left(out: Path) -> list[psutil.Process]:
-    """What runs of the session whose folder a program has printed."""
+    """Return the processes of the session whose folder a program has printed."""
     folder = next(line.split()[1] for line in out.read_text().splitlines() if line.startswith("folder"))
     return [process for process in psutil.process_iter() if folder in words(process)]
 

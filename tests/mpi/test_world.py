@@ -30,7 +30,7 @@ SETTINGS = {
 
 @pytest.mark.parametrize("elements", [pytest.param(2, marks=pytest.mark.rest), 3])
 def test_the_tests_of_the_runtime_pass_on_ranks_as_elements(elements: int, tmp_path: Path) -> None:
-    """On three elements, where one has fewer processes or none, with each value of each parameter.
+    """Each value of each parameter works on three elements, where one has fewer processes or none.
 
     `make chaos` has all combinations, and two elements: a pair, which most other jobs of the tests are.
     """
