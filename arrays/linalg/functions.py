@@ -854,10 +854,10 @@ def multi_dot(arrays: Sequence[ArrayLike], *, out: Array | None = None) -> Array
     return ufuncs.stored(found[..., 0] if last else found, out)
 
 
-def _product(given: list[Array], best: dict[tuple[int, int], int], i: int, j: int) -> Array:
+def _product(given: list[Array], best: np.ndarray, i: int, j: int) -> Array:
     if i == j:
         return given[i]
-    k = best[i, j]
+    k = int(best[i, j])
     return matmul(_product(given, best, i, k), _product(given, best, k + 1, j))
 
 

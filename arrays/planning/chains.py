@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
 from bsp.arrays.expressions.graph import Contract, Graph, Node
 from bsp.arrays.expressions.layout import Shape
 
@@ -27,14 +29,17 @@ _ROW = (((0,), (0, 1)), (1,))  # a vector times a matrix
 _COLUMN = (((0, 1), (1,)), (0,))
 _NUMBER = (((0,), (0,)), ())
 
-Splits = dict[tuple[int, int], int]  # (i, j) -> the last factor of the left part of factors i to j
-
 
 class Chain(NamedTuple):
-    """Factors whose product is a node, and the best place to split each part of the chain."""
+    """Factors first to last of some, whose product is a node, and the best place to split each part of them.
+
+    best : by the first and the last factor of a part, the last factor of its left half.
+    """
 
     factors: tuple[Node, ...]
-    best: Splits
+    best: np.ndarray
+    first: int
+    last: int
 
     def product(self, i: int, j: int) -> Contract:
         """Return the contraction that multiplies the two parts of factors i to j."""
@@ -60,19 +65,22 @@ def chains(graph: Graph) -> tuple[dict[int, Chain], set[int]]:
     inside = {i for i in products if users[i] == 1 and i not in graph.roots}
     found: dict[int, Chain] = {}
     gone: set[int] = set()
+    seen: set[int] = set()
     for i in sorted(products, reverse=True):  # users before their arguments
-        if i in gone:
+        if i in seen:
             continue
-        within: set[int] = set()
-        factors, price = _flat(graph, i, inside, within)
+        factors, parts = _flat(graph, i, inside)
         if len(factors) < 3 or len({factor.kind.dtype for factor in factors}) > 1:
             continue
+        seen |= parts.keys()
         lengths = (1, *factors[0].kind.shape) if len(factors[0].kind.shape) == 1 else factors[0].kind.shape
         lengths = (*lengths, *[(*factor.kind.shape, 1)[1] for factor in factors[1:]])
         best, least = splits(lengths)
-        if _GAIN * least <= price and least < price:
-            found[i] = Chain(tuple(factors), best)
-            gone |= within
+        for k in sorted(parts, reverse=True):
+            first, last, price = parts[k]
+            if k not in gone and _GAIN * least[first, last] <= price and least[first, last] < price:
+                found[k] = Chain(tuple(factors), best, first, last)
+                gone |= {part for part, (low, high, _) in parts.items() if first <= low and high <= last and part < k}
     return found, gone
 
 
@@ -84,43 +92,57 @@ def _form(node: Node) -> object:
     return form if form in (_MATRICES, _ROW, _COLUMN, _NUMBER) else None
 
 
-def _flat(graph: Graph, i: int, inside: set[int], within: set[int]) -> tuple[list[Node], int]:
-    """Return the factors of a product, from left to right, and its multiplications as Python brackets it.
+def _flat(graph: Graph, i: int, inside: set[int]) -> tuple[list[Node], dict[int, tuple[int, int, int]]]:
+    """Return the factors of a product, from left to right, and what each product of two among them multiplies.
 
-    Adds the inner products to `within`.  (A @ v) @ B is no chain: the column A @ v acts as a row there.
+    That is, for `i` and its inner products, the first and the last factor, and the multiplications as Python brackets
+    them.  (A @ v) @ B is no chain: the column A @ v acts as a row there.
     """
-    node = graph.nodes[i]
-    left, right = node.args
-    factors: list[Node] = []
-    price = node.kind.size * left.kind.shape[-1]
-    for arg, forms in ((left, (_MATRICES, _ROW)), (right, (_MATRICES, _COLUMN))):
-        k = graph.positions[arg]
-        if k in inside and _form(graph.nodes[k]) in forms:
-            within.add(k)
-            more, further = _flat(graph, k, inside, within)
-            factors += more
-            price += further
-        else:
-            factors.append(arg)
-    return factors, price
+    inner: dict[int, list[int | None]] = {}  # the arguments that are inner products, by product
+    waiting = [i]
+    while waiting:
+        k = waiting.pop()
+        args = zip(graph.nodes[k].args, ((_MATRICES, _ROW), (_MATRICES, _COLUMN)), strict=True)
+        places = [(graph.positions[arg], forms) for arg, forms in args]
+        inner[k] = [at if at in inside and _form(graph.nodes[at]) in forms else None for at, forms in places]
+        waiting += [at for at in inner[k] if at is not None]
+    sizes: dict[int | None, int] = {None: 1}
+    prices: dict[int | None, int] = {None: 0}
+    for k in sorted(inner):  # arguments before their users
+        node = graph.nodes[k]
+        sizes[k] = sum(sizes[at] for at in inner[k])
+        prices[k] = sum(prices[at] for at in inner[k]) + node.kind.size * node.args[0].kind.shape[-1]
+    factors: dict[int, Node] = {}
+    first = {i: 0}
+    for k in sorted(inner, reverse=True):
+        start = first[k]
+        for arg, at in zip(graph.nodes[k].args, inner[k], strict=True):
+            if at is None:
+                factors[start] = arg
+            else:
+                first[at] = start
+            start += sizes[at]
+    parts = {k: (first[k], first[k] + sizes[k] - 1, prices[k]) for k in inner}
+    return [factors[place] for place in sorted(factors)], parts
 
 
-@lru_cache(maxsize=1024)
-def splits(lengths: Sequence[int]) -> tuple[Splits, int]:
-    """Return the best split of each part of a chain of matrices, and the multiplications of the whole chain.
+@lru_cache(maxsize=64)
+def splits(lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best split of each part of a chain of matrices, and the multiplications of each part.
 
     lengths : matrix k is lengths[k] × lengths[k + 1].
+    Both are arrays with an entry (i, j) for the product of matrices i to j.
 
-    Source: Cormen, Leiserson, Rivest and Stein, section 15.2.
+    Source: Cormen, Leiserson, Rivest and Stein, section 15.2; all parts of one length at once.
     """
     count = len(lengths) - 1
-    price = {(k, k): 0 for k in range(count)}
-    best: Splits = {}
+    sides = np.array(lengths, float)
+    price, best = np.zeros((count, count)), np.zeros((count, count), int)
     for span in range(1, count):
-        for i in range(count - span):
-            j = i + span
-            options = [
-                (price[i, k] + price[k + 1, j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j)
-            ]
-            price[i, j], best[i, j] = min(options)
-    return best, price[0, count - 1]
+        i = np.arange(count - span)
+        k = i[:, None] + np.arange(span)
+        j = i + span
+        options = price[i[:, None], k] + price[k + 1, j[:, None]] + (sides[i] * sides[j + 1])[:, None] * sides[k + 1]
+        least = options.argmin(axis=1)
+        price[i, j], best[i, j] = options[i, least], i + least
+    return best, price

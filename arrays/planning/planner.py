@@ -191,7 +191,8 @@ class Planner:
     def _contract(self, i: int, node: Node, op: Contract) -> Value:
         """Return the value of a contraction: as a chain, as one join, or pair by pair if that is cheaper."""
         if i in self._chains:
-            value, _, _ = self._chained(self._chains[i], 0, len(self._chains[i].factors) - 1)
+            chain = self._chains[i]
+            value, _, _ = self._chained(chain, chain.first, chain.last)
             return value
         if len(node.args) == 2:
             return self._joined(self.text(i), node, op, node.args)
@@ -202,7 +203,7 @@ class Planner:
     def _chained(self, chain: Chain, i: int, j: int) -> tuple[Value, Node, str]:
         """Create the stages that multiply factors i to j of a chain; return the value, a node for it, and its text."""
         sides: list[tuple[Node, str]] = []
-        split = chain.best[i, j]
+        split = int(chain.best[i, j])
         for first, last in ((i, split), (split + 1, j)):
             if first == last:
                 factor = chain.factors[first]

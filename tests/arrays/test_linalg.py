@@ -564,7 +564,7 @@ def test_products_are_numpys(dealt: None, nprocs: int) -> None:
 
 def test_matrices_are_multiplied_in_the_cheapest_order() -> None:
     best, price = splits((10, 100, 5, 50))
-    assert (best[0, 2], price) == (1, 7500)  # (A·B)·C, not 75000
+    assert (best[0, 2], price[0, 2]) == (1, 7500)  # (A·B)·C, not 75000
 
 
 # --------------------------------------------------------------------------- other machinery
