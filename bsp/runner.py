@@ -19,7 +19,7 @@ from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
 from bsp.errors import BspError, LaunchError, ProcessFailed
 from bsp.host import is_own
-from bsp.hosts.listing import from_option, in_words, placed
+from bsp.hosts.listing import from_option, placed
 from bsp.notebook import render_without_ours
 from bsp.source import without_ours
 from bsp.transport.base import Solo, Transport
@@ -87,7 +87,7 @@ def run(
             "at most one element a process"
         )
     threads = blas_threads if blas_threads is not None else 1 if nprocs > 1 else None
-    profile = profile_of(machine, elements, in_words(places))
+    profile = profile_of(machine, elements, places)
     if engine == "plain" and elements > 1 and places is None and progress and not check:
         from bsp.session.session import Session
 

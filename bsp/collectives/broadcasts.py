@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.collectives.choice import Collective
-from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack, words_of
+from bsp.collectives.domains import Domains
+from bsp.collectives.steps import Steps, joined, pack, rejoined, root_rank, unpack, words_of
 from bsp.values.payload import Packed, as_array, pieces_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def broadcast(proc: Process, value: Any, root: int, group: Sequence[int] | None,
     received: dict[int, Packed] = {}
     if steps.me == source:
         packed = pack(value, proc, text)
-        name = BROADCAST.choose(proc, words_of(packed), algorithm, text, cuttable=True).name
-        plan = _Plan(name, BROADCAST.supersteps(name, proc.nprocs), None if isinstance(packed, bytes) else packed.shape)
+        name = BROADCAST.choose(proc, words_of(packed), algorithm, text, group is not None, cuttable=True).name
+        supersteps = BROADCAST.supersteps(name, proc.nprocs, proc._task.element.machine)
+        plan = _Plan(name, supersteps, None if isinstance(packed, bytes) else packed.shape)
         received = {source: packed}
     taken, total = 0, 1
     while taken < total:
@@ -72,6 +74,46 @@ def _two_phase(steps: Steps, plan: _Plan, received: dict[int, Packed], source: i
         return
     for rank, piece in enumerate(pieces_of(held, steps.n)):
         steps.post([rank], piece, plan)
+
+
+@BROADCAST.algorithm("hosts", lambda at: [*at.between_hosts(at.n), at.to_host(at.n)], by_hosts=True)
+def _by_hosts(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
+    """Pass the value down a binary tree of hosts, led by the root on its own host, then on inside each host."""
+    at = Domains(steps)
+    home = next(k for k, ranks in enumerate(at.hosts) if source in ranks)
+    position = (at.mine - home) % len(at.hosts)
+    if not received:
+        return
+    held = received[min(received)]
+    stride = 1 << at.levels - 1 - taken if taken < at.levels else 0
+    if not stride:
+        steps.post([rank for rank in at.here if rank != steps.me], held, plan)
+    elif position % (2 * stride) == 0:
+        below = [at.leader((at.mine + stride) % len(at.hosts))] if position + stride < len(at.hosts) else []
+        steps.post([steps.me, *below] if taken == 0 else below, held, plan)
+
+
+@BROADCAST.algorithm(
+    "hosts-in-pieces",
+    lambda at: [at.shares_to_all(), at.swapped_shares(), at.pieces_to_host()],
+    cuts=True,
+    by_hosts=True,
+)
+def _by_hosts_in_pieces(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
+    """Cut the value for the places of every host: the shares cross between hosts once, and are joined inside each."""
+    at = Domains(steps)
+    hosts = len(at.hosts)
+    if taken == 0:
+        (held,) = received.values()
+        for k, piece in enumerate(pieces_of(held, at.narrowest * hosts)):
+            steps.post([at.hosts[k % hosts][k // hosts]], piece, plan)
+    elif at.at >= at.narrowest:
+        return
+    elif taken == 1:
+        (held,) = received.values()
+        steps.post(at.counterparts(), held, plan)
+    else:
+        steps.post(at.here, rejoined([received[rank] for rank in sorted(received)]), plan)
 
 
 @BROADCAST.trees(lambda at, arity: at.tree(arity, combining=False))

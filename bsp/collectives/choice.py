@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from bsp.collectives.domains import several
 from bsp.collectives.sizes import ARITIES, Sizes
 from bsp.cost.choice import Choice
 from bsp.cost.model import DEFAULT, WORD, Cost, Machine
@@ -38,12 +39,14 @@ class Algorithm(NamedTuple):
     """One way to carry out a collective.
 
     run : the function that does; its arguments are the collective's.  cuts : whether it cuts values into pieces.
+    by_hosts : whether it is for all processes of several hosts only (see `domains`).
     """
 
     name: str
     run: Function
     costs: Costs
     cuts: bool
+    by_hosts: bool
 
     def price(self, machine: Machine, sizes: Sizes) -> float:
         """Return its flop-times on the elements that the processes take."""
@@ -59,11 +62,13 @@ class Collective:
         self.algorithms: dict[str, Algorithm] = {}
         COLLECTIVES[name] = self
 
-    def algorithm(self, name: str, costs: Costs, cuts: bool = False) -> Callable[[Function], Function]:
+    def algorithm(
+        self, name: str, costs: Costs, cuts: bool = False, by_hosts: bool = False
+    ) -> Callable[[Function], Function]:
         """Decorate the function that carries out the algorithm `name`."""
 
         def register(run: Function) -> Function:
-            self.algorithms[name] = Algorithm(name, run, costs, cuts)
+            self.algorithms[name] = Algorithm(name, run, costs, cuts, by_hosts)
             return run
 
         return register
@@ -78,11 +83,19 @@ class Collective:
 
         return register
 
-    def prices(self, machine: Machine, p: int, words: float, cuttable: bool) -> dict[str, float]:
-        """Return each algorithm's price in flop-times, for values of `words` words that can be cut or not."""
+    def prices(self, machine: Machine, p: int, words: float, cuttable: bool, grouped: bool = False) -> dict[str, float]:
+        """Return each algorithm's price in flop-times, for values of `words` words that can be cut or not.
+
+        grouped : whether some processes may be left out.
+        """
         sizes = Sizes(machine, p, words)
+        hosts = several(sizes.hosts) and not grouped
         known = self.algorithms.values()
-        return {each.name: each.price(machine, sizes) for each in known if cuttable or not each.cuts}
+        return {
+            each.name: each.price(machine, sizes)
+            for each in known
+            if (cuttable or not each.cuts) and (hosts or not each.by_hosts)
+        }
 
     def cheapest(self, machine: Machine, p: int, count: int, itemsize: int) -> list[Cost]:
         """Return the costs of the cheapest algorithm's supersteps, for arrays of `count` items."""
@@ -91,23 +104,25 @@ class Collective:
         return self.algorithms[min(found, key=found.__getitem__)].costs(Sizes(machine, p, words, count, itemsize))
 
     @lru_cache(maxsize=1024)  # noqa: B019  collectives live as long as the interpreter
-    def supersteps(self, algorithm: str, p: int) -> int:
+    def supersteps(self, algorithm: str, p: int, machine: Machine = DEFAULT) -> int:
         """Return the number of supersteps of an algorithm."""
-        return int(sum(cost.S for cost in self.algorithms[algorithm].costs(Sizes(DEFAULT, p, 1))))
+        return int(sum(cost.S for cost in self.algorithms[algorithm].costs(Sizes(machine, p, 1))))
 
-    def choose(self, proc: Process, words: int, algorithm: str | None, text: str, cuttable: bool = False) -> Algorithm:
+    def choose(
+        self, proc: Process, words: int, algorithm: str | None, text: str, grouped: bool, cuttable: bool = False
+    ) -> Algorithm:
         """Return the cheapest algorithm, the first of equals, or the one that the caller names.
 
         Raises UnknownAlgorithm for another name.
         """
         element = proc._task.element
-        known = element.prices.get((self.name, words, cuttable))
+        known = element.prices.get((self.name, words, grouped, cuttable))
         if known is None:
-            found = self.prices(element.machine, proc.nprocs, words, cuttable)
+            found = self.prices(element.machine, proc.nprocs, words, cuttable, grouped)
             known = min(found, key=found.__getitem__), tuple(found.items())
             if len(element.prices) >= _KNOWN:
                 element.prices.clear()
-            element.prices[self.name, words, cuttable] = known
+            element.prices[self.name, words, grouped, cuttable] = known
         chosen, priced = known
         if algorithm is not None:
             chosen = "tree-2" if algorithm == "tree" else algorithm

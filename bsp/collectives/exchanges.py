@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.collectives.choice import Collective
+from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import levels_of
 from bsp.collectives.steps import Steps, joined, own_copy, pack, unpack
 from bsp.errors import ShapeError
@@ -15,6 +16,8 @@ from bsp.values.payload import Packed, dumps, is_abstract
 
 if TYPE_CHECKING:
     from bsp.processes import Process
+
+_Item = tuple[int, int, Packed]  # source, destination and value
 
 ALLGATHER, ALLTOALL = Collective("allgather"), Collective("alltoall")
 
@@ -24,7 +27,7 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
 
     Sizes may differ between processes, so the choice is that for one word.
     """
-    chosen = ALLGATHER.choose(proc, 1, algorithm, "allgather")
+    chosen = ALLGATHER.choose(proc, 1, algorithm, "allgather", group is not None)
     steps = Steps(proc, "allgather", group, chosen.name)
     held = chosen.run(steps, pack(value, proc, "allgather") if steps.takes_part else b"")
     return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
@@ -52,6 +55,26 @@ def _doubling(steps: Steps, packed: Packed) -> dict[int, Packed]:
     return held
 
 
+@ALLGATHER.algorithm(
+    "hosts", lambda at: [at.to_leader(at.n), at.bundles_of_leaders(), at.all_bundles_to_host()], by_hosts=True
+)
+def _gathered_by_hosts(steps: Steps, packed: Packed) -> dict[int, Packed]:
+    """Gather the values of a host at its leader, which sends them to all other leaders and hands all of them on."""
+    at = Domains(steps)
+    leads = steps.me == at.leader(at.mine)
+    steps.post([at.leader(at.mine)], packed)
+    held: dict[int, Packed] = steps.step()
+    if leads:
+        steps.post([at.leader(host) for host in range(len(at.hosts))], dumps(held))
+    bundles = list(steps.step().values())
+    if leads:
+        steps.post(at.here, dumps(bundles))
+    (arrived,) = steps.step().values()
+    for bundle in unpack(arrived):
+        held |= unpack(bundle)
+    return held
+
+
 def alltoall(
     proc: Process, values: Sequence[Any], group: Sequence[int] | None, algorithm: str | None, text: str = "alltoall"
 ) -> Any:
@@ -59,7 +82,7 @@ def alltoall(
 
     Sizes may differ between processes, so the choice is that for one word.
     """
-    chosen = ALLTOALL.choose(proc, 1, algorithm, text)
+    chosen = ALLTOALL.choose(proc, 1, algorithm, text, group is not None)
     steps = Steps(proc, text, group, chosen.name)
     if steps.takes_part and len(values) != steps.n:
         raise ShapeError(f"{text} of {len(values)} values for {steps.n} processes: one for each{proc._place()}")
@@ -82,7 +105,7 @@ def _exchanged_at_once(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
 )
 def _logarithmic(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
     """Bruck's algorithm: in superstep j every value moves on by 2^j whose distance has bit j set."""
-    held: list[tuple[int, int, Packed]] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
+    held: list[_Item] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
     for j in range(levels_of(steps.proc.nprocs, 2)):
         if steps.takes_part and 1 << j < steps.n:
             moving = [item for item in held if (item[1] - item[0]) % steps.n >> j & 1]
@@ -91,6 +114,41 @@ def _logarithmic(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
         for part in steps.step().values():
             held += unpack(part)
     return {source: part for source, _, part in held}
+
+
+@ALLTOALL.algorithm(
+    "hosts", lambda at: [at.bundles_to_forwarders(), at.bundles_across(), at.bundles_from_forwarders()], by_hosts=True
+)
+def _exchanged_by_hosts(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
+    """Send what goes from one host to another as one bundle, which a process of either host makes and opens."""
+    at = Domains(steps)
+    others = [host for host in range(len(at.hosts)) if host != at.mine]
+    bundles: dict[int, list[_Item]] = {at.forwarder(at.mine, host): [] for host in others}
+    for host in others:
+        bundles[at.forwarder(at.mine, host)] += [(steps.me, rank, packed[rank]) for rank in at.hosts[host]]
+    for rank in at.here:
+        if rank in bundles:
+            steps.post([rank], dumps([*bundles[rank], (steps.me, rank, packed[rank])]))
+        else:
+            steps.post([rank], packed[rank])
+    arrived = steps.step()
+    if steps.me not in bundles:
+        found = arrived
+        leaving: list[_Item] = []
+    else:
+        items: list[_Item] = [item for part in arrived.values() for item in unpack(part)]
+        found = {source: part for source, dest, part in items if dest == steps.me}
+        leaving = [item for item in items if item[1] not in at.here]
+    for host in others:
+        if at.forwarder(at.mine, host) == steps.me:
+            away = [item for item in leaving if item[1] in at.hosts[host]]
+            steps.post([at.forwarder(host, at.mine)], dumps(away))
+    entering: list[_Item] = [item for part in steps.step().values() for item in unpack(part)]
+    for rank in at.here if entering else ():
+        steps.post([rank], dumps([(source, part) for source, dest, part in entering if dest == rank]))
+    for part in steps.step().values():
+        found |= unpack(part)
+    return found
 
 
 def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | np.ndarray | None, algorithm: str | None) -> Any:

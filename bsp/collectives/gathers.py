@@ -23,7 +23,7 @@ def gather(proc: Process, value: Any, root: int, group: Sequence[int] | None, al
     Sizes may differ between processes, so the choice is that for one word.
     """
     text = "gather" if group is not None else f"gather(root={root!r})"
-    chosen = GATHER.choose(proc, 1, algorithm, text)
+    chosen = GATHER.choose(proc, 1, algorithm, text, group is not None)
     steps = Steps(proc, text, group, chosen.name)
     target = root_rank(steps, root)
     held = chosen.run(steps, pack(value, proc, text) if steps.takes_part else b"", target)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.collectives.choice import Collective
+from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.errors import ShapeError
-from bsp.values.operations import Reduction, combine, operation, prefix
-from bsp.values.payload import Packed, as_array, cuts_of, is_array
+from bsp.values.operations import Node, Reduction, combine, combine_nodes, nodes_of, operation, prefix
+from bsp.values.payload import Packed, as_array, cuts_of, is_array, pieces_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -40,7 +41,7 @@ class _Reducing:
         words = -(-value.nbytes // 8) if array and group is None else 1
         cuttable = array and group is None and self.op.elementwise
         collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
-        self.chosen = collective.choose(proc, words, algorithm, self.text, cuttable)
+        self.chosen = collective.choose(proc, words, algorithm, self.text, group is not None, cuttable)
         self.steps = Steps(proc, self.text, group, self.chosen.name)
         self.packed: Packed = b"" if outside else pack(value, proc, self.text)
 
@@ -93,6 +94,46 @@ class _Reducing:
             held = self.combined(arrived) if arrived else held
         return held
 
+    # ------------------------------------------------------------------ host by host
+
+    def merged(self, nodes: dict[Node, Any]) -> dict[Node, Any]:
+        """Return what follows from nodes of the tree of D3, as far as their neighbours are there."""
+        try:
+            return combine_nodes(nodes, self.steps.n, self.op)
+        except (TypeError, ValueError) as wrong:
+            raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+
+    def at_leader(self, at: Domains) -> dict[Node, Any]:
+        """Combine the values of each host at its leader; return what it has.  One superstep."""
+        self.steps.post([at.leader(at.mine)], self.packed)
+        return self.merged({(0, rank): unpack(part) for rank, part in self.steps.step().items()})
+
+    def packed_nodes(self, nodes: dict[Node, Any]) -> Packed:
+        """Return the values of nodes as one message; `arrived_nodes` takes it apart."""
+        values = list(nodes.values())
+        return pack(values[0] if len(values) == 1 else values, self.steps.proc, self.text)
+
+    def arrived_nodes(self, spans: dict[int, tuple[int, int]]) -> dict[Node, Any]:
+        """Return the nodes that arrive from leaders, each with those of the ranks start..stop-1.  One superstep."""
+        nodes: dict[Node, Any] = {}
+        for rank, part in self.steps.step().items():
+            known = nodes_of(*spans[rank], self.steps.n)
+            nodes |= zip(known, [unpack(part)] if len(known) == 1 else unpack(part), strict=True)
+        return nodes
+
+    def up_the_hosts(self, at: Domains, target: int) -> Any:
+        """Combine inside each host at its leader, then up a binary tree of hosts; return what `target` has at last."""
+        steps = self.steps
+        nodes = self.at_leader(at)
+        for level in range(at.levels):
+            stride = 1 << level
+            if steps.me == at.leader(at.mine) and at.mine % stride == 0:
+                above = at.leader(at.mine - at.mine % (2 * stride)) if level < at.levels - 1 else target
+                steps.post([above], self.packed_nodes(nodes))
+            spans = {at.leader(host): at.span(host, stride) for host in range(0, len(at.hosts), stride)}
+            nodes = self.merged(self.arrived_nodes(spans))
+        return next(iter(nodes.values()), None)
+
 
 def reduce(proc: Process, value: Any, op: Any, root: int, group: Sequence[int] | None, algorithm: str | None) -> Any:
     """Return all values combined, on the root; see `Process.reduce`."""
@@ -118,6 +159,13 @@ def _reduced_in_pieces(call: _Reducing, target: int) -> Any:
     call.steps.post([target], call.own_chunk())
     arrived = call.steps.step()
     return call.whole(arrived) if arrived else None
+
+
+@REDUCE.algorithm(
+    "hosts", lambda at: [at.to_leader(at.n, combining=True), *at.between_hosts(at.n, combining=True)], by_hosts=True
+)
+def _reduced_by_hosts(call: _Reducing, target: int) -> Any:
+    return call.up_the_hosts(Domains(call.steps), target)
 
 
 @REDUCE.trees(lambda at, arity: at.tree(arity, combining=True))
@@ -150,6 +198,77 @@ def _allreduced_at_once(call: _Reducing) -> Any:
 def _allreduced_in_pieces(call: _Reducing) -> Any:
     call.steps.post(range(call.steps.n), call.own_chunk())
     return call.whole(call.steps.step())
+
+
+def _hosts_costs(at: Sizes) -> list[Cost]:
+    swaps, folds = at.between_hosts(at.n, combining=True, swapping=True), at.folded_hosts > 0
+    up, down = at.between_hosts(at.n, combining=True)[:folds], at.between_hosts(at.n)[:folds]
+    return [at.to_leader(at.n, combining=True), *up, *swaps, *down, at.to_host(at.n)]
+
+
+@ALLREDUCE.algorithm("hosts", _hosts_costs, by_hosts=True)
+def _allreduced_by_hosts(call: _Reducing) -> Any:
+    """Combine inside each host at its leader; then leaders swap what they have with one at distance 1, 2, 4, ...
+
+    If the number of hosts is no power of two, some of the first hosts act for their neighbours as well.
+    """
+    steps, at = call.steps, Domains(call.steps)
+    leads, acts = steps.me == at.leader(at.mine), at.acting(at.mine)
+    nodes = call.at_leader(at)
+    if at.folded:
+        if leads and acts is None:
+            steps.post([at.leader(at.mine - 1)], call.packed_nodes(nodes))
+        spans = {ranks.start: (ranks.start, ranks.stop) for ranks in at.hosts}
+        nodes = call.merged(nodes | call.arrived_nodes(spans))
+    for level in range(at.swaps):
+        other, spanned = at.partner(acts, level) if leads and acts is not None else (-1, (0, 0))
+        if other >= 0:
+            steps.post([other], call.packed_nodes(nodes))
+        nodes = call.merged(nodes | call.arrived_nodes({other: spanned}))
+    result = next(iter(nodes.values()), None)
+    if at.folded:
+        if leads and at.mine < 2 * at.folded and acts is not None:
+            steps.post([at.leader(at.mine + 1)], pack(result, steps.proc, call.text))
+        for packed in steps.step().values():
+            result = unpack(packed)
+    if leads:
+        steps.post(at.here, pack(result, steps.proc, call.text))
+    (packed,) = steps.step().values()
+    return unpack(packed)
+
+
+@ALLREDUCE.algorithm(
+    "hosts-in-pieces",
+    lambda at: [at.pieces_within(), at.swapped_shares(combining=True), at.swapped_shares(), at.pieces_to_host()],
+    cuts=True, by_hosts=True,
+)  # fmt: skip
+def _allreduced_by_hosts_in_pieces(call: _Reducing) -> Any:
+    """Combine the k-th pieces of a host at its place k, then shares of them with the same place of other hosts."""
+    steps, at = call.steps, Domains(call.steps)
+    flat = as_array(call.packed).reshape(-1)
+    cuts = cuts_of(flat.size, at.narrowest)
+    for k in range(at.narrowest):
+        steps.post([at.here[k]], flat[cuts[k] : cuts[k + 1]])
+    nodes = call.merged({(0, rank): as_array(part) for rank, part in steps.step().items()})
+    places = at.counterparts() if at.at < at.narrowest else []
+    for k, rank in enumerate(places):
+        shares = [pieces_of(piece, len(places))[k] for piece in nodes.values()]
+        steps.post([rank], shares[0] if len(shares) == 1 else np.stack(shares))
+    nodes = {}
+    for ranks, share in zip(at.hosts, _by_rank(steps.step()), strict=bool(places)):
+        known = nodes_of(ranks.start, ranks.stop, steps.n)
+        nodes |= zip(known, [share] if len(known) == 1 else share, strict=True)
+    for whole in call.merged(nodes).values():
+        steps.post(places, whole)
+    combined = _by_rank(steps.step())
+    if places:
+        steps.post(at.here, joined(combined))
+    return joined(_by_rank(steps.step())).reshape(as_array(call.packed).shape)
+
+
+def _by_rank(arrived: dict[int, Packed]) -> list[np.ndarray]:
+    """Return the arrays that arrived in one superstep, in the order of their ranks."""
+    return [as_array(arrived[rank]) for rank in sorted(arrived)]
 
 
 @ALLREDUCE.trees(lambda at, arity: at.tree(arity, combining=True) + at.tree(arity, combining=False))

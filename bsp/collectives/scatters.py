@@ -32,8 +32,8 @@ def scatter(
             count = "none" if values is None else len(values)
             raise ShapeError(f"{text} of {count} values for {steps.n} processes: one for each{proc._place()}")
         parts = [pack(value, proc, text) for value in values]
-        name = SCATTER.choose(proc, sum(map(words_of, parts)), algorithm, text).name
-        plan = name, SCATTER.supersteps(name, proc.nprocs)
+        name = SCATTER.choose(proc, sum(map(words_of, parts)), algorithm, text, group is not None).name
+        plan = name, SCATTER.supersteps(name, proc.nprocs, proc._task.element.machine)
         bundle = {(rank - source) % steps.n: parts[rank] for rank in range(steps.n)}
     position = (steps.me - source) % steps.n
     taken, total = 0, 1

@@ -17,7 +17,9 @@ from __future__ import annotations
 from itertools import pairwise
 from math import ceil
 
+from bsp.collectives.domains import hosts_of, several
 from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
+from bsp.values.operations import nodes_of
 
 ARITIES = (2, 4, 8, 16)
 _BUNDLE = 8  # the number of blocks inside an element whose overhead equals pickling and unpickling one bundle
@@ -44,11 +46,23 @@ class Sizes:
         self.p, self.n = p, words
         inside = machine.inside
         self.P = p if inside is None else max(1, min(p, machine.p))
-        ports = [min(level.ports, self.P) for level in machine.outer] + [self.P]
+        ports = [min(level.widest, self.P) for level in machine.outer] + [self.P]
         others = max(self.P - 1, 1)
         # of each level between elements: those that share a port, and the share of the others that is reached by it
-        self._levels = [(low, (high - low) / others) for low, high in pairwise(ports)]
+        self._levels = {"all": [(low, (high - low) / others) for low, high in pairwise(ports)]}
         self.v = ceil(p / self.P)
+        self.hosts = hosts_of(machine, p)
+        if several(self.hosts):
+            self.crossings = (len(self.hosts) - 1).bit_length()  # the levels of a binary tree of hosts
+            self.swaps = len(self.hosts).bit_length() - 1  # as in `Domains`
+            self.folded_hosts = len(self.hosts) - (1 << self.swaps)
+            self._widest, self._narrowest = max(map(len, self.hosts)), min(map(len, self.hosts))
+            self._nodes = max(len(nodes_of(ranks.start, ranks.stop, p)) for ranks in self.hosts)
+            self._share = ports[-2]  # the elements of a host
+            self._neighbours = ports[-2] - 1  # the other elements of a host
+            inner = [(low, (high - low) / max(self._neighbours, 1)) for low, high in pairwise(ports[:-1])]
+            self._levels["host"] = [*inner, (ports[-2], 0.0)]
+            self._levels["hosts"] = [*[(low, 0.0) for low, _ in inner], (ports[-2], 1.0)]
         self.away = p - self.v  # processes of other elements
         self.chunk = words / p
         self.hops = levels_of(p, 2)
@@ -59,6 +73,7 @@ class Sizes:
     def step(
         self, h: float, messages: float, out: Blocks, copies: Blocks, combined: Blocks = (0, 0),
         *, flops: float = 0.0, bundles: float = 0, handled: float = 0, supersteps: int = 1, by_all: bool = False,
+        reach: str = "all",
     ) -> Cost:  # fmt: skip
         """Return the cost of one superstep, or of several alike.
 
@@ -67,12 +82,13 @@ class Sizes:
         combined : values that the element combines, and the words of each.
         bundles, handled : pickles that it writes or reads, and values that it takes up besides.
         by_all : whether all elements send as much at the same time, and so share ports.
+        reach : where the blocks go: to "all" elements alike, to those of the same "host", or to other "hosts".
         """
         (blocks, size), (copied, each), (values, length) = out, copies, combined
         within = copied * each
         work = self._flop * values * length + self._handling * (values + _BUNDLE * bundles + handled)
         between = []
-        for ports, share in self._levels:
+        for ports, share in self._levels[reach]:
             share *= ports if by_all else 1
             between.append(Traffic(blocks * share, blocks * size * share, 0.0, blocks * size * share))
         landed = blocks * size + within
@@ -153,4 +169,124 @@ class Sizes:
         return self.step(
             h, messages, (blocks * (1 - near), size), (blocks * near, size),
             bundles=blocks, handled=items, supersteps=supersteps, by_all=by_all,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ host by host
+
+    def to_leader(self, words: float, combining: bool = False) -> Cost:
+        """Return the cost of a value from every process to the leader of its host, which may combine them."""
+        others = self._widest - 1
+        combined = (others, words) if combining else (0, 0)
+        out, copies = (self._widest - self.v, words), (self.v, words)
+        return self.step(others * words, others, out, copies, combined, flops=others * words * combining, reach="host")
+
+    def to_host(self, words: float) -> Cost:
+        """Return the cost of a value from the leader of each host to all processes there."""
+        others = self._widest - 1
+        return self.step(others * words, others, (self._neighbours, words), (self.v, words), reach="host")
+
+    def between_hosts(self, words: float, combining: bool = False, swapping: bool = False) -> list[Cost]:
+        """Return the costs of a value's way down the binary tree of hosts, or of values' way up, where they combine.
+
+        swapping : both ways at once, between hosts at distance 1, 2, 4, ...
+        """
+        words *= self._nodes if combining else 1
+        combined = (1, words) if combining else (0, 0)
+        one = self.step(words, 1, (1, words), (0, 0), combined, flops=words * combining, reach="hosts")
+        return [one] * (self.swaps if swapping else self.crossings)
+
+    def _largest(self, parts: int) -> tuple[float, float]:
+        """Return the words of the smallest and of the largest of so many pieces of a value."""
+        smallest, largest = self._items // parts, -(-self._items // parts)
+        return smallest * self._itemsize / WORD, largest * self._itemsize / WORD
+
+    def shares_to_all(self) -> Cost:
+        """Return the cost of sending each place of each host its share of one process's value."""
+        hosts, places = len(self.hosts), self._narrowest
+        words, (smallest, _) = self.n / (hosts * places), self._largest(hosts * places)
+        away = places * (hosts - 1)
+        return self.step(ceil(self.n - smallest), hosts * places - 1, (away, words), (self.v, words), reach="hosts")
+
+    def swapped_shares(self, combining: bool = False) -> Cost:
+        """Return the cost of sending a share to, or another one for, the same place of every other host."""
+        others, shares = len(self.hosts) - 1, len(self.hosts) * self._narrowest
+        nodes = self._nodes if combining else 1
+        words, (_, largest) = nodes * self.n / shares, self._largest(shares)
+        combined = (self.v * others, words) if combining else (0, 0)
+        return self.step(
+            ceil(others * nodes * largest), others, (self.v * others, words), (0, 0), combined,
+            flops=others * words * combining, by_all=True, reach="hosts",
+        )  # fmt: skip
+
+    def pieces_within(self) -> Cost:
+        """Return the cost of combining inside each host: place k combines the k-th pieces of the values there."""
+        others, words = self._widest - 1, self.n / self._narrowest
+        out, copies = (self.v * (self._narrowest - self.v), words), (self.v * self.v, words)
+        return self.step(
+            self._h_of_places(), others, out, copies, (self.v * others, words), flops=others * words,
+            by_all=True, reach="host",
+        )  # fmt: skip
+
+    def pieces_to_host(self) -> Cost:
+        """Return the cost of sending the piece of every place to all processes of its host."""
+        words, away = self.n / self._narrowest, self._narrowest - self.v
+        copies = self._narrowest * self.v - away, words  # what comes from another element is the first copy
+        return self.step(self._h_of_places(), self._widest - 1, (away, words), copies, by_all=True, reach="host")
+
+    def _h_of_places(self) -> int:
+        """Return the h of a superstep in which processes send each place of their host a piece, or theirs to all."""
+        smallest, largest = self._largest(self._narrowest)
+        kept = smallest if self._widest == self._narrowest else 0
+        return ceil(max(self.n - kept, (self._widest - 1) * largest))
+
+    # of pickled bundles h is without what pickles add, and at least
+
+    def bundles_of_leaders(self) -> Cost:
+        """Return the cost of the values of each host, sent by its leader to all others."""
+        others, held = len(self.hosts) - 1, self._widest
+        out, bundles = (others, held * self.n), len(self.hosts)
+        h = others * self._narrowest * self.n
+        return self.step(h, others, out, (1, held * self.n), bundles=bundles, handled=held, reach="hosts")
+
+    def all_bundles_to_host(self) -> Cost:
+        """Return the cost of all values, sent by the leader of each host to the processes there."""
+        others, words = self._widest - 1, self.p * self.n
+        out, copies = (self._neighbours, words), (self.v, words)
+        return self.step(
+            others * words, others, out, copies, bundles=2 * self.v, handled=self.v * self.p, reach="host"
+        )  # fmt: skip
+
+    def bundles_to_forwarders(self) -> Cost:
+        """Return the cost of what goes to other hosts, in bundles to those that forward it, and of what stays."""
+        many = min(self._narrowest, len(self.hosts) - 1)  # forwarders of a host
+        away = self.p - self._widest
+        blocks = self.v * (many + self._widest)
+        share = (self._widest - self.v) / self._widest  # of the receivers that are on other elements
+        words = self.n * self.v * self.p / blocks
+        return self.step(
+            max(0, self.p - self._widest * ceil(len(self.hosts) / many)) * self.n, self._widest - 1,
+            (blocks * share, words), (blocks * (1 - share), words),
+            bundles=2 * self.v * many, handled=2 * self.v * away, by_all=True, reach="host",
+        )  # fmt: skip
+
+    def bundles_across(self) -> Cost:
+        """Return the cost of one bundle from each host to each other."""
+        others, values = len(self.hosts) - 1, self._widest**2
+        turns = ceil(others / self._widest)
+        each = others / self._share
+        return self.step(
+            turns * self._narrowest**2 * self.n, turns, (each, values * self.n), (0, 0),
+            bundles=2 * each, handled=2 * values * each, by_all=True, reach="hosts",
+        )  # fmt: skip
+
+    def bundles_from_forwarders(self) -> Cost:
+        """Return the cost of handing on what came from other hosts, in a bundle for each process."""
+        many, away = min(self._narrowest, len(self.hosts) - 1), self.p - self._widest
+        blocks = many * self._widest / self._share
+        share = (self._widest - self.v) / self._widest
+        words = self.n * away / many
+        return self.step(
+            away * (self._narrowest - 1) / self._widest * self.n, self._widest - 1,
+            (blocks * share, words), (blocks * (1 - share), words),
+            bundles=blocks + self.v * many, handled=2 * self.v * away, by_all=True, reach="host",
         )  # fmt: skip

@@ -19,7 +19,7 @@ from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatc
 from bsp.source import here
 from bsp.transport.header import digest
 from bsp.values.effects import Send
-from bsp.values.payload import Packed, as_array, dumps, is_abstract, is_array, size_of
+from bsp.values.payload import Packed, Weighed, as_array, dumps, is_abstract, is_array, size_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
@@ -46,12 +46,12 @@ class Steps:
         self._choice: Choice | None = None
         self.ranks: Sequence[int] = range(proc.nprocs)
         self._group_tag: bytes | None = None
-        self.me = proc.pid
+        self.me: int = proc.pid
         if group is not None:
             self.ranks = checked_group(proc, text, group)
             self._group_tag = digest("group", *self.ranks)
             self.me = self.ranks.index(proc.pid) if proc.pid in self.ranks else -1
-        self.n = len(self.ranks)
+        self.n: int = len(self.ranks)
 
     @property
     def takes_part(self) -> bool:
@@ -174,6 +174,15 @@ def words_of(packed: Packed) -> int:
 def own_copy(packed: Packed) -> Packed:
     """Return a value that shares no memory with what the caller gave."""
     return packed if isinstance(packed, bytes) else packed.copy()
+
+
+def rejoined(pieces: Sequence[Packed]) -> Packed:
+    """Return neighbours among the pieces of a value (`pieces_of`) as one piece."""
+    if not isinstance(pieces[0], bytes):
+        return joined([as_array(piece) for piece in pieces])
+    whole = Weighed(b"".join(piece for piece in pieces if isinstance(piece, bytes)))
+    whole.weight = sum(map(size_of, pieces)) - len(whole)
+    return whole
 
 
 def joined(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from bsp.command.launch import MOST_ELEMENTS_A_CORE, Launch, start
-from bsp.cost.machine_file import Profile, matching, named
+from bsp.cost.machine_file import Profile, fitting, named
 from bsp.errors import LaunchError, MachineError
 from bsp.host import cores, find_mpiexec, no_mpi
-from bsp.hosts.listing import Host, from_file, from_option, from_slurm, in_words, placed
+from bsp.hosts.listing import Host, from_file, from_option, from_slurm, placed
 from bsp.transport.schedules import CHOICES
 
 _RUN_EXAMPLES = """\
@@ -254,9 +254,9 @@ def _why_not(path: str) -> str:
 def _profile(
     parser: Parser, options: argparse.Namespace, elements: int, hosts: list[Host] | None = None
 ) -> Profile | None:
-    """Return the profile of the machine named or measured, fixed for the whole job (D5); None: the default."""
+    """Return the profile of the machine named or measured, fixed for the whole job (D5), or one that is fitting."""
     if options.machine is None:
-        return matching(elements, find_mpiexec(), in_words(hosts))
+        return fitting(elements, hosts)
     profile = named(options.machine)
     has, asked = profile["machine"]["p"], options.elements
     if asked is not None and (asked > has or (asked != has and profile["kind"] == "measured")):

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.cost.terms import OF_LEVELS, OF_MACHINE
 from bsp.errors import MachineError
+from bsp.hosts.listing import Host, in_words, placed
 
 if TYPE_CHECKING:
     from bsp.cost.model import Machine
 
 FORMAT, VERSION = "bsp-machine", 1
 READY_MADE = Path(__file__).parent / "machines"
+_ASSUMED = "gigabit"  # the ready-made machine that hosts are taken for which were not measured
 RATES = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
 
 Profile = dict[str, Any]  # the checked contents of a machine file
@@ -88,8 +90,11 @@ def checked(found: Mapping[str, Any], where: str) -> Profile:
         for name in [term.name for term in OF_LEVELS if term.required or level.get(term.name, 0) != 0]:
             _positive(level, name, place)
         ports = level.get("ports", 1)
-        if not isinstance(ports, int) or ports < 1:
-            raise MachineError(f"{place} ports = {ports!r}; elements that share one, 1 or more")
+        listed = ports if isinstance(ports, list) and ports else [ports]
+        if not all(isinstance(count, int) and count >= 1 for count in listed):
+            raise MachineError(
+                f"{place} ports = {ports!r}; elements that share one, or a list with one number for each"
+            )
         blocks = level.get("blocks", [])
         sizes = [size for size, _ in blocks] if _pairs(blocks) else [0]
         if sizes != sorted(set(sizes)) or any(number <= 0 for pair in blocks for number in pair):
@@ -175,6 +180,20 @@ def matching(elements: int, mpiexec: str | None, hosts: str = "") -> Profile | N
     return profile if fits and profile["machine"]["p"] == elements else None
 
 
+def fitting(elements: int, hosts: list[Host] | None) -> Profile | None:
+    """Return the profile measured here, or of these hosts; else what is assumed of several hosts; else None."""
+    from bsp.host import find_mpiexec
+
+    found = matching(elements, find_mpiexec(), in_words(hosts))
+    if found is not None or hosts is None or len(places := placed(hosts, elements)) == 1:
+        return found
+    counts = [count for _, count in places]
+    profile = read(READY_MADE / f"{_ASSUMED}.toml") | {"kind": "default"}
+    profile["machine"]["p"] = elements
+    profile["levels"][-1]["ports"] = counts[0] if len(set(counts)) == 1 else counts
+    return profile
+
+
 def named(name: str) -> Profile:
     """Return the profile of a file, a ready-made machine, a cached one, or NETWORK:P of McColl's Table 1.1.
 
@@ -200,7 +219,7 @@ def named(name: str) -> Profile:
 def of_machine(machine: Machine) -> Profile:
     """Return the profile of a machine."""
     levels = [
-        {"name": level.name, "ports": level.ports, "blocks": [list(pair) for pair in level.blocks]}
+        {"name": level.name, "ports": _listed(level.ports), "blocks": [list(pair) for pair in level.blocks]}
         | {term.name: rate for term in OF_LEVELS if (rate := getattr(level, term.name)) or term.required}
         for level in machine.levels
     ]
@@ -212,13 +231,19 @@ def of_machine(machine: Machine) -> Profile:
     }  # fmt: skip
 
 
-def profile_of(machine: Machine | str | os.PathLike[str] | None, elements: int, hosts: str = "") -> Profile | None:
-    """Return the profile of a Machine, a file or a name; for None that measured here, or None for the default."""
+def _listed(ports: int | tuple[int, ...]) -> int | list[int]:
+    """Return `ports` as files hold them."""
+    return ports if isinstance(ports, int) else list(ports)
+
+
+def profile_of(
+    machine: Machine | str | os.PathLike[str] | None, elements: int, hosts: list[Host] | None = None
+) -> Profile | None:
+    """Return the profile of a Machine, a file or a name; for None the one that is `fitting`, None for the default."""
     from bsp.cost.model import Machine
-    from bsp.host import find_mpiexec
 
     if machine is None:
-        return matching(elements, find_mpiexec(), hosts)
+        return fitting(elements, hosts)
     return of_machine(machine) if isinstance(machine, Machine) else named(os.fspath(machine))
 
 
@@ -233,7 +258,7 @@ def to_machine(profile: Profile | None) -> Machine:
         Level(
             level.get("name", f"level {k}"),
             blocks=tuple((size, g) for size, g in level.get("blocks", ())),
-            ports=level.get("ports", 1),
+            ports=ports if isinstance(ports := level.get("ports", 1), int) else tuple(ports),
             **{term.name: level[term.name] for term in OF_LEVELS if term.name in level},
         )
         for k, level in enumerate(profile.get("levels", ()))

@@ -72,7 +72,7 @@ class Level:
     L     : for a superstep; on the innermost level for the turn of one process in a superstep.
     fine  : for a word put one by one; None: g.
     staged : for a word that is staged on its way, in addition to g.
-    ports : the number of elements that share a port to this level: 1, or the elements of a node.
+    ports : the elements that share a port to this level: 1, or those of a node; or one number for each port in turn.
     """
 
     name: str
@@ -81,8 +81,21 @@ class Level:
     L: float
     blocks: tuple[tuple[int, float], ...] = ()
     fine: float | None = None
-    ports: int = 1
+    ports: int | tuple[int, ...] = 1
     staged: float = 0.0
+
+    def port_of(self, element: Any) -> Any:
+        """Return the port of an element, or of each element in an array."""
+        if isinstance(self.ports, int):
+            return element // self.ports
+        listed = np.cumsum(self.ports)  # elements beyond the list share ports as those of the last one do
+        beyond = np.maximum(element - listed[-1], 0) // self.ports[-1]
+        return np.searchsorted(listed, element, side="right") + beyond
+
+    @property
+    def widest(self) -> int:
+        """The most elements that share a port."""
+        return self.ports if isinstance(self.ports, int) else max(self.ports)
 
     def g_of(self, block_bytes: Any) -> Any:
         """Return g for blocks of this size, interpolated over the size's logarithm and constant beyond both ends."""
@@ -148,7 +161,7 @@ class Machine:
     @property
     def outer(self) -> tuple[Level, ...]:
         """The levels between elements, inner ones first."""
-        return self.levels[1:] or (Level("elements", self.g, self.o, self.L),)
+        return self.levels[1:] or (Level("between elements", self.g, self.o, self.L),)
 
     @property
     def inside(self) -> Level | None:
@@ -167,9 +180,9 @@ class Machine:
         if elements >= self.p:
             return replace(self, levels=tuple(levels))
         for k in range(1, len(levels)):
-            group = levels[k + 1].ports if k + 1 < len(levels) else self.p
-            all_parts = -(-group // levels[k].ports)
-            parts = min(all_parts, -(-elements // levels[k].ports))
+            group = levels[k + 1].widest if k + 1 < len(levels) else self.p
+            all_parts = int(levels[k].port_of(group - 1)) + 1
+            parts = min(all_parts, int(levels[k].port_of(elements - 1)) + 1)
             levels[k] = replace(levels[k], L=levels[k].L * _share(parts, all_parts))
         slowdown = 1 + (self.slowdown - 1) * (elements - 1) / (self.p - 1)
         L = self.L * _share(elements, self.p)

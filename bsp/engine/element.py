@@ -123,7 +123,7 @@ class Element:
         self.verdict: Verdict | None = None
         self.staging = Staging()
         self.shared: dict[Any, Any] = {}  # results that libraries share between processes here; never changed
-        self.prices: dict[tuple[str, int, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
+        self.prices: dict[tuple[str, int, bool, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
         self.lifeline = lifeline
         self._console: Any = sys.stdout if console is None else console
         self._imports = Imports(lambda: self.turn)

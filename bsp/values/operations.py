@@ -133,6 +133,38 @@ def combine(values: Sequence[Any], op: Reduction) -> Any:
     return level[0]
 
 
+Node = tuple[int, int]  # (k, i): the values i·2^k ... (i + 1)·2^k - 1, as far as there are so many
+
+
+def nodes_of(start: int, stop: int, n: int) -> list[Node]:
+    """Return the fewest nodes of D3's tree over n values that hold the values start..stop-1, in order."""
+    found = []
+    while start < stop:
+        k = (n - 1).bit_length() if start == 0 else (start & -start).bit_length() - 1
+        while start + (1 << k) > stop and stop < n:
+            k -= 1
+        found.append((k, start >> k))
+        start += 1 << k
+    return found
+
+
+def combine_nodes(nodes: dict[Node, Any], n: int, op: Reduction) -> dict[Node, Any]:
+    """Return the values of D3's tree over n values that follow from some of its nodes: `nodes_of` what they hold.
+
+    A single value is not changed, as it is by `combine`.
+    """
+    held = dict(nodes)
+    for level in range((n - 1).bit_length()):
+        for k, i in sorted(held):
+            if k != level:
+                continue
+            if i + 1 << k >= n and i % 2 == 0:
+                held[k + 1, i // 2] = held.pop((k, i))  # without a neighbour it passes up
+            elif i % 2 == 0 and (k, i + 1) in held:
+                held[k + 1, i // 2] = op(held.pop((k, i)), held.pop((k, i + 1)))
+    return {node: held[node] for node in sorted(held, key=lambda node: node[1] << node[0])}
+
+
 def prefix(values: Sequence[Any], count: int, op: Reduction) -> Any:
     """Return combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from collective_calls import call, flattened
 
 import bsp
 from bsp.collectives.choice import COLLECTIVES
@@ -240,7 +241,7 @@ def test_arguments_that_must_agree_and_do_not_are_a_mismatch_everywhere(run: Any
 
 def test_mistakes_of_one_process_raise_there(run: Any) -> None:
     def main(proc: bsp.Process) -> None:
-        for call, error in (
+        for mistake, error in (
             (lambda: proc.broadcast(1, root=5), bsp.NoSuchProcess),
             (lambda: proc.broadcast(1, root=-1), bsp.NoSuchProcess),
             (
@@ -262,7 +263,7 @@ def test_mistakes_of_one_process_raise_there(run: Any) -> None:
             (lambda: proc.transfer(1, to=2), bsp.NoSuchProcess),
         ):
             with pytest.raises(error):
-                call()
+                mistake()
         proc.sync()
 
     run(main, nprocs=2)
@@ -371,7 +372,7 @@ def test_a_caught_transfer_mismatch_leaves_the_job_failed(run: Any) -> None:
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_every_algorithm_that_has_a_price_runs_under_its_name_with_the_same_result(run: Any, name: str) -> None:
-    algorithms = list(COLLECTIVES[name].algorithms)
+    algorithms = [each.name for each in COLLECTIVES[name].algorithms.values() if not each.by_hosts]
     assert len(algorithms) > 1
 
     def main(proc: bsp.Process) -> list[Any]:
@@ -395,23 +396,6 @@ ALL_ALGORITHMS = [
     *[("total_exchange", name) for name in [None, "one-phase", "logarithmic"]],
     ("transfer", None),
 ]
-
-
-def call(proc: bsp.Process, name: str, algorithm: str | None, memory: np.ndarray) -> Any:
-    """The collective `name` on the rows of `memory`, one row for each process."""
-    mine = memory[proc.pid]
-    if name == "transfer":
-        return proc.transfer(mine, to=(proc.pid + 1) % proc.nprocs, expect=True)
-    if name in ("alltoall", "scatter"):
-        return getattr(proc, name)(list(memory), algorithm=algorithm)
-    return getattr(proc, name)(memory if name == "total_exchange" else mine, algorithm=algorithm)
-
-
-def flattened(result: Any) -> Any:
-    """The numbers of a collective's result as nested lists."""
-    if isinstance(result, (list, tuple)):
-        return [flattened(item) for item in result]
-    return result.tolist() if isinstance(result, np.ndarray) else result
 
 
 @pytest.mark.parametrize("nprocs", [1, 2, 5, 12])
@@ -495,6 +479,8 @@ def test_an_algorithm_takes_the_supersteps_and_words_of_its_costs(name: str, npr
     memory = np.arange(float(nprocs * n)).reshape(nprocs, n)
     whole = nprocs * n if name == "scatter" else n
     for algorithm in COLLECTIVES[name].algorithms.values():
+        if algorithm.by_hosts:  # see test_collectives_by_hosts.py
+            continue
         costs = algorithm.costs(Sizes(Machine(), nprocs, whole, whole))
 
         def main(proc: bsp.Process, chosen: str = algorithm.name) -> None:

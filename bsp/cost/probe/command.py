@@ -144,12 +144,13 @@ def _profile(
     outer = list(fits.values())[-1]
     kinds = ("blas1", "blas2", "blas3", "elementwise", "bandwidth")
     slowdown = max(1.0, math.prod(alone[kind] / busy[kind] for kind in kinds) ** (1 / len(kinds)))
-    slots = from_option(hosts)[0].slots if hosts else 1
-    memory = psutil.virtual_memory().total / (slots if hosts else elements)
+    slots = [host.slots for host in from_option(hosts)] if hosts else [elements]
+    alike = slots[0] if len(set(slots)) == 1 else slots
+    memory = psutil.virtual_memory().total / slots[0]
 
     def level(name: str, fit: Fit) -> dict[str, Any]:
         return {
-            "name": name, "ports": slots if name == "between hosts" else 1,
+            "name": name, "ports": alike if name == "between hosts" else 1,
             **{term.name: fit.rates[term.name] * r for term in OF_LEVELS},
             "blocks": [[size, seconds * r] for size, seconds in fit.blocks],
         }  # fmt: skip

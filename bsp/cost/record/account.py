@@ -7,6 +7,7 @@ process.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from bsp.cost.choice import Choice
 
 _MOST_EXCHANGES = 100
+INSIDE = "inside an element"
 
 
 class Sums(NamedTuple):
@@ -80,7 +82,7 @@ class Account:
                 "h_sent": sent.max(axis=1), "h_sent_by": sent.argmax(axis=1),
                 "h_received": received.max(axis=1), "h_received_by": received.argmax(axis=1),
                 "h_mean": sent.mean(axis=1), "messages": sums.messages, "seconds": wall,
-                "predicted": predicted,
+                "predicted": predicted, "words_by_level": _by_level(sums.inside, sums.between),
                 "compute": busiest, "wait": busiest - by_element.mean(axis=1), "communicate": wall - busiest,
             }
         )  # fmt: skip
@@ -131,6 +133,9 @@ class Account:
         return {
             "processes": self.nprocs, "elements": self.elements, "supersteps": len(rows),
             "words": cost.H, "messages": int(columns["messages"].sum()),
+            "levels": [self.machine.inside.name if self.machine.inside else INSIDE]
+            + [level.name for level in self.machine.outer],
+            "words_by_level": columns["words_by_level"].sum(axis=0).tolist(),
             "seconds": float(columns["seconds"].sum()) + self._end["seconds"],
             "predicted_seconds": float(columns["predicted"].sum()) + self._end["predicted"],
             "machine": described(self.machine),
@@ -166,6 +171,13 @@ class Account:
             }
             for choice in [*index, *self._exchanges]
         ], of_superstep  # fmt: skip
+
+
+def _by_level(inside: Traffic, between: Sequence[tuple[Traffic, Traffic]]) -> np.ndarray:
+    """Return the words that cross each level in each superstep, of all processes, as (supersteps, levels)."""
+    words = [(traffic.words + traffic.fine).sum(axis=1) for traffic in (inside, *(out for out, _ in between))]
+    found: np.ndarray = np.ceil(np.stack(words, axis=1)).astype(np.int64)
+    return found
 
 
 def described(machine: Machine) -> dict[str, Any]:

@@ -205,12 +205,12 @@ class Recorder:
         found = []
         levels = self.machine.outer
         for k, level in enumerate(levels):
-            crosses = source // level.ports != dest // level.ports
+            crosses = level.port_of(source) != level.port_of(dest)
             if k + 1 < len(levels):  # traffic that crosses the next level as well is counted there
-                crosses &= source // levels[k + 1].ports == dest // levels[k + 1].ports
-            ports = -(-self.elements // level.ports)
+                crosses &= levels[k + 1].port_of(source) == levels[k + 1].port_of(dest)
+            ports = int(level.port_of(self.elements - 1)) + 1
             out, into = (
-                _traffic(step[crosses], end[crosses] // level.ports, size[crosses], kind[crosses], (rows, ports))
+                _traffic(step[crosses], level.port_of(end[crosses]), size[crosses], kind[crosses], (rows, ports))
                 for end in (source, dest)
             )
             found.append((out, into))

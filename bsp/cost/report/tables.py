@@ -31,6 +31,10 @@ def prediction_text(record: dict[str, Any]) -> str:
         f"{in_bytes(record['peak_bytes'])} an element",
         Cost(known["W"], known["H"], known["S"], machine=Machine(g=known["g"], L=known["L"])).classical(),
     ]
+    crossing = [
+        f"{in_words(count)} {name}" for name, count in zip(record["levels"], record["words_by_level"], strict=True)
+    ]
+    lines.append(f"words of all processes: {', '.join(crossing)}")
     lines += record["balance"]
     lines += [f"note: {note}" for note in record.get("notes", ())]
     return "\n".join(lines) + "\n" + _rendered(_places(record))

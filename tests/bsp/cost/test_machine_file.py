@@ -80,7 +80,7 @@ def test_what_is_wrong_is_said_with_file_and_place(tmp_path: Path, change: tuple
 
 
 def test_a_missing_file_names_the_ready_made_ones(tmp_path: Path) -> None:
-    with pytest.raises(MachineError, match=r"does not exist; .* name one of: cluster16, infiniband1000"):
+    with pytest.raises(MachineError, match=r"does not exist; .* name one of: cluster16, gigabit, infiniband1000"):
         read(tmp_path / "none.toml")
 
 
