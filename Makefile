@@ -6,7 +6,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.pycache
 
-.PHONY: demo demo-nonstop test lint docs chaos hosts bench install install-test clean
+.PHONY: demo demo-nonstop test test-all lint docs chaos hosts bench install install-test clean
 
 demo: install
 	$(BIN)/bsprun -p 64 examples/doctor_visits.py
@@ -22,9 +22,13 @@ demo-nonstop: install
 	@cat .venv/disturbed
 	@cmp .venv/undisturbed .venv/disturbed && echo "the same output, byte for byte, as without faults"
 
-# all cores, but not what tests/thinning.py leaves to `make chaos`; with ARGS only what they name (a file, a folder, -k ...), as pytest runs it
+# a choice of minutes, on all cores (tests/thinning.py); with ARGS all that they name (a file, a folder, -k ...), as pytest runs it
 test: install-test $(if $(ARGS),,lint)
-	$(BIN)/python -m pytest -rs $(or $(ARGS),-n auto --dist worksteal)
+	$(if $(ARGS),,BSP_TESTS=few) $(BIN)/python -m pytest -rs $(or $(ARGS),-n auto --dist worksteal)
+
+# what continuous integration runs
+test-all: install-test lint
+	$(BIN)/python -m pytest -rs -n auto --dist worksteal
 
 lint: install-test
 	$(BIN)/ruff check .
@@ -39,7 +43,7 @@ docs: .venv/installed-docs
 COMMA := ,
 CHAOS := chaos_kill_loop folder launcher resume scenarios simulation  # what repeats, and what is struck from outside
 
-# first what `make test` leaves out of all other tests, side by side
+# first what `make test-all` leaves out of all other tests, side by side
 chaos: install-test
 	BSP_REPEAT=20 $(BIN)/python -m pytest -n auto --dist worksteal -m rest \
 	  $(CHAOS:%=--ignore=tests/faults/test_%.py) --ignore=tests/mpi/test_world.py

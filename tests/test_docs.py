@@ -65,6 +65,7 @@ def comparable(text: str) -> list[str]:
 # ------------------------------------------------------------------------------------------ what is shown
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("page", [page for page in PAGES if shown(page)], ids=name_of)
 def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def errors_of(reports: list[Report], file: str) -> dict[int, str]:
     return {each.line: each.text for each in reports if each.file == file and each.error}
 
 
+@pytest.mark.thorough
 def test_every_wrong_call_is_reported_at_its_line(reports: list[Report]) -> None:
     wrong = {k for k, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")}
     assert len(wrong) > 35

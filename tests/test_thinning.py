@@ -35,3 +35,16 @@ def test_names_that_are_given_together_are_one_parameter(
     assert {each["letter"] for each in kept} == {"a", "b", "c"}
     assert {(each["nprocs"], each["elements"]) for each in kept} == {(1, 1), (4, 1), (4, 2)}
     assert len(kept) == 3
+
+
+@pytest.mark.jobs
+@pytest.mark.parametrize("letter", ["a", "b", "c"])
+def test_of_a_test_that_starts_processes_a_choice_of_minutes_has_one(
+    request: pytest.FixtureRequest, letter: str
+) -> None:
+    items = request.session.items
+    own = [item for item in items if item.nodeid.startswith(request.node.nodeid.partition("[")[0])]
+    assert [item for item in own if item not in left_out(own, crossed=False, few=True)] == own[:1]
+    thorough = [item for item in items if item.get_closest_marker("thorough")]
+    assert not left_out([item for item in thorough if not item.get_closest_marker("rest")][:1], False, few=False)
+    assert left_out(thorough, crossed=False, few=True) == thorough

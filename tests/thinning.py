@@ -1,4 +1,6 @@
-"""Which of a function's parameters `make test` tries, and which it leaves to `make chaos`.
+"""Which tests `make test` runs, which continuous integration runs, and which both leave to `make chaos`.
+
+Continuous integration (`make test-all`) tries
 
 1. Of the numbers of processes (`nprocs` or `p`, parametrised alone) the least, the largest and one between: 3, or else
    the middle one.
@@ -7,7 +9,13 @@
 3. Of tests and parameters marked `rest` none.
 4. Of the examples that hypothesis draws a quarter, the first ones.
 
-`make chaos` (BSP_REPEAT is set) runs what is left out: those tests get the mark `rest`, and so do those of hypothesis.
+`make test` (BSP_TESTS=few) takes minutes.  Of those it tries
+
+5. of a test that starts real processes (mark `jobs`) one choice of parameters;
+6. of tests marked `thorough` none.
+
+`make chaos` (BSP_REPEAT is set) runs what continuous integration leaves out: those tests get the mark `rest`, and so do
+those of hypothesis.
 """
 
 from __future__ import annotations
@@ -19,6 +27,7 @@ import hypothesis
 import pytest
 
 ALL = "BSP_REPEAT" in os.environ
+FEW = os.environ.get("BSP_TESTS") == "few" and not ALL
 COUNTS = ("nprocs", "p")
 
 
@@ -63,12 +72,19 @@ def crossing(choices: Sequence[Iterable[tuple[str, object]]]) -> list[int]:
     return sorted(kept)
 
 
-def left_out(items: Sequence[pytest.Item], crossed: bool) -> list[pytest.Item]:
-    """Return the tests that `make test` does not run.  With `crossed` all are treated as marked so."""
+def left_out(items: Sequence[pytest.Item], crossed: bool, few: bool = FEW) -> list[pytest.Item]:
+    """Return the tests that are not run.
+
+    crossed : whether all are treated as marked so.  few : whether the rules of `make test` hold, too.
+    """
     functions: dict[str, list[pytest.Function]] = {}
     out: list[pytest.Item] = []
     for item in items:
-        if item.get_closest_marker("rest") or (ALL and item.get_closest_marker("hypothesis")):
+        if (
+            item.get_closest_marker("rest")
+            or (ALL and item.get_closest_marker("hypothesis"))
+            or (few and item.get_closest_marker("thorough"))
+        ):
             out.append(item)
         elif isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             if _kept_counts(item):
@@ -79,4 +95,7 @@ def left_out(items: Sequence[pytest.Item], crossed: bool) -> list[pytest.Item]:
         if crossed or tests[0].get_closest_marker("crossed"):
             kept = set(crossing([_choice(test) for test in tests]))
             out += [test for k, test in enumerate(tests) if k not in kept]
+            tests[:] = [test for k, test in enumerate(tests) if k in kept]
+        if few and tests[0].get_closest_marker("jobs"):
+            out += tests[1:]
     return out

@@ -201,6 +201,7 @@ def test_json_is_json_where_numbers_are_none(tmp_path: Path, capfd: pytest.Captu
     assert json.loads(out, parse_constant=pytest.fail)["converged"] is False
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_training_that_is_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
     example, words = str(VISITS.parents[1] / "nonstop_logistic.py"), [BSPRUN, "-p", "4", "-n", "2"]

@@ -28,6 +28,7 @@ def cells() -> list[Cell]:
     return coverage.covered()
 
 
+@pytest.mark.thorough
 def test_nothing_is_wrong(cells: list[Cell]) -> None:
     assert [(cell.called or cell.case.text, cell.note) for cell in cells if cell.status == "wrong"] == []
 

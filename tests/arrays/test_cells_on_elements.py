@@ -66,6 +66,7 @@ def _cells(proc: bsp.Process) -> tuple[list[str], dict[tuple[str, str], tuple[in
     return wrong, {cell: (max(each[cell][0] for each in every), found[cell][1]) for cell in found}
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.long
 def test_every_cell_of_the_page_is_right_on_two_elements() -> None:

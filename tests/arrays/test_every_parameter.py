@@ -293,6 +293,7 @@ def judged(name: str, trial: Trial, found: Any, expected: Any) -> str:
     return ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", sorted({name.rpartition(".")[2][0] for name in functions()}))
 def test_every_parameter_is_taken_as_numpy_takes_it(first: str) -> None:
     """By the first letters of the names of functions."""

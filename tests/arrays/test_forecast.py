@@ -162,6 +162,7 @@ def taken(proc: bsp.Process, shape: tuple[int, ...], call: Callable[[Any], Any],
         tracemalloc.stop()
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.parametrize("p", [2, 3])
 def test_a_forecast_is_what_a_process_with_its_own_memory_takes(p: int) -> None:

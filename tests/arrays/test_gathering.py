@@ -279,6 +279,7 @@ def test_choices_with_dealt_chances_are_those_with_numpys(size: Any, replace: bo
         assert len(np.unique(results[0])) == results[0].size
 
 
+@pytest.mark.thorough
 def test_choices_without_replacement_follow_their_chances() -> None:
     """The probability of every ordered pair, of 5, drawn one after the other."""
     chances = np.array([0.05, 0.1, 0.15, 0.3, 0.4])
@@ -387,6 +388,7 @@ def test_a_decision_that_needs_no_values_is_made_without_them() -> None:
     assert found == [(True, False)] * 2 + [(True, True)] * 2
 
 
+@pytest.mark.thorough
 def test_a_gather_that_is_an_error_is_one_on_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathering, "SILENT_BYTES", 100_000)
 

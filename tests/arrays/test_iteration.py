@@ -94,6 +94,7 @@ def _of_a_view(x: Any) -> list[float]:
     return seen
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", [_running_sum, _ahead, _through_a_view, _of_a_view])
 def test_changes_during_the_iteration_are_seen(change: Callable[[Any], Any], pieces: int) -> None:
     for nprocs in (1, 3):
@@ -151,6 +152,7 @@ def _supersteps(proc: bsp.Process, loop: Callable[[], Any]) -> int:
     return proc.superstep - before
 
 
+@pytest.mark.thorough
 def test_supersteps_are_few() -> None:
     """A gather (one superstep or two) a piece, and one to compute a lazy array; none where all have the values."""
 

@@ -63,6 +63,7 @@ def test_large_results_stay_what_they_are_while_others_come_and_go() -> None:
     bsp.run(main, nprocs=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_what_is_received_where_it_belongs_is_all_there() -> None:
     side = 1024

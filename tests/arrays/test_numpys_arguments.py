@@ -327,6 +327,7 @@ STARTS: list[Any] = [
 ]  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("values", [
     np.arange(6), np.arange(6, dtype="i1"), np.arange(6.0, dtype="f4"), np.arange(6) > 2, np.arange(0.0),
     np.arange(12.0).reshape(3, 4), np.arange(4).astype("m8[s]"),

@@ -65,6 +65,7 @@ def calls(size: int) -> list[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     return [*found, ("quantile", (1.5,), {}), ("percentile", (-1,), {}), ("nanpercentile", ([3, 50],), {})]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ("normal", "few", "nan", "inf", "integers", "float32"))
 @pytest.mark.parametrize("size", (1, 2, 5, 300, 5000, 30_001))
 def test_quantiles_of_all_elements_have_numpys_bits(kind: str, size: int) -> None:

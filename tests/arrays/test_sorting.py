@@ -168,6 +168,7 @@ def received(name: str, nprocs: int, size: int, abstract: bool) -> tuple[int, fl
     return len(rows), sum(words for _, words in rows) * nprocs / size
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(WORDS))
 def test_no_process_receives_what_another_needs(name: str) -> None:
     steps, words = received(name, 64, 100 * 64**2, False)
@@ -175,6 +176,7 @@ def test_no_process_receives_what_another_needs(name: str) -> None:
     assert steps <= {"median": 6, "percentiles": 6, "isin": 9, "intersect1d": 24}.get(name, 8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "nprocs"), [("sort", 64), ("sort", 512), ("argsort", 64), ("argsort", 512)])
 def test_a_sort_is_predicted_to_be_no_gather(name: str, nprocs: int) -> None:
     collects = gc.isenabled()
@@ -199,6 +201,7 @@ VALUES: dict[str, Any] = {  # on each process, of so many
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nprocs", (8, 20))
 @pytest.mark.parametrize("name", ("sort", "argsort", "unique", "unique_inverse", "unique_counts", "isin"))
 def test_no_values_take_more_words_than_are_predicted(name: str, nprocs: int) -> None:

@@ -641,6 +641,7 @@ def test_python_numbers_take_the_dtype_of_the_array(nprocs: int) -> None:
     assert compare(SCALARS, nprocs) == len(SCALARS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_statistical_functions(nprocs: int) -> None:
     assert compare(reductions(), nprocs, 50) > 700

@@ -150,6 +150,7 @@ def test_a_folder_with_checkpoints_of_this_very_job_is_not_begun_anew(tmp_path: 
         assert job.returncode == 0, errors(tmp_path)
 
 
+@pytest.mark.thorough
 def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: Path) -> None:
     """Killed as soon as it is there: before it has started MPI, while it does, or just behind it."""
     with running(tmp_path, "--clones 2", 30) as job:
@@ -162,6 +163,7 @@ def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: 
     assert " in 60 s" not in errors(tmp_path)  # its death was seen
 
 
+@pytest.mark.thorough
 def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:
     with running(tmp_path, "--clones 2", 100_000) as job:
         wait_for(tmp_path, "started", job)

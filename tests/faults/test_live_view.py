@@ -194,6 +194,7 @@ def test_a_terminal_that_is_gone_does_not_stop_the_job() -> None:
     picture.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 def test_on_a_real_terminal_a_job_that_is_struck_shows_it_and_leaves_the_programs_text(tmp_path: Path) -> None:
     words = [BSPRUN, "-p", "2", "-n", "2", "--clones", "2", "--standby", "1", "--progress", "--inject",

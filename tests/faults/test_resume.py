@@ -84,6 +84,7 @@ def wait_for(path: Path, word: str, job: subprocess.Popen[str], times: int = 1) 
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 def test_after_sigkill_of_everything_at_random_moments_a_resumed_job_ends_alike(
     script: Path, undisturbed: str, tmp_path: Path
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp
     assert sorted(lines) == sorted(f"round {k} {pid}" for k in range(150) for pid in range(2))
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_holds_the_values_of_calls_that_it_needs_and_no_others(tmp_path: Path) -> None:
     """N9: the one before the newest, which is damaged, has its own; those of rounds long past are in none."""
     folder, events, log = tmp_path / "checkpoints", tmp_path / "events.jsonl", tmp_path / "effects"
@@ -227,6 +229,7 @@ def test_a_damaged_checkpoint_is_refused_by_name_and_the_one_before_is_used(
     assert before < newest
 
 
+@pytest.mark.thorough
 def test_resume_takes_the_numbers_of_processes_and_elements_from_the_checkpoint(
     script: Path, undisturbed: str, tmp_path: Path
 ) -> None:
@@ -264,6 +267,7 @@ def test_nothing_to_resume_is_one_clear_error(script: Path, tmp_path: Path) -> N
     assert "no checkpoint" in empty.stderr
 
 
+@pytest.mark.thorough
 def test_a_lost_bundle_goes_on_from_the_last_checkpoint_inside_the_same_bsprun(
     script: Path, undisturbed: str, tmp_path: Path
 ) -> None:

@@ -68,6 +68,7 @@ def simulated(key: str, seed: int) -> list[str]:
     return scenario.play(seed, CHAOS)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scenario", SIMULATED, ids=lambda play: play.key)
 def test_simulated_scenario(scenario: Simulated, cores: ProcessPoolExecutor) -> None:

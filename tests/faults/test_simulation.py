@@ -713,6 +713,7 @@ def survived(draw: Callable[[int], Schedule | Simulation]) -> bool:
 SEEDS = range(24)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("broken", "draw"),
     [

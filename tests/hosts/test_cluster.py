@@ -58,6 +58,7 @@ def test_each_host_has_its_own_of_everything(hosts: Cluster) -> None:
     assert len({said(host, "cat", "/proc/sys/kernel/random/boot_id") for host in hosts.hosts}) == 3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("how", "heard"), [("crash", "closed"), ("power_off", "silence"), ("cut", "silence")])
 def test_what_others_hear_of_a_host_that_is_lost(hosts: Cluster, how: str, heard: str) -> None:
     h1, h2 = hosts["h1"], hosts["h2"]

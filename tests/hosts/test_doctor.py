@@ -9,6 +9,8 @@ import pytest
 from hosts.cluster import Cluster
 from hosts.slurm import SlurmCluster
 
+pytestmark = pytest.mark.thorough
+
 
 def lines(hosts: Cluster, *words: str, status: int = 0) -> list[str]:
     """Return what `bsp doctor` prints on h1."""

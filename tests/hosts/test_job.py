@@ -12,6 +12,8 @@ import psutil
 import pytest
 from hosts.cluster import Cluster, Host
 
+pytestmark = pytest.mark.jobs
+
 RING = """\
 import os, sys, bsp
 proc = bsp.process()
@@ -81,6 +83,7 @@ def test_text_and_status_are_those_of_one_machine(hosts: Cluster, script: Callab
     assert there.stdout == "".join(f"{k} hears {(k - 1) % 6}\n" for k in range(6))
 
 
+@pytest.mark.thorough
 def test_consecutive_processes_share_a_host_and_show_tells_which(hosts: Cluster, script: Callable[[str], str]) -> None:
     command = ["bsprun", "-p", "6", "--hosts", ALL]
     shown = hosts["h1"].run([*command, "--show", script(RING)]).stdout.splitlines()
@@ -93,6 +96,7 @@ def test_consecutive_processes_share_a_host_and_show_tells_which(hosts: Cluster,
     assert ran == [["h1"] * 2, ["h2"] * 2, ["h3"] * 2]
 
 
+@pytest.mark.thorough
 def test_an_exception_on_another_host_is_told_as_on_one_machine(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import bsp\nproc = bsp.process()\nproc.sync()\nif proc.pid == 5:\n    1 / 0\nproc.sync()\n")
     here = hosts["h1"].run(["bsprun", "-p", "6", "-n", "3", program])
@@ -102,11 +106,13 @@ def test_an_exception_on_another_host_is_told_as_on_one_machine(hosts: Cluster, 
     assert "ZeroDivisionError" in there.stderr
 
 
+@pytest.mark.thorough
 def test_exit_status_of_a_process_elsewhere(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import sys, bsp\nif bsp.process().pid == 2:\n    sys.exit(7)\n")
     assert hosts["h1"].run(["bsprun", "-p", "3", "--hosts", "h2,h3,h1", program]).returncode == 7
 
 
+@pytest.mark.thorough
 def test_input_reaches_element_0_elsewhere(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import sys, bsp\nproc = bsp.process()\nif proc.pid == 0:\n    print(len(sys.stdin.read()))\n")
     for size in (0, 1, 300_000):
@@ -114,6 +120,7 @@ def test_input_reaches_element_0_elsewhere(hosts: Cluster, script: Callable[[str
         assert (done.returncode, done.stdout) == (0, f"{size}\n"), done.stderr
 
 
+@pytest.mark.thorough
 def test_more_text_than_pipes_hold(hosts: Cluster, script: Callable[[str], str]) -> None:
     text = "import bsp\nproc = bsp.process()\nprint(('%d ' % proc.pid) * 2_000_000)\nproc.sync()\nprint('end')\n"
     program = script(text)
@@ -121,6 +128,7 @@ def test_more_text_than_pipes_hold(hosts: Cluster, script: Callable[[str], str])
     assert done.stdout == "0 " * 2_000_000 + "\n" + "1 " * 2_000_000 + "\nend\nend\n"
 
 
+@pytest.mark.thorough
 def test_a_reader_that_leaves_ends_the_job_as_on_one_machine(hosts: Cluster, script: Callable[[str], str]) -> None:
     program = script("import bsp\nproc = bsp.process()\nfor k in range(1_000_000):\n    print(k)\n")
     done = hosts["h1"].run(["bash", "-c", f"bsprun -p 2 --hosts h2,h3 {program} | head -2; exit ${{PIPESTATUS[0]}}"])
@@ -128,6 +136,7 @@ def test_a_reader_that_leaves_ends_the_job_as_on_one_machine(hosts: Cluster, scr
     assert done.returncode != 0
 
 
+@pytest.mark.thorough
 def test_a_trace_comes_back(hosts: Cluster, script: Callable[[str], str]) -> None:
     path = hosts.share / "trace.json"
     command = ["bsprun", "-p", "6", "--hosts", "h2:2,h3:2", "--trace", str(path), script(RING)]
@@ -135,12 +144,14 @@ def test_a_trace_comes_back(hosts: Cluster, script: Callable[[str], str]) -> Non
     assert {element["host"] for element in json.loads(path.read_text())["per_element"]} == {"h2", "h3"}
 
 
+@pytest.mark.thorough
 def test_check_passes_on_several_hosts(hosts: Cluster, script: Callable[[str], str]) -> None:
     done = hosts["h1"].run(["bsprun", "-p", "4", "--hosts", "h2:2,h3:2", "--check", script(RING)])
     assert done.returncode == 0
     assert "another order of turns gives the same bytes" in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_to_bsprun_ends_all(hosts: Cluster, script: Callable[[str], str], number: int) -> None:
     job = under_way(hosts["h1"], "-p", "6", "--hosts", ALL, script(WAITING))
@@ -164,6 +175,7 @@ def test_an_element_that_is_killed_is_named_with_its_host(hosts: Cluster, script
     assert len(said.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_a_daemon_that_gets_no_turn_is_waited_for(hosts: Cluster, script: Callable[[str], str]) -> None:
     job = under_way(hosts["h1"], "-p", "6", "--hosts", ALL, script(WAITING.replace("10_000", "700")))
     daemon = next(p for p in hosts["h3"].processes() if "bsp.hosts.daemon" in p.cmdline())
@@ -174,6 +186,7 @@ def test_a_daemon_that_gets_no_turn_is_waited_for(hosts: Cluster, script: Callab
     assert (job.returncode, said) == (0, "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["power_off", "crash", "cut"])
 @pytest.mark.parametrize("which", ["h1", "h3"])
 def test_a_host_that_is_lost_ends_the_job(hosts: Cluster, script: Callable[[str], str], how: str, which: str) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hosts.slurm import SlurmCluster
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """\
 import os, sys, bsp
 from mpi4py import MPI

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hosts.cluster import ROOT
 from hosts.slurm import SlurmCluster
+
+pytestmark = pytest.mark.thorough
 
 _FENCE = re.compile(r"^```\{code-block\} (\w+)\n(?::caption: (\S+)\n\n)?(.*?)^```$", re.M | re.S)
 _OF_A_MACHINE = [

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hosts.cluster import Cluster, Host
 
+pytestmark = pytest.mark.thorough
+
 _LINK = 1e9 / 8  # bytes/s
 _PLACES = "h1:2,h2:2"
 _PROGRAM = "import bsp\nproc = bsp.process()\nproc.allreduce(float(proc.pid))\nproc.sync()\n"

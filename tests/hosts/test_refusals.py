@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hosts.cluster import Cluster, Host
 
+pytestmark = pytest.mark.thorough
+
 _SECONDS = 15
 
 

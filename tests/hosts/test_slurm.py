@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hosts.slurm import SlurmCluster
 
+pytestmark = pytest.mark.thorough
+
 PROGRAM = """\
 import os, bsp
 proc = bsp.process()

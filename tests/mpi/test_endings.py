@@ -215,6 +215,7 @@ def test_what_mpis_launcher_says_is_shown_when_the_job_does_not_start(tmp_path: 
     assert "no-such-option" in ended.stderr
 
 
+@pytest.mark.thorough
 def test_a_job_ends_whose_mpi_does_not_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMPI_MCA_btl", "no_such_component")
     ended = job(program(tmp_path, ""), 2)

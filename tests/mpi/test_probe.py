@@ -81,6 +81,7 @@ def test_a_refusal_says_first_that_the_machine_is_busy_and_then_which_time_is_un
     assert alone is not None and alone.endswith("interval of the time of a word put one by one reaches down to 0")
 
 
+@pytest.mark.thorough
 @pytest.mark.jobs
 @pytest.mark.timeout(180)
 def test_a_real_probe_writes_a_file_that_runs_pick(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.jobs, pytest.mark.long]
+pytestmark = [pytest.mark.jobs, pytest.mark.long, pytest.mark.thorough]
 
 ALONE = ("--ignore=tests/bsp/abstract", "--ignore=tests/bsp/cost")  # what knows nothing of elements
 
