@@ -21,7 +21,7 @@ def hosts_of(machine: Machine, p: int) -> tuple[range, ...]:
     """Return the pids on each host; a single range if the machine has no levels, or p processes fit on one host."""
     elements = min(p, machine.p)
     level = machine.outer[-1]
-    if level.widest == 1 or elements == 1:
+    if not machine.levels:
         return (range(p),)
     ports = [int(level.port_of(k)) for k in range(elements)]
     first = [k for k in range(elements) if k == 0 or ports[k] != ports[k - 1]]

@@ -31,6 +31,7 @@ from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
 from bsp.engine.verdict import Verdict
 from bsp.errors import NoRoom
+from bsp.host import keep_freed_memory
 from bsp.hosts.build import build, difference
 from bsp.hosts.lifeline import Lifeline, threads_waited_for
 from bsp.processes import Process
@@ -85,6 +86,8 @@ def load(program: list[str]) -> Script:
 
 def run_element(settings: dict[str, Any], program: list[str], lifeline: Lifeline | None = None) -> None:
     """Run one element from start to end; `lifeline` is its connection to bsprun, if both are on one machine."""
+    if not settings.get("predict"):  # a prediction measures how much memory is in use
+        keep_freed_memory()
     under_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"))
     transport: Transport = Solo()
     profile = settings.get("machine")

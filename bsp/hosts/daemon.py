@@ -27,7 +27,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from bsp.host import die_with_parent
+from bsp.host import cores, die_with_parent
 from bsp.hosts.frames import Message, Reader, opening, packed
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import descendants, kill
@@ -281,7 +281,7 @@ def reached(addresses: list[str], port: int) -> list[str]:
 
 
 def facts() -> dict[str, Any]:
-    """Return what bsprun asks of every host: name, addresses, clock, versions, room in /dev/shm."""
+    """Return what bsprun asks of every host: name, addresses, cores, clock, versions, room in /dev/shm."""
     import psutil
 
     addresses = [
@@ -294,6 +294,7 @@ def facts() -> dict[str, Any]:
     return {
         "name": socket.gethostname(),
         "addresses": addresses,
+        "cores": cores(),
         "python": platform.python_version(),
         "time": time.time(),
         "memory": psutil.virtual_memory().available,

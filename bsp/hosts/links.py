@@ -271,6 +271,8 @@ class Links:
         os.chmod(shell, 0o700)
         # an element that loses its connection to a dead one waits for a second: the launcher sees who died first
         waits = {"OMPI_MCA_opal_abort_delay": "1"}
+        if any(len(self.elements_of(link.host)) > link.hello["cores"] for link in self.all()):
+            waits["OMPI_MCA_mpi_yield_when_idle"] = "1"  # or elements that wait take the cores of those that do not
         open_mpi = {"plm": "ssh", "plm_ssh_agent": shell, "plm_ssh_no_tree_spawn": "1", "ras": "^slurm"}
         hydra = {"LAUNCHER": "ssh", "LAUNCHER_EXEC": shell, "RMK": "user"}  # of MPICH
         found = {f"PRTE_MCA_{name}": value for name, value in open_mpi.items()}

@@ -47,6 +47,7 @@ from bsp.faults.protocol.messages import (
     Snapshot,
     Submitted,
 )
+from bsp.host import keep_freed_memory
 from bsp.rounds import State
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
@@ -491,6 +492,7 @@ def _raise_in(task: Task, faults: Sequence[Fault], transport: AgentTransport) ->
 
 def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
     """Return the function that a forked worker runs, `life(channel, asked)`; `channel` leads to its agent."""
+    keep_freed_memory()
 
     def life(channel: socket.socket, asked: Fork) -> None:
         wire = Wire(channel)
