@@ -61,8 +61,8 @@ def is_own(folder: str) -> bool:
 def keep_freed_memory() -> None:
     """Have the C library keep freed memory for what is allocated next, up to some size (glibc; no effect elsewhere).
 
-    The arrays of a superstep are as large as those of the last one.  Memory that is new costs a fault for each page, which
-    takes several times as long as to copy it.
+    The arrays of a superstep are as large as those of the last one.  Memory that is new costs a fault for each page,
+    which takes several times as long as to copy it.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:

@@ -1,7 +1,9 @@
-"""The total exchange of blocks between elements: three schedules, one result.
+"""The total exchange of blocks between elements: four schedules, one result.
 
 Latin square   Round r pairs element i with i + r (mod P), so no element receives from two at once (McColl 1.5.3).
                P - 1 rounds; every byte travels once.
+matched        Rounds in which every element sends to one and receives from one at most, made from the sizes, largest
+               first.  For patterns that leave elements idle in rounds of the Latin square, such as rows and columns.
 Bruck          log2 P steps; in step k every packet whose distance has bit k set moves on by 2^k.  Bytes travel up to
                log2 P times, so it suits small packets between many elements.
 two-phase      Every stream is cut into pieces that go to seeded random intermediates first (Valiant 1982): any
@@ -19,6 +21,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +38,8 @@ Move = Callable[[MPI.Comm, Blocks, Blocks, tuple[int, int]], None]
 _TAG = 7
 _LARGEST = 1 << 30  # bytes in one MPI message: counts stay below 2^31
 _PIECE = 4096  # bytes in the smallest piece that goes by an intermediate of its own
+_MOST_MATCHED = 64  # elements; more pairs take too long to match
+_GOOD = 1.2  # a Latin square that takes so many times as long as the busiest element needs is good enough
 _SKEW_MATTERS = 1 << 20  # bytes in all, below which an exchange of sizes costs more than it can save
 
 
@@ -158,9 +163,65 @@ def _latin_blocks(traffic: ExchangeSizes) -> Cost:
 @_schedule("latin", _latin_packets, _latin_blocks)
 def _latin(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
     me, elements = comm.rank, comm.size
-    for shift in range(1, elements):
-        dest, source = (me + shift) % elements, (me - shift) % elements
-        _pair(comm, out.get(dest, ()), dest, into.get(source, ()), source)
+    _in_order(comm, out, into, [(me + shift) % elements for shift in range(1, elements)])
+
+
+def _in_order(comm: MPI.Comm, out: Blocks, into: Blocks, dests: Sequence[int]) -> None:
+    """Send to one element after the other, and receive meanwhile, so that nobody waits for what it receives."""
+    receiving = [
+        comm.Irecv([part, MPI.BYTE], source, _TAG) for source, blocks in into.items() for part in _messages(blocks)
+    ]
+    for dest in dests:
+        sending = [comm.Isend([part, MPI.BYTE], dest, _TAG) for part in _messages(out.get(dest, ()))]
+        if len(sending) == 1:
+            sending[0].Wait()
+        elif sending:
+            MPI.Request.Waitall(sending)
+    MPI.Request.Waitall(receiving)
+
+
+def matched_rounds(matrix: np.ndarray) -> Sequence[Sequence[int]]:
+    """Return rounds that move the bytes of a matrix: for each the element that each element sends to, or -1."""
+    return _matched_rounds(matrix.tobytes(), len(matrix))
+
+
+@lru_cache(maxsize=64)
+def _matched_rounds(sizes: bytes, elements: int) -> tuple[tuple[int, ...], ...]:
+    matrix = np.frombuffer(sizes, np.int64).reshape(elements, elements)
+    waiting = [(i, j) for i, j in np.argwhere(matrix).tolist() if i != j]
+    waiting.sort(key=lambda pair: -matrix[pair])
+    rounds = []
+    while waiting:
+        dests, taken, left = [-1] * elements, [False] * elements, []
+        for i, j in waiting:
+            if dests[i] < 0 and not taken[j]:
+                dests[i], taken[j] = j, True
+            else:
+                left.append((i, j))
+        rounds.append(tuple(dests))
+        waiting = left
+    return tuple(rounds)
+
+
+def _matched_blocks(traffic: ExchangeSizes) -> Cost | None:
+    """Return the cost of all rounds, where those of the Latin square take longer than the busiest element needs."""
+    matrix, latin = traffic.matrix, _latin_blocks(traffic)
+    if matrix is None or traffic.elements > _MOST_MATCHED or _GOOD * _relation(matrix) / 8 >= latin.H:
+        return None
+    rounds = matched_rounds(matrix)
+    words = sum(max(int(matrix[i, j]) for i, j in enumerate(dests) if j >= 0) for dests in rounds) / 8
+    return Cost(0, words, 0, messages=len(rounds))
+
+
+def _relation(matrix: np.ndarray) -> int:
+    """Return the bytes of the element that sends or receives most."""
+    return max(int(matrix.sum(axis=0).max()), int(matrix.sum(axis=1).max()))
+
+
+@_schedule("matched", _never, _matched_blocks)
+def _matched(comm: MPI.Comm, out: Blocks, into: Blocks, seed: tuple[int, int]) -> None:
+    matrix = size_matrix(comm, [sum(block.nbytes for block in out.get(k, ())) for k in range(comm.size)])
+    _in_order(comm, out, into, [dests[comm.rank] for dests in matched_rounds(matrix) if dests[comm.rank] >= 0])
 
 
 def _pair(comm: MPI.Comm, out: Sequence[np.ndarray], dest: int, into: Sequence[np.ndarray], source: int) -> None:
@@ -244,7 +305,7 @@ def _two_phase_blocks(traffic: ExchangeSizes) -> Cost | None:
     """Return the cost of two balanced h-relations: every word moves twice."""
     if traffic.matrix is None:
         return None
-    relation = max(int(traffic.matrix.sum(axis=0).max()), int(traffic.matrix.sum(axis=1).max()))
+    relation = _relation(traffic.matrix)
     pieces = min(traffic.elements, -(-relation // _PIECE)) * traffic.elements
     return Cost(0, 2 * relation / 8, 0, messages=2 * pieces)
 

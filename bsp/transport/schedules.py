@@ -6,5 +6,5 @@ A name without a function, and a function without a name, are errors at import.
 
 from __future__ import annotations
 
-SCHEDULES = ("latin", "bruck", "two-phase")
+SCHEDULES = ("latin", "matched", "bruck", "two-phase")
 CHOICES = ("auto", *SCHEDULES)  # auto: the cheapest on the machine

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -162,6 +163,16 @@ class Host:
         self._first = None
 
 
+def _burst(rate: str) -> str:
+    """Return how much may pass a link at once: a millisecond's worth, between what tbf needs and what it has need of.
+
+    Less slows a link of 10 Gb/s down; more lets the words of a whole superstep pass a slow one for nothing.
+    """
+    number, unit = re.fullmatch(r"(\d+)([mg])bit", rate).groups()  # type: ignore[union-attr]
+    kilobytes = int(number) * {"m": 1, "g": 1000}[unit] // 8
+    return f"{min(max(kilobytes, 16), 256)}kb"
+
+
 class Cluster:
     """Hosts h1, h2, ... and the switch between them; a context manager.
 
@@ -230,7 +241,7 @@ class Cluster:
         for command in (["addr", "add", f"{host.address}/24", "dev", "eth0"], ["link", "set", "eth0", "up"]):
             subprocess.run([*inside, "ip", *command], check=True, capture_output=True)
         if self.rate:
-            shape = ["root", "tbf", "rate", self.rate, "burst", "256kb", "latency", "50ms"]
+            shape = ["root", "tbf", "rate", self.rate, "burst", _burst(self.rate), "latency", "50ms"]
             self.on_switch("tc", "qdisc", "replace", "dev", host.name, *shape)
             subprocess.run([*inside, "tc", "qdisc", "replace", "dev", "eth0", *shape], check=True, capture_output=True)
 

@@ -51,7 +51,8 @@ def move(case: str, kind: str, seed: int) -> None:
 
 
 # every schedule can be chosen for something
-whole = exchange.ExchangeSizes([800] * 4, [3] * 4, np.full((4, 4), 200))
+grid = np.array([[0, 9, 9, 0], [9, 0, 0, 9], [9, 0, 0, 9], [0, 9, 9, 0]]) * 1000  # rows and columns of two each
+whole = exchange.ExchangeSizes([18_000] * 4, [2] * 4, grid)
 for kind in KINDS:
     schedule = exchange.checked(kind)
     costs = [cost for cost in (schedule.packets(whole), schedule.blocks(whole)) if cost is not None]
@@ -67,7 +68,7 @@ for largest in (1 << 30, 1000):  # the second splits every block into messages o
 try:
     exchange.exchange(comm, {}, {}, "diagonal", (0, 0))
 except UnknownAlgorithm as unknown:
-    assert "schedule 'diagonal' is none of latin, bruck, two-phase" in str(unknown)
+    assert "schedule 'diagonal' is none of latin, matched, bruck, two-phase" in str(unknown)
 else:
     raise AssertionError("an unknown schedule ran")
 
@@ -87,6 +88,16 @@ assert len(set(kinds)) == 1
 matrix = np.array(comm.allgather(skewed))
 rounds = sum(max(int(matrix[i, (i + r) % elements]) for i in range(elements)) for r in range(1, elements))
 relation = max(matrix.sum(axis=0).max(), matrix.sum(axis=1).max())
-assert kinds[0] == ("two-phase" if 2 * relation < rounds else "latin")
+paired = exchange.matched_rounds(matrix)
+for dests in paired:
+    receivers = [dest for dest in dests if dest >= 0]
+    assert len(set(receivers)) == len(receivers) and all(matrix[i, j] for i, j in enumerate(dests) if j >= 0)
+assert sorted((i, j) for dests in paired for i, j in enumerate(dests) if j >= 0) == [
+    (i, j) for i, j in np.argwhere(matrix).tolist() if i != j
+]
+words = sum(max(int(matrix[i, j]) for i, j in enumerate(dests) if j >= 0) for dests in paired)
+considered = {"latin": rounds, "two-phase": 2 * relation} | ({"matched": words} if rounds > 1.2 * relation else {})
+assert kinds[0] == min(considered, key=considered.__getitem__)
+assert [sum(j >= 0 for j in dests) for dests in exchange.matched_rounds(grid)] == [4, 4]
 if me == 0:
     print(f"exchange: all blocks arrived on {elements} elements; skewed traffic goes {kinds[0]}")

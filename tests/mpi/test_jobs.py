@@ -1031,7 +1031,7 @@ def test_every_schedule_delivers_the_same_bytes(write: Write) -> None:
     expected = job(script, p=6)
     assert (expected.status, expected.err) == (0, "")
     assert expected.out.count("\n") == 6 * 2 * 5
-    for schedule in ("latin", "bruck", "two-phase", "auto"):
+    for schedule in ("latin", "matched", "bruck", "two-phase", "auto"):
         assert job(script, p=6, elements=4, options=f"--schedule {schedule}") == expected, schedule
 
 
