@@ -1,7 +1,8 @@
 """The hosts on which processes run, for collectives that combine inside a host before anything crosses the network.
 
-Which elements share a host follows from the machine: those that share a port of its outermost level.  Processes are
-dealt to the machine's elements as a job deals them, so the hosts are the same whatever number of elements runs (D5).
+Which elements share a host follows from the machine: those that share a port of its outermost level.  On one machine
+that is each element alone: its processes combine before anything goes to another.  Processes are dealt to the
+machine's elements as a job deals them, so the hosts are the same whatever number of elements runs (D5).
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,44 +43,55 @@ def probed(folder: str) -> Path:
     return path
 
 
-def _output(*command: Any) -> Any:
-    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
-    return json.loads(done.stdout)
+class Place:
+    """Where jobs run: the options of bsprun, and how its commands are started."""
+
+    def __init__(self, folder: str, *words: Any, run: Callable[..., Any] = subprocess.run) -> None:
+        self._trace = Path(folder) / "trace.json"
+        self._words = words
+        self._run = run
+
+    def output(self, *command: Any) -> Any:
+        """What `bsprun` prints, read as JSON."""
+        return json.loads(self._done(*command))
+
+    def traced(self, *command: Any) -> Any:
+        """The trace of a job."""
+        self._done("--trace", self._trace, *command)
+        return json.loads(self._trace.read_text())
+
+    def _done(self, *command: Any) -> str:
+        whole = [*map(str, (BSPRUN, *self._words, *command))]
+        done = self._run(whole, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(whole)} failed:\n{done.stderr}")
+        return str(done.stdout)
 
 
-def accuracy(machine: Path, rounds: int) -> dict[str, list[float]]:
-    """Predicted over measured seconds, p = 2 on two elements; both sides take turns."""
-    found: dict[str, list[float]] = {}
-    for example, *arguments in PREDICTED:
+def accuracy(place: Place, rounds: int, programs: Sequence[tuple[Any, ...]]) -> dict[str, tuple[bool, list[float]]]:
+    """Whether the words are the prediction's, and predicted over measured seconds; both sides take turns."""
+    found: dict[str, tuple[bool, list[float]]] = {}
+    for example, *arguments in programs:
         name = " ".join([example.stem.replace("_", " "), *arguments])
-        words = ["-p", 2, "-n", 2, "--machine", machine]
+        ratios, same = [], True
         for _ in range(rounds):
-            predicted = _output(BSPRUN, *words, "--predict", "--json", example, *arguments)
-            with tempfile.TemporaryDirectory() as folder:
-                trace = Path(folder) / "trace.json"
-                command = [BSPRUN, *words, "--trace", trace, example, *arguments]
-                subprocess.run([*map(str, command)], check=True, timeout=300, stdout=subprocess.DEVNULL)
-                measured = json.loads(trace.read_text())
-            found.setdefault(name, []).append(predicted["seconds"] / measured["seconds"])
+            predicted = place.output("--predict", "--json", example, *arguments)
+            measured = place.traced(example, *arguments)
+            ratios.append(predicted["seconds"] / measured["seconds"])
+            same = same and _words(predicted["per_superstep"]) == _words(measured["per_superstep"])
+        found[name] = same, ratios
     return found
 
 
-def algorithms(machine: Path, rounds: int) -> dict[str, tuple[bool, list[float]]]:
+def algorithms(place: Place, rounds: int, works: Iterable[str]) -> dict[str, tuple[bool, list[float]]]:
     """Of what comes behind a `sync`: whether the words are the prediction's, made without data, and time over time."""
     found = {}
-    for work in ALGORITHMS:
-        words = ["-p", 2, "-n", 2, "--machine", machine]
+    for work in works:
         script = [HERE / "algorithm.py", work]
-        predicted = _behind_sync(_output(BSPRUN, *words, "--predict", "--abstract", "--json", *script))
+        predicted = _behind_sync(place.output("--predict", "--abstract", "--json", *script))
         ratios, same = [], True
         for _ in range(rounds):
-            with tempfile.TemporaryDirectory() as folder:
-                trace = Path(folder) / "trace.json"
-                command = [BSPRUN, *words, "--trace", trace, *script]
-                subprocess.run([*map(str, command)], check=True, timeout=300, stdout=subprocess.DEVNULL)
-                measured = _behind_sync(json.loads(trace.read_text()))
+            measured = _behind_sync(place.traced(*script))
             ratios.append(predicted[1] / measured[1])
             same = same and predicted[0] == measured[0]
         found[work] = same, ratios
@@ -90,15 +102,18 @@ def _behind_sync(record: dict[str, Any]) -> tuple[list[int], float]:
     """The words of each superstep, and all seconds."""
     rows = record["per_superstep"]
     first = 1 + max(k for k, row in enumerate(rows) if row["call"] == "sync")
-    words = [max(row["h_sent"], row["h_received"]) for row in rows[first:]]
-    return words, sum(row["seconds"] for row in rows[first:]) + record["end"]["seconds"]
+    return _words(rows[first:]), sum(row["seconds"] for row in rows[first:]) + record["end"]["seconds"]
+
+
+def _words(rows: Sequence[dict[str, Any]]) -> list[int]:
+    return [max(row["h_sent"], row["h_received"]) for row in rows]
 
 
 def choices(machine: Path) -> dict[str, float]:
     """Seconds of the chosen algorithm over those of the best, for each (collective, words, p)."""
     found = {}
     for nprocs, cases in CHOICES.items():
-        told = _output(BSPRUN, "-p", nprocs, "-n", 2, "--machine", machine, HERE / "choices.py", *cases)
+        told = Place("", "-p", nprocs, "-n", 2, "--machine", machine).output(HERE / "choices.py", *cases)
         for case, each in told.items():
             found[f"{case}, p = {nprocs}"] = each["seconds"][each["chosen"]] / min(each["seconds"].values())
     return found
@@ -109,10 +124,18 @@ def tracing(rounds: int) -> list[float]:
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
-            plain = _output(BSPRUN, "-p", 2, "-n", 2, HERE / "traced.py")
-            traced = _output(BSPRUN, "-p", 2, "-n", 2, "--trace", Path(folder) / "t.json", HERE / "traced.py")
+            place = Place(folder, "-p", 2, "-n", 2)
+            plain = place.output(HERE / "traced.py")
+            traced = place.output("--trace", Path(folder) / "t.json", HERE / "traced.py")
             found.append(traced / plain)
     return found
+
+
+def predicted_row(what: str, same: bool, ratios: list[float], least: float = 0.75) -> tuple[str, str, str, str, bool]:
+    """A row on a prediction: whether its words are the run's, and predicted over measured seconds."""
+    middle = statistics.median(ratios)
+    told = f"{middle:.2f}× ({min(ratios):.2f} to {max(ratios):.2f}), words {'equal' if same else 'differ'}"
+    return what, "the run's", f"{least}× to 1.25×, words equal", told, same and least <= middle <= 1.25
 
 
 def rows(rounds: int = 5) -> list[tuple[str, str, str, str, bool]]:
@@ -120,19 +143,11 @@ def rows(rounds: int = 5) -> list[tuple[str, str, str, str, bool]]:
     table = []
     with tempfile.TemporaryDirectory(prefix="bsp-bench-") as folder:
         machine = probed(folder)
-        for name, ratios in accuracy(machine, rounds).items():
-            middle = statistics.median(ratios)
-            table.append(
-                (f"predicted time of {name}", "the run's", "0.75× to 1.25×",
-                 f"{middle:.2f}× ({min(ratios):.2f} to {max(ratios):.2f})", 0.75 <= middle <= 1.25)
-            )  # fmt: skip
-        for work, (same, ratios) in algorithms(machine, rounds).items():
-            middle = statistics.median(ratios)
-            table.append(
-                (f"predicted time of {ALGORITHMS[work]}, without data", "the run's", "0.75× to 1.25×, words equal",
-                 f"{middle:.2f}× ({min(ratios):.2f} to {max(ratios):.2f}), words {'equal' if same else 'differ'}",
-                 same and 0.75 <= middle <= 1.25)
-            )  # fmt: skip
+        place = Place(folder, "-p", 2, "-n", 2, "--machine", machine)
+        for name, told in accuracy(place, rounds, PREDICTED).items():
+            table.append(predicted_row(f"predicted time of {name}", *told))
+        for work, told in algorithms(place, rounds, ALGORITHMS).items():
+            table.append(predicted_row(f"predicted time of {ALGORITHMS[work]}, without data", *told))
         ratios = choices(machine)
         good = sum(ratio <= WITHIN for ratio in ratios.values())
         worst = max(ratios, key=ratios.__getitem__)

@@ -18,6 +18,7 @@ from typing import Any
 
 import cost
 import nonstop
+import several_hosts
 
 import algorithms
 import arrays
@@ -120,7 +121,7 @@ def lines(repeats: int) -> list[str]:
         row(*each)
     for each in nonstop.rows():
         row(*each)
-    for each in (*arrays.rows(), *algorithms.rows()):
+    for each in (*arrays.rows(), *algorithms.rows(), *several_hosts.rows()):
         row(*each)
     return table
 
