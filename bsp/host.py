@@ -9,8 +9,10 @@ import shutil
 import signal
 import stat
 import sys
+import tempfile
 
 _PR_SET_PDEATHSIG = 1
+_LONGEST_FOLDER = 80  # bytes, beside which a socket's name has room in the 107 that the system takes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 _LARGEST_KEPT = 32 << 20  # bytes of a block that is kept; glibc takes no larger number
 _MOST_KEPT = 128 << 20  # bytes kept at the end of the heap
@@ -56,6 +58,12 @@ def is_own(folder: str) -> bool:
         return False
     mine = not hasattr(os, "geteuid") or found.st_uid == os.geteuid()
     return stat.S_ISDIR(found.st_mode) and mine and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO)
+
+
+def temporary_folder() -> str:
+    """Return the folder for temporary files; /tmp if its name is too long for the sockets that jobs make in it."""
+    folder = tempfile.gettempdir()
+    return folder if len(os.fsencode(folder)) <= _LONGEST_FOLDER else "/tmp"
 
 
 def keep_freed_memory() -> None:

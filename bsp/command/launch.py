@@ -23,7 +23,7 @@ from typing import Any
 
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
-from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi
+from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi, temporary_folder
 from bsp.hosts.lifeline import Desk, Moments
 from bsp.hosts.links import Links
 from bsp.hosts.listing import Host, placed
@@ -146,7 +146,7 @@ def start(job: Launch) -> int:
 
 def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outcome:
     """Run a job once, with `hash_seed` in place of the job's own."""
-    with tempfile.TemporaryDirectory(prefix="bsprun-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory("", "bsprun-", temporary_folder(), ignore_cleanup_errors=True) as folder:
         environment = os.environ | job.environment()
         if hash_seed is not None:
             environment["PYTHONHASHSEED"] = hash_seed

@@ -21,7 +21,7 @@ from typing import Any
 
 from bsp.command.launch import Launch, first_death
 from bsp.errors import LaunchError
-from bsp.host import die_with_parent
+from bsp.host import die_with_parent, temporary_folder
 from bsp.hosts.lifeline import Desk
 from bsp.hosts.processes import end
 from bsp.session.channel import ELEMENT, address
@@ -36,7 +36,7 @@ class Elements:
         """Start the elements; return when all of them can take requests.  Raises LaunchError."""
         self._job = job
         self._owner = os.getpid()
-        self._folder = tempfile.mkdtemp(prefix="bsp-session-")
+        self._folder = tempfile.mkdtemp(prefix="bsp-session-", dir=temporary_folder())
         job.program = ["--session", self._folder]
         self._heard: deque[tuple[int, str, Any]] = deque()
         self._connections: dict[int, Connection[Any, Any]] = {}

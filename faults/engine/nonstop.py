@@ -22,7 +22,7 @@ from bsp.faults.engine.agent_command import Command
 from bsp.faults.engine.incarnation import Incarnation, NotStarted
 from bsp.faults.engine.job import Job, Resilience, digest_of, identity, key_of, last_checkpoint, placed
 from bsp.faults.engine.wire import SECRET
-from bsp.host import find_mpiexec, is_open_mpi, no_mpi
+from bsp.host import find_mpiexec, is_open_mpi, no_mpi, temporary_folder
 
 _FOLDER = "bsprun-"  # prefix of the folder for files that are deleted with the job
 _TRIES = 3  # attempts to start an incarnation
@@ -32,7 +32,7 @@ _IDLE_RESTARTS = 3  # incarnations in a row without progress, after which bsprun
 def run(launch: Launch, asked: Resilience) -> int:
     """Run the whole job; return its exit status."""
     mpiexec = _mpiexec()
-    with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory("", _FOLDER, temporary_folder(), ignore_cleanup_errors=True) as folder:
         job = Job(replace(launch, mpi=True), asked, folder, mpiexec)
 
         def signalled(number: int, frame: Any) -> None:
@@ -62,7 +62,7 @@ def show(launch: Launch, asked: Resilience) -> int:
     def say(text: str) -> None:
         print(f"bsprun: {text}", file=sys.stderr)
 
-    folder = os.path.join(tempfile.gettempdir(), f"{_FOLDER}XXXXXXXX")
+    folder = os.path.join(temporary_folder(), f"{_FOLDER}XXXXXXXX")
     launch, job = replace(launch, mpi=True), identity(launch)
     checkpoints, resume = asked.checkpoint or os.path.join(folder, "checkpoints"), None
     elements, key = len(placed(launch, asked)) + asked.standbys, key_of(asked, job, make=False)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hosts.slurm import SlurmCluster
+from mpich import NoMpich, make_environment
 
 pytestmark = pytest.mark.thorough
 
@@ -26,29 +23,16 @@ if proc.pid == 0:
 if len(sys.argv) > 1 and proc.pid == 3:
     raise ValueError("on purpose")
 """
-COMMANDS = """\
-import sys
-from bsp.command.bsprun import bsprun
-sys.exit(bsprun())
-"""
 
 
 @pytest.fixture(scope="module")
 def mpich(allocation: SlurmCluster) -> Iterator[list[str]]:
     """`bsprun` of an environment that has this one's packages, and MPICH in the place of Open MPI."""
-    folder = allocation.share / "environment"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    python = folder / "bin/python"
-    done = subprocess.run(
-        [python, "-m", "pip", "install", "-q", "mpich>=4.2"], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        pytest.skip(f"mpich cannot be installed: {done.stderr.strip().splitlines()[-1]}")
-    ours = sysconfig.get_path("purelib")
-    inside = Path(sysconfig.get_path("purelib", vars={"base": str(folder)}))
-    (inside / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
-    (folder / "bsprun.py").write_text(COMMANDS)
-    yield [str(python), str(folder / "bsprun.py")]
+    try:
+        python = make_environment(allocation.share / "environment")
+    except NoMpich as why:
+        pytest.skip(str(why))
+    yield [str(python.with_name("bsprun"))]
 
 
 @pytest.fixture(autouse=True)

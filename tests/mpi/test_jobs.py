@@ -1321,3 +1321,15 @@ def test_check_keeps_records_with_large_states(write: Write, elements: int) -> N
     ended = job(script, elements=elements, options="--check")
     assert (ended.status, ended.out) == (0, lines("{} 480000.0"))
     assert ended.err.startswith(CLEAN.rstrip("\n") + ", and so do processes made again at the heads of rounds")
+
+
+@ELEMENTS
+def test_a_long_folder_for_temporary_files_is_no_obstacle(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elements: int
+) -> None:
+    """A socket's name has 107 bytes at most."""
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    ended = job(write("import bsp\nprint(bsp.process().allreduce(1))\n"), p=2, elements=elements)
+    assert ended == Ended(0, "2\n2\n", "")

@@ -197,7 +197,8 @@ def test_the_job_dies_with_the_killed_child_of_bsprun(start: Start, elements: in
 @pytest.mark.parametrize("rank", [0, 1])
 def test_the_job_dies_with_one_killed_element(start: Start, rank: int, place: str) -> None:
     job = start(2, place)
-    (victim,) = [element for element in job.elements if element.environ()["OMPI_COMM_WORLD_RANK"] == str(rank)]
+    ranks = ("OMPI_COMM_WORLD_RANK", "PMI_RANK")  # of Open MPI, of MPICH
+    (victim,) = [each for each in job.elements if str(rank) in [each.environ().get(name) for name in ranks]]
     victim.kill()
     assert job.status() == 137
     whose = f"element {rank} (processes {2 * rank}-{2 * rank + 1}) was killed by SIGKILL"
