@@ -14,7 +14,7 @@ import tempfile
 _PR_SET_PDEATHSIG = 1
 _LONGEST_FOLDER = 80  # bytes, beside which a socket's name has room in the 107 that the system takes
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
-_LARGEST_KEPT = 32 << 20  # bytes of a block that is kept; glibc takes no larger number
+_LARGEST_KEPT = 32 << 20  # bytes of the largest block that is kept: larger ones would leave holes too large in the heap
 _MOST_KEPT = 128 << 20  # bytes kept at the end of the heap
 
 

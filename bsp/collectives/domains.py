@@ -35,6 +35,12 @@ def several(hosts: tuple[range, ...]) -> bool:
     return len(hosts) > 1 and max(map(len, hosts)) > 1
 
 
+def swapping(count: int) -> tuple[int, int]:
+    """Return how often so many hosts swap, in pairs at distance 1, 2, 4, ..., and how many have a neighbour do it."""
+    swaps = count.bit_length() - 1
+    return swaps, count - (1 << swaps)
+
+
 class Domains:
     """The hosts as one process of a collective sees them; each is led by its first process.
 
@@ -48,8 +54,7 @@ class Domains:
         self.at = steps.me - self.here.start  # this process's place on its host
         self.narrowest = min(map(len, self.hosts))  # so many processes are at the same place on every host
         self.levels = (len(self.hosts) - 1).bit_length()  # of a binary tree of hosts
-        self.swaps = len(self.hosts).bit_length() - 1  # of hosts in pairs at distance 1, 2, 4, ...
-        self.folded = len(self.hosts) - (1 << self.swaps)  # hosts for which another one swaps
+        self.swaps, self.folded = swapping(len(self.hosts))
 
     def leader(self, host: int) -> int:
         """Return the rank that leads a host."""

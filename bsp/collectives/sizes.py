@@ -17,7 +17,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import ceil
 
-from bsp.collectives.domains import hosts_of, several
+from bsp.collectives.domains import hosts_of, several, swapping
 from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
 from bsp.values.operations import nodes_of
 
@@ -53,9 +53,8 @@ class Sizes:
         self.v = ceil(p / self.P)
         self.hosts = hosts_of(machine, p)
         if several(self.hosts):
-            self.crossings = (len(self.hosts) - 1).bit_length()  # the levels of a binary tree of hosts
-            self.swaps = len(self.hosts).bit_length() - 1  # as in `Domains`
-            self.folded_hosts = len(self.hosts) - (1 << self.swaps)
+            self.crossings = levels_of(len(self.hosts), 2)
+            self.swaps, self.folded_hosts = swapping(len(self.hosts))
             self._widest, self._narrowest = max(map(len, self.hosts)), min(map(len, self.hosts))
             self._nodes = max(len(nodes_of(ranks.start, ranks.stop, p)) for ranks in self.hosts)
             self._share = ports[-2]  # the elements of a host

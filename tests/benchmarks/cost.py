@@ -52,11 +52,11 @@ class Place:
         self._run = run
 
     def output(self, *command: Any) -> Any:
-        """What `bsprun` prints, read as JSON."""
+        """Return what `bsprun` prints, read as JSON."""
         return json.loads(self._done(*command))
 
     def traced(self, *command: Any) -> Any:
-        """The trace of a job."""
+        """Return the trace of a job."""
         self._done("--trace", self._trace, *command)
         return json.loads(self._trace.read_text())
 

@@ -103,7 +103,7 @@ def test_an_algorithm_by_hosts_takes_the_supersteps_and_words_of_its_costs(
     h = [max(row["h_sent"], row["h_received"]) for row in rows]
     if (name, algorithm) in BUNDLED:
         pickled = 300 * sum(row["messages"] for row in rows)
-        assert sum(cost.H for cost in costs) <= sum(h) <= 3 * sum(cost.H for cost in costs) + pickled
+        assert sum(cost.H for cost in costs) <= sum(h) <= 2 * sum(cost.H for cost in costs) + pickled
     else:
         assert h == [cost.H for cost in costs]
         priced = [cost.price(hosts) / hosts.r for cost in costs]
@@ -113,7 +113,7 @@ def test_an_algorithm_by_hosts_takes_the_supersteps_and_words_of_its_costs(
 
 @pytest.mark.parametrize("nprocs", [32, 40, 64, 100])
 def test_an_allreduce_sends_few_messages_and_its_words_once(nprocs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most log2(hosts) messages leave a host, each with its combined words once.
+    """A host sends at most log2(hosts) messages, each with its combined words once.
 
     Where a host's processes are no whole part of D3's tree, as of 40 and 100, a host sends the parts that there
     are, in one message.
@@ -138,18 +138,19 @@ def test_an_allreduce_sends_few_messages_and_its_words_once(nprocs: int, monkeyp
 
 
 def test_an_array_crosses_into_each_host_once() -> None:
-    """By counted words: a broadcast, and an allreduce of 10**6 words, which crosses twice less a host's own share."""
+    """A broadcast of n words in pieces brings each host n, an allreduce 2n less a host's own shares; words are counted.
+
+    The root's host is sent its own value's other shares, too, because all hosts do the same.
+    """
     hosts, n = machine(EVEN), 1_000_000
     bytes_of = {
         "broadcast": lambda proc: proc.broadcast(np.ones(n) if proc.pid == 0 else None),
         "allreduce": lambda proc: proc.allreduce(np.ones(n)),
     }
-    for name, least in (("broadcast", 3 * n), ("allreduce", 2 * 3 * n)):
+    for name, least in (("broadcast", 3 * n + 3 * n // 4), ("allreduce", 2 * 3 * n)):
         found = bsp.predict(bytes_of[name], nprocs=16, elements=16, machine=hosts, abstract=True)
         assert found.record["choices"][0]["chosen"] == "hosts-in-pieces", name
-        words = found.record["words_by_level"][2]
-        # a broadcast in pieces has each host send its share to the others: as many words again, less one share
-        assert words <= (1.01 * least if name == "allreduce" else 2 * least)
+        assert found.record["words_by_level"][2] == least
 
 
 def test_a_total_exchange_combines_what_goes_from_host_to_host_where_that_is_cheaper() -> None:
