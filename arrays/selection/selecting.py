@@ -27,19 +27,10 @@ from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import computed, flattened, known
 from bsp.arrays.selection import masks
-from bsp.arrays.selection.lookups import (
-    Lookup,
-    Slice,
-    Store,
-    assign,
-    at_dealt,
-    at_known,
-    checked,
-    dealt_positions,
-    put_dealt,
-    put_known,
-    refused,
-)
+from bsp.arrays.selection.lookups import Lookup, Slice
+from bsp.arrays.selection.positions import checked, dealt_positions, refused
+from bsp.arrays.selection.routes import Store, assign, looked_up
+from bsp.arrays.selection.routes import put as put_at
 from bsp.arrays.typing import ArrayLike, Mode
 from bsp.arrays.views import store
 from bsp.declared import Reported, declares
@@ -286,14 +277,8 @@ def get(array: Array, parts: tuple[Any, ...]) -> Array:
         back.insert(masked.place, 0)
         return wrap(build.permuted(found._node, back))
     index = _general(build.strong(array._node), items)
-    taken = _looked_up(index)
+    taken = looked_up(index.node, index.what, index.positions)
     return wrap(_in_order(taken._node, index))
-
-
-def _looked_up(index: _General) -> Array:
-    if index.known:
-        return at_known(index.node, index.what, index.positions)
-    return at_dealt(index.node, index.what, index.positions)
 
 
 def _in_order(node: Node, index: _General) -> Node:
@@ -353,10 +338,7 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
         raise ValueError(masks._mismatch(given.kind.shape, shape))
     if node.kind.size != 1 or not index.known:
         node = _as_found(node, shape, index)
-    if index.known:
-        found = put_known(index.node, index.what, index.positions, node, how or assign)
-    else:
-        found = put_dealt(index.node, index.what, index.positions, node, how or assign)
+    found = put_at(index.node, index.what, index.positions, node, how or assign)
     if found.kind.shape != array.shape:
         found = build.reshaped(found, array.shape)
     store(array, found)

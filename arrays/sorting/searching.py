@@ -22,7 +22,7 @@ from bsp.arrays.expressions.graph import Node
 from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.procedures.operands import block_map, computed, declared_of, in_line, known, layout_at, made_of
-from bsp.arrays.selection.lookups import _grouped
+from bsp.arrays.selection.lookups import grouped
 from bsp.arrays.sorting.sorting import INT64, argsort
 from bsp.arrays.typing import ArrayLike, Side
 from bsp.declared import Reported, declares
@@ -123,7 +123,7 @@ def _routed(here: World, a: Node, b: Node, side: Any) -> Array:
     for number, (_, values) in enumerate(blocks):
         flat = values.reshape(-1)
         to = np.maximum(np.searchsorted(first, flat, side) - 1, 0)
-        for code, rows in _grouped(to):
+        for code, rows in grouped(to):
             out.append((owners[code], flat[rows]))
             asked.append((owners[code], number, rows))
     arrived = here.exchange("values to pieces", out)

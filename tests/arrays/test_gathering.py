@@ -14,7 +14,7 @@ import bsp
 import bsp.arrays as ba
 from bsp.arrays import fft, gathering
 from bsp.arrays.errors import GatherRefused, GatherWarning
-from bsp.arrays.selection import lookups
+from bsp.arrays.selection import routes
 
 RNG = np.random.default_rng(17)
 V, U, TIMES = RNG.normal(size=30_011), RNG.normal(size=30_011), RNG.integers(0, 4, 30_011)
@@ -171,7 +171,7 @@ def test_an_array_that_all_have_is_no_gather_and_a_huge_argument_is_refused(monk
 
 
 def test_a_gather_by_positions_never_brings_a_large_array_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookups, "SILENT_BYTES", 100_000)
+    monkeypatch.setattr(routes, "SILENT_BYTES", 100_000)
     where = RNG.integers(0, 20_000, 60_000)
 
     def main(proc: bsp.Process) -> None:
