@@ -45,7 +45,7 @@ from bsp.arrays.typing import (
     SortKind,
     Time,
 )
-from bsp.arrays.views import Link, link_of, settled, store, view
+from bsp.arrays.views import TreeLink, link_of, settled, store, view
 from bsp.cost.model import Cost
 from bsp.declared import Costs, declares
 
@@ -197,7 +197,7 @@ class Array:
     __slots__ = ("__weakref__", "_ahead", "_link", "_node")
     __array_priority__ = 900.0
     _ahead: Ahead  # set on a row that an iteration has given: the source of its values
-    _link: Link  # to the arrays that share elements with this one; not set if it shares none
+    _link: TreeLink  # to the arrays that share elements with this one; not set if it shares none
     _node: Node  # the expression of its values; only `views` replaces it
     _stays = True  # never sent to the caller of a `bsp.Session`, who receives a handle
 

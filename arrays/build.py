@@ -24,7 +24,7 @@ from bsp.arrays.expressions.graph import (
     Reduce,
     Relayout,
     Reshape,
-    View,
+    ViewOperation,
     interned,
     kind_of,
     leaf,
@@ -94,7 +94,7 @@ def strong(node: Node) -> Node:
 
 def viewed(node: Node, shape: Shape, access: Sequence[Access]) -> Node:
     """Return a view of a node; the node itself where the view leaves every element in its place."""
-    op = interned(View, tuple(access))
+    op = interned(ViewOperation, tuple(access))
     if shape == node.kind.shape and op is identity(len(shape)):
         return node
     return Node(op, (node,), kind_of(shape, node.kind.dtype))
@@ -105,9 +105,9 @@ def _in_place(ndim: int) -> tuple[Access, ...]:
     return tuple(Access(axis) for axis in range(ndim))
 
 
-def identity(ndim: int) -> View:
+def identity(ndim: int) -> ViewOperation:
     """Return the view that leaves all axes as they are."""
-    return interned(View, _in_place(ndim))
+    return interned(ViewOperation, _in_place(ndim))
 
 
 def composed(outer: Sequence[Access], inner: Sequence[Access]) -> tuple[Access, ...]:

@@ -1,7 +1,7 @@
 """Views: the links between arrays that share elements, as in NumPy.  A write through one is visible in the others.
 
 An array holds a node, and nodes never change: a write gives the array another node.  An array of which a view was
-taken, and the view, have a `Link` each.  The links of a family form a tree: the link of a view has the link of its
+taken, and the view, have a `TreeLink` each.  The links of a family form a tree: the link of a view has the link of its
 base, and the operation that shows a part of the base (a View, a Reshape, real or imaginary parts).  A write through a
 view replaces nodes as follows.
 
@@ -29,7 +29,7 @@ from math import gcd
 from typing import TYPE_CHECKING
 
 from bsp.arrays import build
-from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, View
+from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, ViewOperation
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
 
@@ -41,12 +41,12 @@ COMPARED = 32  # views of an array without a name at most that `release` compare
 _new = object.__new__
 
 
-class Link:
+class TreeLink:
     """The position of one array in a tree of arrays that share elements."""
 
     __slots__ = ("__weakref__", "base", "children", "node", "op", "owner", "strides", "writeable")
 
-    def __init__(self, node: Node, base: Link | None = None, op: Operation | None = None, writeable: bool = True):
+    def __init__(self, node: Node, base: TreeLink | None = None, op: Operation | None = None, writeable: bool = True):
         self.node = node  # the node of the owner
         self.base = base  # None: the top of the tree
         self.op = op  # gives the node from that of the base
@@ -78,7 +78,7 @@ class Link:
             path.append((link, access, new.kind.shape))
             if link.base is None:
                 break
-            if isinstance(link.op, View):
+            if isinstance(link.op, ViewOperation):
                 access = link.op.access if access is None else build.composed(link.op.access, access)
             else:
                 new, access = _undone(link, link.base.node), None
@@ -101,12 +101,12 @@ class Link:
         """Return the node of this view for a node of its base."""
         if isinstance(self.op, Reshape):
             return _back(node, self.op.shape)
-        if isinstance(self.op, View):
+        if isinstance(self.op, ViewOperation):
             return build.viewed(node, self.node.kind.shape, self.op.access)
         assert self.op is not None
         return Node(self.op, (node,), self.node.kind)
 
-    def refresh(self, children: list[Link]) -> None:
+    def refresh(self, children: list[TreeLink]) -> None:
         """Give new nodes to some views of this array, and to all views of those."""
         waiting = [(self, child) for child in children]
         for base, child in waiting:
@@ -123,13 +123,13 @@ class Link:
 
     # -------------------------------------------------------------------------------------- family
 
-    def living(self) -> list[Link]:
+    def living(self) -> list[TreeLink]:
         """Return the links of the views of this array that still exist."""
         return [child for each in list(self.children) if (child := each()) is not None]
 
     def apart(self, access: tuple[Access, ...], shape: Shape) -> bool:
         """Return whether this view certainly shares no element with an access, of shape `shape`, of the same base."""
-        return isinstance(self.op, View) and _apart(self.op.access, self.node.kind.shape, access, shape)
+        return isinstance(self.op, ViewOperation) and _apart(self.op.access, self.node.kind.shape, access, shape)
 
     def release(self) -> None:
         """Make each view a top of its own if this is a top without an array and no two views overlap; then repeat."""
@@ -157,7 +157,7 @@ class Link:
         found = top.strides if top.strides is not None else _c_steps(kind.shape, kind.dtype.itemsize)
         shape = kind.shape
         for link in reversed(chain):
-            if isinstance(link.op, View):
+            if isinstance(link.op, ViewOperation):
                 own = [0] * len(link.node.kind.shape)
                 for step, each in zip(found, link.op.access, strict=True):
                     if each.label >= 0:
@@ -175,14 +175,14 @@ class _Owner(weakref.ref["Array"]):
     """A weak reference of a link to its array; when the array is released, `_unnamed` updates the link."""
 
     __slots__ = ("link",)
-    link: Link | None
+    link: TreeLink | None
 
 
-class _Child(weakref.ref[Link]):
+class _Child(weakref.ref[TreeLink]):
     """A weak reference of a base to the link of a view; when that is released, `_gone` updates the base."""
 
     __slots__ = ("parent",)
-    parent: Link | None
+    parent: TreeLink | None
 
 
 def _unnamed(owner: _Owner) -> None:
@@ -202,21 +202,21 @@ def _gone(child: _Child) -> None:
 # -------------------------------------------------------------------------------------- of arrays
 
 
-def link_of(array: Array) -> Link | None:
+def link_of(array: Array) -> TreeLink | None:
     """Return the link of an array; None if it shares no elements."""
     return getattr(array, "_link", None)
 
 
-def own(array: Array) -> Link:
+def own(array: Array) -> TreeLink:
     """Return the link of an array; make one if there is none."""
     link = link_of(array)
     if link is None:
-        link = array._link = Link(array._node)
+        link = array._link = TreeLink(array._node)
         _named(link, array)
     return link
 
 
-def _named(link: Link, array: Array) -> None:
+def _named(link: TreeLink, array: Array) -> None:
     link.owner = _Owner(array, _unnamed)
     link.owner.link = link
 
@@ -231,7 +231,7 @@ def view(base: Array, node: Node, writeable: bool = True) -> Array:
     if not base.ndim and link_of(base) is None:  # a number: views of it share nothing, as in NumPy
         if writeable:
             return array
-        link = Link(node, writeable=False)
+        link = TreeLink(node, writeable=False)
     else:
         link = own(base)
         writeable &= link.writeable
@@ -240,9 +240,9 @@ def view(base: Array, node: Node, writeable: bool = True) -> Array:
             steps.append(node)
             node = node.args[0]
         for step in reversed(steps):
-            link = Link(step, link, step.op, writeable)
+            link = TreeLink(step, link, step.op, writeable)
         if not steps:
-            link = Link(node, link, build.identity(len(node.kind.shape)), writeable)
+            link = TreeLink(node, link, build.identity(len(node.kind.shape)), writeable)
     array._link = link
     _named(link, array)
     return array
@@ -287,7 +287,7 @@ def shows(view: Array, array: Array, access: tuple[Access, ...]) -> bool:
         return False
     found: tuple[Access, ...] | None = None
     while link is not None and link is not top:
-        if not isinstance(link.op, View):
+        if not isinstance(link.op, ViewOperation):
             return False
         found = link.op.access if found is None else build.composed(link.op.access, found)
         link = link.base
@@ -306,8 +306,8 @@ def overlap(a: Array, b: Array) -> bool:
         region: tuple[Access, ...] | None = None
         shape, sliced = link.node.kind.shape, True
         while link.base is not None:
-            sliced &= isinstance(link.op, View)
-            if isinstance(link.op, View):
+            sliced &= isinstance(link.op, ViewOperation)
+            if isinstance(link.op, ViewOperation):
                 region = link.op.access if region is None else build.composed(link.op.access, region)
             link = link.base
         regions.append((link, region, shape, sliced))
@@ -348,7 +348,7 @@ def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: boo
     return build.written(node, access, value)
 
 
-def _undone(link: Link, base: Node) -> Node:
+def _undone(link: TreeLink, base: Node) -> Node:
     """Return the base's node after a write to a view that is a reshape, real or imaginary parts, or another dtype."""
     value = link.node
     if isinstance(link.op, Reshape):
@@ -388,9 +388,9 @@ def _parted(a: range, b: range) -> bool:
     return (a.start - b.start) % gcd(a.step, b.step) != 0
 
 
-def _alien(a: Link, b: Link) -> bool:
+def _alien(a: TreeLink, b: TreeLink) -> bool:
     """Return whether two views of one array certainly share no element."""
-    if isinstance(a.op, View) and isinstance(b.op, View):
+    if isinstance(a.op, ViewOperation) and isinstance(b.op, ViewOperation):
         return _apart(a.op.access, a.node.kind.shape, b.op.access, b.node.kind.shape)
     return {a.op, b.op} == {ew.REAL, ew.IMAG}
 

@@ -32,7 +32,7 @@ from bsp.errors import (
     UnknownOperation,
 )
 from bsp.interpreter.stand_ins import IN_PLACE, NotAValue
-from bsp.source import NOWHERE, Line, assigned_name, here
+from bsp.source import NOWHERE, SourceLine, assigned_name, here
 from bsp.values.effects import Deferred, Get, Put, PutEach, ScalarPuts
 from bsp.values.operations import KNOWN, operation
 from bsp.values.partition import by_process
@@ -107,7 +107,9 @@ class Coarray(NotAValue):
 
     _stays = True  # on its process: the caller of a `bsp.Session` receives a handle
 
-    def __init__(self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: Line) -> None:
+    def __init__(
+        self, task: Task, context: Context, index: int, local: np.ndarray, aliased: bool, line: SourceLine
+    ) -> None:
         self._local = local
         self._dtype = local.dtype
         self._flat = local.reshape(-1)
@@ -362,7 +364,7 @@ class Coarray(NotAValue):
 
     # ---------------------------------------------------------------- effects from checked calls
 
-    def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: Line) -> Put:
+    def _put(self, dest: int, array: np.ndarray, at: Any, op: str | None, buffered: bool, line: SourceLine) -> Put:
         """Return the effect of a put whose dest, dtype and op have been checked.
 
         buffered : copy `array` now; else hold the caller's memory where dtype and order allow it.
@@ -385,7 +387,7 @@ class Coarray(NotAValue):
         task, context = self._task, self._context
         return Put(task.pid, dest, context.id, self._index, region, held, op, line, not buffered)
 
-    def _get(self, source: int, at: Any, pending: Pending, line: Line) -> Get:
+    def _get(self, source: int, at: Any, pending: Pending, line: SourceLine) -> Get:
         """Return the effect of a get; it sets `pending` when it is delivered."""
         region = self._resolve(source, at, GetOutOfRange, "get", None, line)
 
@@ -395,7 +397,7 @@ class Coarray(NotAValue):
         return Get(self._task.pid, source, self._context.id, self._index, region, None, deliver, line)
 
     def _puts_each(
-        self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: Line,
+        self, parts: Parts, positions: tuple[np.ndarray, ...], values: np.ndarray, op: str | None, line: SourceLine,
         scalars: bool = False,
     ) -> list[PutEach]:  # fmt: skip
         """Return one effect for each process of `parts`, with copies of its positions and values."""
@@ -407,7 +409,7 @@ class Coarray(NotAValue):
         return effects
 
     def _gets_each(
-        self, parts: Parts, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: Line
+        self, parts: Parts, positions: tuple[np.ndarray, ...], shape: Shape, pending: Pending, line: SourceLine
     ) -> list[Get]:
         """Return one get for each process of `parts`; the last one delivered sets `pending`."""
         parts = parts or [(self._task.pid, slice(0, 0))]  # no items: still one get, whose delivery makes it ready
@@ -498,7 +500,7 @@ class Coarray(NotAValue):
             )
         return int(number)
 
-    def _noted(self) -> Line:
+    def _noted(self) -> SourceLine:
         """Return the user's source line if --check will report it, else NOWHERE, because looking for it is slow.
 
         A mistake found at the call looks for its line itself.
@@ -575,7 +577,7 @@ class Coarray(NotAValue):
             )
         return pids, positions
 
-    def _split_by_process(self, pids: np.ndarray, call: str, line: Line) -> Parts:
+    def _split_by_process(self, pids: np.ndarray, call: str, line: SourceLine) -> Parts:
         """Return the items for each pid; raise NoSuchProcess, with the first bad item, for a pid out of range."""
         parts = by_process(pids, self._nprocs)
         if parts is None:
@@ -588,7 +590,7 @@ class Coarray(NotAValue):
 
     def _flat_positions(
         self, pid: int, positions: tuple[np.ndarray, ...], chosen: np.ndarray | slice, error: type[LocalMistake],
-        call: str, line: Line,
+        call: str, line: SourceLine,
     ) -> np.ndarray:  # fmt: skip
         """Return the chosen positions as flat C positions on process `pid`: a copy, in int32 where that holds them.
 
@@ -620,7 +622,7 @@ class Coarray(NotAValue):
             raise TypeError(f"{call} on {self._name}: {wrong}{self._place(here())}") from None
 
     def _resolve(
-        self, pid: int, at: Any, error: type[LocalMistake], call: str, values: np.ndarray | None, line: Line
+        self, pid: int, at: Any, error: type[LocalMistake], call: str, values: np.ndarray | None, line: SourceLine
     ) -> Region:
         """Return the region that `at` selects on process `pid`; raise `error` if it runs past that process's array."""
         shape = self._shape_of(pid)
@@ -641,7 +643,7 @@ class Coarray(NotAValue):
         """The variable that the coarray was assigned to, in quotes, for messages; else its number by creation order."""
         return f"'{assigned_name(self._line) or f'coarray {self._index}'}'"
 
-    def _place(self, line: Line) -> str:
+    def _place(self, line: SourceLine) -> str:
         """Return source line, pid and superstep in brackets, for messages."""
         return f" ({line or here()}, process {self._task.pid}, superstep {self._task.element.superstep})"
 

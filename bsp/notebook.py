@@ -54,15 +54,15 @@ def display_line() -> Any:
     """Return a display handle whose text can be replaced, if this interpreter runs in a notebook; else None."""
     if getattr(shell(), "kernel", None) is None:
         return None
-    return sys.modules["IPython"].display.display(_Text(""), display_id=True)
+    return sys.modules["IPython"].display.display(_CellText(""), display_id=True)
 
 
 def replace_line(handle: Any, text: str) -> None:
     """Replace the text of a handle that `display_line` has returned."""
-    handle.update(_Text(text))
+    handle.update(_CellText(text))
 
 
-class _Text:
+class _CellText:
     """Text that a notebook shows as it is, without quotes."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from bsp.engine.recovery import Place
+from bsp.engine.recovery import LoopPosition
 from bsp.source import left_in_order
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
         yield from range(times)
         return
     recovery = task.element.recovery
-    place = Place(task.loops, 0, state, False, True)
+    place = LoopPosition(task.loops, 0, state, False, True)
     task.loops += 1
     try:
         while True:

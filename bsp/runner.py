@@ -13,7 +13,7 @@ from typing import Any
 from bsp.command.launch import BLAS_VARIABLES, Launch, start
 from bsp.cost.machine_file import Profile, profile_of, to_machine
 from bsp.cost.model import DEFAULT, Machine
-from bsp.cost.record.progress import Progress, live_line
+from bsp.cost.record.progress import RunProgress, live_line
 from bsp.cost.units import counted
 from bsp.engine.element import Element
 from bsp.engine.verdict import Verdict
@@ -127,7 +127,7 @@ def run_here(
     """Run `main` on this element and the other elements of `transport`; return the results by pid, on every element."""
     element = Element(nprocs, transport, seed, checker, machine)
     if progress and element.index == 0:
-        element.progress = Progress(machine, live_line())
+        element.progress = RunProgress(machine, live_line())
     element.host(lambda task: main(handle(task), *args))
     with hosting(element):
         verdict = element.run()

@@ -20,7 +20,7 @@ _OPERATORS = os.path.join("numpy", "lib", "mixins.py")  # frames of operators on
 _here = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
-class Line(tuple[str, int]):
+class SourceLine(tuple[str, int]):
     """A (file, line number) pair; prints as `solver.py:41`.  False if there is no such line."""
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class Line(tuple[str, int]):
         return f"{_shown(self[0])}:{self[1]}" if self[1] else "its end"
 
 
-NOWHERE = Line(("", 0))
+NOWHERE = SourceLine(("", 0))
 
 cells: dict[str, str] = {}  # the names of a notebook's cells by file, as the caller of a session has sent them
 
@@ -73,9 +73,9 @@ def is_program(filename: str) -> bool:
     return not is_ours(filename) and not filename.startswith((*_library, "<frozen "))
 
 
-def program_line(frames: Iterable[tuple[str, int]]) -> Line:
+def program_line(frames: Iterable[tuple[str, int]]) -> SourceLine:
     """Return the innermost line of the program itself among these, innermost first; if there is none, the first."""
-    found = [Line(frame) for frame in frames]
+    found = [SourceLine(frame) for frame in frames]
     return next((line for line in found if is_program(line[0])), found[0] if found else NOWHERE)
 
 
@@ -93,13 +93,13 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def user_line(frame: FrameType | None) -> Line:
+def user_line(frame: FrameType | None) -> SourceLine:
     """Return the innermost line at or above `frame` that is not this package's, or NOWHERE."""
     found = user_frame(frame)
-    return NOWHERE if found is None else Line((found.f_code.co_filename, found.f_lineno))
+    return NOWHERE if found is None else SourceLine((found.f_code.co_filename, found.f_lineno))
 
 
-def here() -> Line:
+def here() -> SourceLine:
     """Return the user's line that made the current call."""
     return user_line(sys._getframe(1))
 
@@ -138,7 +138,7 @@ def without_ours(error: BaseException, explained: bool) -> TracebackType | None:
 _ASSIGNED = re.compile(r"\s*([A-Za-z_][\w.]*)\s*(?::[^=]+)?=\s*[\w.()]*\b(?:coarray|register)\(")
 
 
-def assigned_name(line: Line) -> str | None:
+def assigned_name(line: SourceLine) -> str | None:
     """Return the variable that a registering source line assigns to: 'rows' for `rows = proc.coarray(9)`."""
     found = _ASSIGNED.match(linecache.getline(*line))
     return found.group(1) if found else None

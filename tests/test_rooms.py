@@ -195,6 +195,17 @@ def test_the_packages_name_each_other_one_way() -> None:
     }
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    """A name means one thing, in all packages: whoever reads `Schedule` need not look which."""
+    where: dict[str, list[str]] = {}
+    for module, path in MODULES.items():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(module)
+    assert len(where) > 500
+    assert {name: modules for name, modules in where.items() if len(modules) > 1} == {}
+
+
 def test_algorithms_are_made_of_what_everybodys_procedures_are() -> None:
     """They import names that rooms offer, and look into no array."""
     used = {

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.matmul import strassen
-from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, Place, Schedule, cuts
+from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, GridPlace, Schedule, cuts
 from bsp.arrays.procedures import Layout, traffic
 from bsp.cost.model import WORD, Cost, Machine
 
@@ -160,7 +160,7 @@ def _share(s: Schedule, matrix: str, t: int) -> Share:
     """Return the shares of a matrix in round t, where pieces are spread."""
     dealing, sides = s.dealing(matrix), SIDES[matrix]
     i, j, layer = np.ogrid[: s.rows, : s.columns, : s.layers]
-    brick, member = s.brick(matrix, Place(i, j, layer))  # type: ignore[arg-type]
+    brick, member = s.brick(matrix, GridPlace(i, j, layer))  # type: ignore[arg-type]
     at = member // dealing.split[1], member % dealing.split[1]
     own, full, some = [], [], []
     for axis in (0, 1):

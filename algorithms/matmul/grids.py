@@ -168,7 +168,7 @@ def _parts(elements: np.ndarray, room: np.ndarray, most: np.ndarray) -> np.ndarr
     return found
 
 
-class Family:
+class ScheduleFamily:
     """Schedules of one kind, one on each of several grids, and their estimates."""
 
     def __init__(

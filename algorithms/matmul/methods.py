@@ -16,7 +16,7 @@ from itertools import islice
 from math import prod
 
 from bsp.algorithms.matmul.counts import Counted, counted
-from bsp.algorithms.matmul.grids import CLOSEST, SPARE, Family, at_once, dealt, growing, skewed, staying
+from bsp.algorithms.matmul.grids import CLOSEST, SPARE, ScheduleFamily, at_once, dealt, growing, skewed, staying
 from bsp.algorithms.matmul.grids import grids as process_grids
 from bsp.algorithms.matmul.schedules import AT_ONCE, SHIFTED, SPREAD, TWO_PHASE, Schedule
 from bsp.arrays import PlanTooLarge
@@ -36,7 +36,7 @@ def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Sch
     Source: McColl 1.6.2, Method 1.
     """
     grids = process_grids(shape, p, 0)
-    return Family(shape, grids, at_once(shape, grids, machine)).best(room)
+    return ScheduleFamily(shape, grids, at_once(shape, grids, machine)).best(room)
 
 
 def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -46,7 +46,7 @@ def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Sc
     Source: McColl 1.6.2, Method 2; the order is Cannon's, so that no block is asked for twice in a superstep.
     """
     grids = process_grids(shape, p, 0)
-    return Family(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
+    return ScheduleFamily(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
 
 
 def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
@@ -58,7 +58,7 @@ def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedul
     Source: McColl 1.6.2, Method 4 (McColl and Valiant; Agarwal and others 1995).
     """
     grids = process_grids(shape, p, 1)
-    found = Family(shape, grids, at_once(shape, grids, machine)).best(room)
+    found = ScheduleFamily(shape, grids, at_once(shape, grids, machine)).best(room)
     return [other for s in found for other in dealt(s, machine)]
 
 
@@ -75,13 +75,13 @@ def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Sched
     others (SC 2019).
     """
     grids = process_grids(shape, p, SPARE)
-    families = [Family(shape, grids, at_once(shape, grids, machine))]
+    families = [ScheduleFamily(shape, grids, at_once(shape, grids, machine))]
     if room and not families[0].cheapest_fits(room):
         families += [
-            Family(shape, grids, growing(shape, grids, machine, room), SPREAD),
-            Family(shape, grids, skewed(shape, grids, machine, room), SHIFTED),
-            Family(shape, grids, staying(shape, grids, machine, room, "n"), SPREAD, "n"),
-            Family(shape, grids, staying(shape, grids, machine, room, "m"), SPREAD, "m"),
+            ScheduleFamily(shape, grids, growing(shape, grids, machine, room), SPREAD),
+            ScheduleFamily(shape, grids, skewed(shape, grids, machine, room), SHIFTED),
+            ScheduleFamily(shape, grids, staying(shape, grids, machine, room, "n"), SPREAD, "n"),
+            ScheduleFamily(shape, grids, staying(shape, grids, machine, room, "m"), SPREAD, "m"),
         ]
     closest = sorted((each for family in families for each in family.closest(room)), key=lambda each: each[0])
     fitting = (_fitting(dealt(s, machine), room) for _, s in closest)
@@ -111,7 +111,7 @@ def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]
     Source: van de Geijn and Watts, Concurrency 9 (1997); two-phase broadcast: McColl 1.6.1.
     """
     grids = process_grids(shape, p, 0)
-    found = Family(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
+    found = ScheduleFamily(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
     return [s._replace(rounds=1, way=way) for s in found for way in (AT_ONCE, TWO_PHASE)]
 
 

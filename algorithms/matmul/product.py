@@ -102,7 +102,7 @@ def cost(
     return chosen((m, k, n), p, method, limit, machine, itemsize, leaf)
 
 
-class Operand(NamedTuple):
+class GivenOperand(NamedTuple):
     """An operand as it was passed: an expression, or the whole of it on every process."""
 
     dtype: DType
@@ -117,7 +117,7 @@ class Operand(NamedTuple):
         return None if found is None or (found.replicated and found.blocks == 1) else found
 
 
-def _operands(A: Any, B: Any) -> tuple[Operand, Operand]:
+def _operands(A: Any, B: Any) -> tuple[GivenOperand, GivenOperand]:
     values = [each if isinstance(each, Array) else as_array(each) for each in (A, B)]
     for name, each in zip("AB", values, strict=True):
         if each.dtype.kind not in "biufc":
@@ -137,18 +137,18 @@ def _operands(A: Any, B: Any) -> tuple[Operand, Operand]:
     return first, second
 
 
-def operand(value: Any, dtype: DType) -> Operand:
+def operand(value: Any, dtype: DType) -> GivenOperand:
     """Return a vector or matrix as an operand of a product whose elements have this dtype."""
     node = node_of(value) if isinstance(value, Array) else None
     whole = None if isinstance(value, Array) else value
     if node is not None and node.op is LEAF and node.layout is not None and node.layout.blocks == 1:
         whole = known(node)  # None if one process has it
     node = None if node is None else cast(node, dtype)
-    return Operand(dtype, tuple(value.shape), node, whole if whole is None else whole.astype(dtype, copy=False))
+    return GivenOperand(dtype, tuple(value.shape), node, whole if whole is None else whole.astype(dtype, copy=False))
 
 
 def _choice(
-    here: World, a: Operand, b: Operand, method: int | str, memory: float | None, leaf: str, moved: bool
+    here: World, a: GivenOperand, b: GivenOperand, method: int | str, memory: float | None, leaf: str, moved: bool
 ) -> Counted:
     """Return the way to multiply; if operands are `moved`, the price includes bringing them to its layout."""
     shape = (a.shape[0], a.shape[1], b.shape[1])
@@ -164,7 +164,7 @@ def _choice(
     return chosen(shape, here.nprocs, method, limit, here.machine, a.dtype.itemsize, leaf, extra)
 
 
-def brought(here: World, operands: Sequence[Operand], layouts: Sequence[Layout], kept: bool) -> list[Blocks]:
+def brought(here: World, operands: Sequence[GivenOperand], layouts: Sequence[Layout], kept: bool) -> list[Blocks]:
     """Return this process's blocks of operands in the first of the layouts; expressions are computed together.
 
     kept : blocks that outlive the call, so none is a view of what came.

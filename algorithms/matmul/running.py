@@ -18,7 +18,7 @@ import numpy as np
 
 from bsp.algorithms.matmul.blocks import added, contiguous, own
 from bsp.algorithms.matmul.counts import Counted, Exchange
-from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, Place, Schedule, span
+from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, GridPlace, Schedule, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
 from bsp.arrays.procedures import Blocks, DType, Layout, Shape, World
@@ -76,7 +76,9 @@ def together(here: World, exchanges: Iterator[Exchange], moves: dict[str, Moves]
     return found
 
 
-def _in_rounds(here: World, cost: Counted, place: Place, a: Any, b: Any, shape: Shape, dtype: DType, leaf: str) -> Any:
+def _in_rounds(
+    here: World, cost: Counted, place: GridPlace, a: Any, b: Any, shape: Shape, dtype: DType, leaf: str
+) -> Any:
     """Return this process's block of C: in each round gather pieces of A and B, and add their product or send it."""
     s, adding = cost.schedule, cost.schedule.adding
     exchanges, blocks = iter(cost.exchanges), {"A": a, "B": b}
@@ -128,7 +130,7 @@ def edges(piece: range, bounds: Sequence[int]) -> list[int]:
     return [min(max(-((piece.start - at) // piece.step), 0), len(piece)) for at in bounds]
 
 
-def _held(s: Schedule, matrix: str, place: Place, t: int, wanted: tuple[range, range] | None = None) -> Region:
+def _held(s: Schedule, matrix: str, place: GridPlace, t: int, wanted: tuple[range, range] | None = None) -> Region:
     """Return the region of a process's block that is wanted in round t, by default by itself."""
     dealing = s.dealing(matrix)
     brick, member = s.brick(matrix, place)
@@ -142,7 +144,7 @@ def _held(s: Schedule, matrix: str, place: Place, t: int, wanted: tuple[range, r
     return found[0], found[1]
 
 
-def gathered(here: World, s: Schedule, matrix: str, place: Place, t: int, block: Any) -> Moves:
+def gathered(here: World, s: Schedule, matrix: str, place: GridPlace, t: int, block: Any) -> Moves:
     """Gather the piece of this process's brick of A or B of round t from all processes that share the brick."""
     dealing, wanted, places = s.dealing(matrix), s.wanted(matrix, place, t), s.sharing(matrix, place)
     brick, me = s.brick(matrix, place)
@@ -219,7 +221,7 @@ def _joined(
     return whole
 
 
-def summed(here: World, s: Schedule, place: Place, t: int, total: Any) -> Moves:
+def summed(here: World, s: Schedule, place: GridPlace, t: int, total: Any) -> Moves:
     """Add up this process's part of a piece of its brick of C over all layers, the lowest first."""
     dealing, wanted = s.dealing("C"), s.wanted("C", place, t)
     if dealing.members == 1:

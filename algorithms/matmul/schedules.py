@@ -45,7 +45,7 @@ def span(length: int, parts: int, number: int) -> tuple[int, int]:
     return length * number // parts, length * (number + 1) // parts
 
 
-class Place(NamedTuple):
+class GridPlace(NamedTuple):
     """The place of a process in the grid."""
 
     i: int
@@ -116,13 +116,13 @@ class Schedule(NamedTuple):
         """Return the process at a place."""
         return (i * self.layers + layer) * self.columns + j
 
-    def place(self, pid: int) -> Place | None:
+    def place(self, pid: int) -> GridPlace | None:
         """Return the place of a process; None: it has no work."""
         if pid >= self.processes:
             return None
         rest, j = divmod(pid, self.columns)
         i, layer = divmod(rest, self.layers)
-        return Place(i, j, layer)
+        return GridPlace(i, j, layer)
 
     def dealing(self, matrix: str) -> Dealing:
         """Return the distribution of A, B or C."""
@@ -133,20 +133,20 @@ class Schedule(NamedTuple):
             return Dealing((self.k, self.n), (self.layers, self.columns), (self.rows // b, b))
         return Dealing((self.m, self.n), (self.rows, self.columns), (self.layers // c, c))
 
-    def brick(self, matrix: str, place: Place) -> tuple[Brick, int]:
+    def brick(self, matrix: str, place: GridPlace) -> tuple[Brick, int]:
         """Return the brick of a matrix that a process shares, and its number among the processes that share it."""
         i, j, layer = place
         found = {"A": ((i, layer), j), "B": ((layer, j), i), "C": ((i, j), layer)}
         return found[matrix]
 
-    def sharing(self, matrix: str, place: Place) -> list[Place]:
+    def sharing(self, matrix: str, place: GridPlace) -> list[GridPlace]:
         """Return the places of all processes that share a brick of a matrix with this one, itself included."""
         i, j, layer = place
         if matrix == "A":
-            return [Place(i, x, layer) for x in range(self.columns)]
+            return [GridPlace(i, x, layer) for x in range(self.columns)]
         if matrix == "B":
-            return [Place(x, j, layer) for x in range(self.rows)]
-        return [Place(i, j, x) for x in range(self.layers)]
+            return [GridPlace(x, j, layer) for x in range(self.rows)]
+        return [GridPlace(i, j, x) for x in range(self.layers)]
 
     @property
     def adding(self) -> Schedule:
@@ -173,7 +173,7 @@ class Schedule(NamedTuple):
         """Return the piece that process (i, j, l) begins with, where pieces are shifted."""
         return (i * self.rounds // self.rows + j * self.rounds // self.columns) % self.rounds
 
-    def wanted(self, matrix: str, place: Place, t: int) -> tuple[range, range]:
+    def wanted(self, matrix: str, place: GridPlace, t: int) -> tuple[range, range]:
         """Return the rows and columns of a matrix that a process multiplies, or has sums of (C), in round t."""
         dealing = self.dealing(matrix)
         brick, _ = self.brick(matrix, place)
@@ -181,7 +181,7 @@ class Schedule(NamedTuple):
         sides = SIDES[matrix]
         return self._piece(sides[0], first, place, t), self._piece(sides[1], second, place, t)
 
-    def _piece(self, side: str, whole: tuple[int, int], place: Place, t: int) -> range:
+    def _piece(self, side: str, whole: tuple[int, int], place: GridPlace, t: int) -> range:
         if side != self.along or self.rounds == 1:
             return range(*whole)
         if self.way == SPREAD:

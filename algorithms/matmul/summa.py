@@ -11,12 +11,12 @@ import numpy as np
 
 from bsp.algorithms.matmul.blocks import added, contiguous
 from bsp.algorithms.matmul.counts import Counted, holder
-from bsp.algorithms.matmul.schedules import TWO_PHASE, Place, span
+from bsp.algorithms.matmul.schedules import TWO_PHASE, GridPlace, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.arrays.procedures import DType, World
 
 
-def broadcast(here: World, cost: Counted, place: Place, a: Any, b: Any, leaf: str) -> Any:
+def broadcast(here: World, cost: Counted, place: GridPlace, a: Any, b: Any, leaf: str) -> Any:
     """Return this process's block of C: panels of A go along rows of the grid, of B along columns.  Collective."""
     s = cost.schedule
     exchanges = iter(cost.exchanges)

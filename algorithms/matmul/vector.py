@@ -10,7 +10,7 @@ from bsp.algorithms.matmul.blocks import contiguous, own
 from bsp.algorithms.matmul.counts import Counted
 from bsp.algorithms.matmul.product import brought, operand
 from bsp.algorithms.matmul.running import idle, summed, together
-from bsp.algorithms.matmul.schedules import Place, Schedule, span
+from bsp.algorithms.matmul.schedules import GridPlace, Schedule, span
 from bsp.algorithms.matmul.vector_counts import cheapest, counted
 from bsp.arrays.procedures import Array, DType, Layout, Shape, World, dealt, made_of, procedure, replicated, world
 from bsp.arrays.typing import ArrayLike
@@ -87,7 +87,7 @@ def _grid_of(matrix: Any, nprocs: int) -> Shape | None:
     )
 
 
-def _summed(here: World, cost: Counted, place: Place | None, total: Any) -> Any:
+def _summed(here: World, cost: Counted, place: GridPlace | None, total: Any) -> Any:
     """Add up partial sums over all layers; each process gets its part."""
     steps = cost.exchanges[-1:]
     if place is None:

@@ -11,7 +11,7 @@ from bsp.algorithms.qr.factoring import check, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
 from bsp.arrays.linalg import tall
 from bsp.arrays.linalg.factored import signed_svd
-from bsp.arrays.linalg.tall import Rows
+from bsp.arrays.linalg.tall import RowBlocks
 from bsp.arrays.procedures import Array, procedure
 from bsp.arrays.typing import ArrayLike
 
@@ -45,7 +45,7 @@ def pca(A: ArrayLike, k: int) -> PCA:
     given = rows_of(a.persist())
     with np.errstate(invalid="ignore", over="ignore"):
         mean = ba.mean(a, axis=0).compute()
-        rows = Rows(given.layout, {at: block - mean for at, block in given.blocks.items()})
+        rows = RowBlocks(given.layout, {at: block - mean for at, block in given.blocks.items()})
         r = r_only(rows, a.dtype)
     check(r, given, "pca")
     _, s, vt = signed_svd(r)

@@ -12,7 +12,7 @@ from bsp.algorithms.qr import methods
 from bsp.algorithms.qr.pricing import METHODS, gram_first, of_factored, of_nothing
 from bsp.arrays import linalg
 from bsp.arrays.linalg import panels, tall
-from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.linalg.tall import Factors, RowBlocks
 from bsp.arrays.procedures import Array, DType, array_of, everywhere, leaf, node_of, procedure, replicated, world, wrap
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
@@ -80,7 +80,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
 
 
 @declares(of_factored)
-def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
+def factored(rows: RowBlocks, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
     """Return Q and R, the method that was taken, why, and the condition."""
     if method == "auto":
         return _auto(rows, dtype, name)
@@ -101,7 +101,7 @@ def factored(rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors,
     return made, method, asked, methods.condition(made.r)
 
 
-def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float]:
+def _auto(rows: RowBlocks, dtype: DType, name: str) -> tuple[Factors, str, str, float]:
     """Factor by the cheapest method that leaves Q orthogonal."""
     here = world()
     m, n = rows.layout.shape
@@ -141,7 +141,7 @@ def _auto(rows: Rows, dtype: DType, name: str) -> tuple[Factors, str, str, float
     return found, "direct", reason, methods.condition(found.r)
 
 
-def _refuse(rows: Rows, dtype: DType, method: str, name: str) -> NoReturn:
+def _refuse(rows: RowBlocks, dtype: DType, method: str, name: str) -> NoReturn:
     """Raise LinAlgError with A's condition, for which R is computed by a tree."""
     r = methods.r_only(rows, dtype)
     check(r, rows, name)
@@ -184,11 +184,11 @@ def matrix(given: Any, name: str, what: str = "A") -> Array:
     return a
 
 
-def rows_of(a: Array) -> Rows:
+def rows_of(a: Array) -> RowBlocks:
     """Return A in blocks of whole rows; as it is where every process has all of it."""
     layout = a.layout
     if layout.replicated and layout.blocks == 1:
-        return Rows(layout, tall.settled(a, layout))
+        return RowBlocks(layout, tall.settled(a, layout))
     return tall.by_rows(a)
 
 
@@ -199,7 +199,7 @@ def on_all(values: Any) -> Array:
 
 
 @declares(of_nothing)
-def check(r: Any, rows: Rows, name: str, what: str = "A") -> None:
+def check(r: Any, rows: RowBlocks, name: str, what: str = "A") -> None:
     """Raise LinAlgError on every process if R shows NaN or infinity in A; one superstep more finds where."""
     here = world()
     if np.isfinite(r).all():

@@ -21,7 +21,7 @@ from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import passes
 from bsp.arrays.linalg import tall
-from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.linalg.tall import Factors, RowBlocks
 from bsp.arrays.procedures import DType, world
 
 NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
@@ -53,7 +53,7 @@ def condition(r: Any, scaled: bool = False) -> float:
     return float(s[0] / s[-1]) if s[-1] else inf
 
 
-def direct(rows: Rows, dtype: DType) -> Factors:
+def direct(rows: RowBlocks, dtype: DType) -> Factors:
     """Return Q and R by Householder reflections, up and down a tree.
 
     Cost: W = 6(m/p)n² + the tree's, H = (a-1)n² words and S = 1 for each of its log_a p levels (see `tall.tsqr`),
@@ -63,13 +63,13 @@ def direct(rows: Rows, dtype: DType) -> Factors:
         return tall.tsqr(rows, dtype)
 
 
-def r_only(rows: Rows, dtype: DType) -> Any:
+def r_only(rows: RowBlocks, dtype: DType) -> Any:
     """Return R by the tree.  Cost: W = 2(m/p)n² + the tree's, H and S as `direct`, M = a piece of the rows."""
     with np.errstate(all="ignore"):
         return tall.tsqr(rows, dtype, want_q=False).r
 
 
-def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
+def indirect(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
     """Return Q = A·R⁻¹·R₂⁻¹ and R₂·R, R₂ the R of A·R⁻¹; None if that was not near to orthogonal.  `r`: of `r_only`.
 
     Cost: with `r_only` W = 6(m/p)n² + two trees', H and S those of two trees, M = (m/p)n words: Q.
@@ -84,7 +84,7 @@ def indirect(rows: Rows, r: Any, dtype: DType) -> Factors | None:
     return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
 
 
-def gram_factor(rows: Rows, dtype: DType) -> Any:
+def gram_factor(rows: RowBlocks, dtype: DType) -> Any:
     """Return R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
 
     Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
@@ -95,7 +95,7 @@ def gram_factor(rows: Rows, dtype: DType) -> Any:
     return _cholesky(_summed(rows, squared))
 
 
-def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
+def cholesky2(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
     """Return Q = A·R₁⁻¹·R₂⁻¹ and R₂·R₁, R₂ of Q₁ᴴQ₁, Q₁ = A·R₁⁻¹; None if Q₁ was not near to orthogonal.
 
     r : R₁, of `gram_factor`.
@@ -111,7 +111,7 @@ def cholesky2(rows: Rows, r: Any, dtype: DType) -> Factors | None:
     return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
 
 
-def _summed(rows: Rows, squared: Any) -> Any:
+def _summed(rows: RowBlocks, squared: Any) -> Any:
     """Return a Hermitian matrix summed over processes; its upper triangle travels.
 
     What has overflowed becomes NaN: BLAS decides the signs of infinities, so those of two processes need have no sum.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.linalg.tall import BLOCK, Rows
+from bsp.arrays.linalg.tall import BLOCK, RowBlocks
 from bsp.arrays.procedures import Axis, Blocks, DType, layout_of, world
 
 
@@ -22,7 +22,7 @@ def _pieces(block: Any) -> Iterator[slice]:
     return (slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
 
 
-def gram(rows: Rows, dtype: DType) -> Any:
+def gram(rows: RowBlocks, dtype: DType) -> Any:
     """Return Σ xᴴ·x over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
     columns = rows.layout.shape[1]
     found = np.zeros_like(world().empty((columns, columns), dtype))
@@ -32,7 +32,7 @@ def gram(rows: Rows, dtype: DType) -> Any:
     return found
 
 
-def divided(rows: Rows, r: Any, dtype: DType, in_place: bool = False) -> Rows:
+def divided(rows: RowBlocks, r: Any, dtype: DType, in_place: bool = False) -> RowBlocks:
     """Return rows @ r⁻¹ for an upper triangular r, by substitution: each row is as exact as its own solution can be.
 
     in_place : the rows are overwritten; only for rows that nothing else refers to.
@@ -41,14 +41,14 @@ def divided(rows: Rows, r: Any, dtype: DType, in_place: bool = False) -> Rows:
     return _over(rows, r, dtype, in_place, None)
 
 
-def divided_and_gram(rows: Rows, r: Any, dtype: DType) -> tuple[Rows, Any]:
+def divided_and_gram(rows: RowBlocks, r: Any, dtype: DType) -> tuple[RowBlocks, Any]:
     """Return Q = rows @ r⁻¹, and Σ qᴴ·q over this process's rows q.  2(m/p)n² flops in one pass."""
     columns = rows.layout.shape[1]
     summed = np.zeros_like(world().empty((columns, columns), dtype))
     return _over(rows, r, dtype, False, summed), summed
 
 
-def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows:
+def _over(rows: RowBlocks, r: Any, dtype: DType, in_place: bool, summed: Any) -> RowBlocks:
     triangle = np.asfortranarray(r)
     made: Blocks = {}
     for at in sorted(rows.blocks):
@@ -61,7 +61,7 @@ def _over(rows: Rows, r: Any, dtype: DType, in_place: bool, summed: Any) -> Rows
             if summed is not None:
                 summed += _squared(out[piece])
         made[at] = out
-    return Rows(layout_of((rows.layout.axes[0], Axis(r.shape[1])), rows.layout.replicated), made)
+    return RowBlocks(layout_of((rows.layout.axes[0], Axis(r.shape[1])), rows.layout.replicated), made)
 
 
 def _divide(x: Any, r: Any) -> None:

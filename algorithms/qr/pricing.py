@@ -8,7 +8,7 @@ import numpy as np
 
 from bsp.abstract import table
 from bsp.arrays.linalg import tall
-from bsp.arrays.linalg.tall import Factors, Rows
+from bsp.arrays.linalg.tall import Factors, RowBlocks
 from bsp.arrays.procedures import DType, world
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, Totals
@@ -36,14 +36,14 @@ def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 
     return totals.cost
 
 
-def of_factored(costs: Costs, rows: Rows, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
+def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
     """Declare the cost of `factoring.factored`; of "auto" the longest way there is."""
     here = world()
     m, n = rows.layout.shape
     way = _Way(costs, tall.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
     way.take(method)
     k = min(m, n)
-    q = Rows(rows.layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
+    q = RowBlocks(rows.layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
     taken = "direct" if method == "auto" else method
     return Factors(q, costs.array((k, n), dtype)), taken, f"{taken}: a run without values takes the longest way", np.nan
 

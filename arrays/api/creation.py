@@ -23,7 +23,7 @@ from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape, asked, ragged
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.kernels.kernels import Task
+from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.typing import ArrayLike, Device, DTypeLike, Grid, Int, Scalar, ShapeLike, Time
 from bsp.arrays.views import link_of, own
@@ -404,7 +404,7 @@ def of_indices(
     def make(size: Shape, box: Any) -> Any:
         ranges = [np.arange(start, stop).reshape([-1 if k == axis else 1 for k in range(len(box))])
                   for axis, (start, stop) in enumerate(box)]  # fmt: skip
-        current.task = Task((), box, [])
+        current.task = StageTask((), box, [])
         return np.ascontiguousarray(np.broadcast_to(function(*np.broadcast_arrays(*ranges)), size), dtype=kind)
 
     return made(found, kind, layout_for(found, grid, process_grid), make)

@@ -286,13 +286,13 @@ divmod = _binary_pair("divmod")
 # ------------------------------------------------- functions of every element that are no ufuncs
 
 
-class Elementwise(Protocol):
+class ElementwiseFunction(Protocol):
     """An elementwise function that is not a ufunc: of a ufunc's arguments it takes `out` alone.  Lazy."""
 
     def __call__(self, x: ArrayLike, out: Array | None = None) -> Array: ...
 
 
-def _elementwise(name: str) -> Elementwise:
+def _elementwise(name: str) -> ElementwiseFunction:
     theirs = getattr(np, name)
 
     def call(x: Any, out: Any) -> None:
@@ -303,7 +303,9 @@ def _elementwise(name: str) -> Elementwise:
     def function(x: Any, out: Any = None) -> Array:
         return stored(wrap(build.apply(op, build.strong(build.operand(x)))), out)
 
-    found: Elementwise = _named(function, name, Elementwise, f"numpy.{name}, element by element.  Lazy.")
+    found: ElementwiseFunction = _named(
+        function, name, ElementwiseFunction, f"numpy.{name}, element by element.  Lazy."
+    )
     return found
 
 

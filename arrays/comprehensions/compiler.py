@@ -183,7 +183,7 @@ def _constant(value: Any) -> Maker:
     return lambda nodes, values: parameter(value)
 
 
-class Term(NamedTuple):
+class ArrayTerm(NamedTuple):
     """An expression of arrays: a node, and the index of each of its axes."""
 
     indices: tuple[Index, ...]
@@ -224,7 +224,7 @@ class Compiler:
 
     # ---------------------------------------------------------------------- expressions
 
-    def build(self, node: ast.expr) -> Term | Number:
+    def build(self, node: ast.expr) -> ArrayTerm | Number:
         """Compile an expression; re-raise an error of NumPy as one that points at the expression in the text."""
         try:
             return self._build(node)
@@ -233,7 +233,7 @@ class Compiler:
         except (TypeError, ValueError, ArithmeticError) as error:
             raise self.read.mistake(node, str(error)) from error
 
-    def _build(self, node: ast.expr) -> Term | Number:
+    def _build(self, node: ast.expr) -> ArrayTerm | Number:
         if isinstance(node, ast.Constant) and type(node.value) in WEAK:
             return _known(node.value)
         if isinstance(node, ast.Name):
@@ -242,7 +242,7 @@ class Compiler:
             return self._subscript(node)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             left, right = self.build(node.left), self.build(node.right)
-            if isinstance(node.op, ast.Pow) and isinstance(left, Term) and isinstance(right, Number):
+            if isinstance(node.op, ast.Pow) and isinstance(left, ArrayTerm) and isinstance(right, Number):
                 return self._power(left, right)
             return self._ufunc(_BINARY[type(node.op)], left, right)
         if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
@@ -255,12 +255,12 @@ class Compiler:
             return self._aggregate(node) if aggregate_of(node) is not None else self._call(node)
         raise self.read.mistake(node, f"{self.read.words(node)} is no part of a comprehension: {type(node).__name__}")
 
-    def _name(self, node: ast.Name) -> Term | Number:
+    def _name(self, node: ast.Name) -> ArrayTerm | Number:
         name = node.id
         if node in self.indices.of:
             return self._positions(self.indices.of[node])
         if name in self.kinds:
-            return Term((), self._operand(name))
+            return ArrayTerm((), self._operand(name))
         if name in self.values:
             value = self.values[name]
             if isinstance(value, int):
@@ -276,14 +276,14 @@ class Compiler:
             self.inputs[node] = lambda nodes, values: nodes[name]
         return self._operands[name]
 
-    def _positions(self, index: Index) -> Term:
+    def _positions(self, index: Index) -> ArrayTerm:
         """Return the positions of an index as an int64 vector."""
         run = index.run
         node = Node(LEAF, (), kind_of((len(run),), np.dtype(np.int64)))
         self.inputs[node] = lambda nodes, values: _table(run)
-        return Term((index,), node)
+        return ArrayTerm((index,), node)
 
-    def _subscript(self, node: ast.Subscript) -> Term:
+    def _subscript(self, node: ast.Subscript) -> ArrayTerm:
         """Compile a subscript to a view of the operand, or to the operand itself if it is shown unchanged."""
         assert isinstance(node.value, ast.Name)
         operand = self._operand(node.value.id)
@@ -299,25 +299,25 @@ class Compiler:
             access.append(Access(own.index(index), start, step))
         shape = tuple(index.extent for index in own)
         if shape == operand.kind.shape and access == [Access(axis) for axis in range(len(shape))]:
-            return Term(own, operand)
-        return Term(own, build.viewed(operand, shape, access))
+            return ArrayTerm(own, operand)
+        return ArrayTerm(own, build.viewed(operand, shape, access))
 
-    def _power(self, base: Term, exponent: Number) -> Term:
+    def _power(self, base: ArrayTerm, exponent: Number) -> ArrayTerm:
         """Compile a power; an exponent that every call shares may use square, sqrt or reciprocal, as in NumPy."""
         if exponent.known and exponent.value in _POWERS:
-            return Term(base.indices, _pow(wrap(base.node), exponent.value)._node)
+            return ArrayTerm(base.indices, _pow(wrap(base.node), exponent.value)._node)
         found = self._ufunc(np.power, base, exponent)
-        assert isinstance(found, Term)
+        assert isinstance(found, ArrayTerm)
         return found
 
-    def _compare(self, node: ast.Compare) -> Term | Number:
+    def _compare(self, node: ast.Compare) -> ArrayTerm | Number:
         parts = [self.build(each) for each in (node.left, *node.comparators)]
         found = self._ufunc(_BINARY[type(node.ops[0])], parts[0], parts[1])
         for op, left, right in zip(node.ops[1:], parts[1:], parts[2:], strict=False):
             found = self._ufunc(np.logical_and, found, self._ufunc(_BINARY[type(op)], left, right))
         return found
 
-    def _call(self, node: ast.Call) -> Term | Number:
+    def _call(self, node: ast.Call) -> ArrayTerm | Number:
         read = self.read
         assert isinstance(node.func, ast.Name)
         name = node.func.id
@@ -330,7 +330,7 @@ class Compiler:
             if len(args) != 1 or named:
                 raise read.mistake(node, f"{name} casts one expression")
             term = self.term(args[0])
-            return Term(term.indices, build.cast(build.strong(term.node), CASTS[name]))
+            return ArrayTerm(term.indices, build.cast(build.strong(term.node), CASTS[name]))
         ufunc = getattr(np, name, None)
         if isinstance(ufunc, np.ufunc) and name not in ("ceil", "floor", "trunc"):
             if len(args) != ufunc.nin or named:
@@ -340,7 +340,7 @@ class Compiler:
 
     # --------------------------------------------------------------------- combinations
 
-    def _ufunc(self, ufunc: np.ufunc, *parts: Term | Number) -> Term | Number:
+    def _ufunc(self, ufunc: np.ufunc, *parts: ArrayTerm | Number) -> ArrayTerm | Number:
         numbers = [part for part in parts if isinstance(part, Number)]
         if len(numbers) == len(parts):
             makes = [number.make for number in numbers]
@@ -350,9 +350,11 @@ class Compiler:
 
             return Number(make(self.values), make, all(number.known for number in numbers))
         indices, nodes = self._aligned(parts)
-        return Term(indices, build.apply(ew.of_ufunc(ufunc), *nodes))
+        return ArrayTerm(indices, build.apply(ew.of_ufunc(ufunc), *nodes))
 
-    def _called(self, function: Callable[..., Any], args: Sequence[Term | Number], named: Mapping[str, Any]) -> Term:
+    def _called(
+        self, function: Callable[..., Any], args: Sequence[ArrayTerm | Number], named: Mapping[str, Any]
+    ) -> ArrayTerm:
         """Call a function of arrays; pass integers that every call shares as Python integers."""
         indices, nodes = self._aligned([*args, *named.values()])
         given = [
@@ -360,19 +362,19 @@ class Compiler:
             for part, node in zip([*args, *named.values()], nodes, strict=True)
         ]
         found = function(*given[: len(args)], **dict(zip(named, given[len(args) :], strict=True)))
-        return Term(indices, found._node)
+        return ArrayTerm(indices, found._node)
 
-    def term(self, part: Term | Number) -> Term:
+    def term(self, part: ArrayTerm | Number) -> ArrayTerm:
         """Return an expression as a term: a number becomes a parameter, an array of no dimensions."""
-        if isinstance(part, Term):
+        if isinstance(part, ArrayTerm):
             return part
         node = Node(PARAM, (), WEAK[type(part.value)])
         node.value = part.value
         make = part.make
         self.inputs[node] = lambda nodes, values: parameter(make(values))
-        return Term((), node)
+        return ArrayTerm((), node)
 
-    def _aligned(self, parts: Sequence[Term | Number]) -> tuple[tuple[Index, ...], list[Node]]:
+    def _aligned(self, parts: Sequence[ArrayTerm | Number]) -> tuple[tuple[Index, ...], list[Node]]:
         """Return the indices of all terms together, and a node for each term with its axes in their order.
 
         The nodes broadcast against each other.  Inside aggregates the indices are in order of appearance, so that
@@ -386,7 +388,7 @@ class Compiler:
 
     # ----------------------------------------------------------------------- aggregates
 
-    def _aggregate(self, node: ast.Call) -> Term:
+    def _aggregate(self, node: ast.Call) -> ArrayTerm:
         how, body, over = aggregate_of(node), node.args[0], self.indices.over[node]
         assert how is not None
         self._depth += 1
@@ -402,9 +404,9 @@ class Compiler:
             value = build.broadcast(value, tuple(index.extent for index in indices))
         axes = tuple(axis for axis, index in enumerate(indices) if index in over)
         kept = tuple(index for index in indices if index not in over)
-        return Term(kept, AGGREGATES[how](wrap(value), axis=axes)._node)
+        return ArrayTerm(kept, AGGREGATES[how](wrap(value), axis=axes)._node)
 
-    def _contracted(self, how: str, body: ast.expr, over: tuple[Index, ...], whole: Term) -> Term | None:
+    def _contracted(self, how: str, body: ast.expr, over: tuple[Index, ...], whole: ArrayTerm) -> ArrayTerm | None:
         """Compile a sum of a product, a mean of one, or any() of a conjunction, to an einsum over pairs of factors.
 
         Factors without summed indices are multiplied in afterwards.  Returns None if the body is no such product.
@@ -413,9 +415,9 @@ class Compiler:
             return None
         dtype = whole.node.kind.dtype
         target = {"sum": ag.SUM, "mean": ag.MEAN, "any": ag.ANY}[how].result(dtype)
-        inner: list[Term] = []
-        outer: list[tuple[np.ufunc, Term | Number]] = []
-        quotients: list[Term] = []
+        inner: list[ArrayTerm] = []
+        outer: list[tuple[np.ufunc, ArrayTerm | Number]] = []
+        quotients: list[ArrayTerm] = []
         for ufunc, each in _factors(body, ast.BitAnd if how == "any" else ast.Mult):
             part = self.build(each) if each is not None else _known(-1)
             if isinstance(part, Number) or not any(index in over for index in part.indices):
@@ -427,25 +429,25 @@ class Compiler:
         for part in quotients:
             k = next((k for k, term in enumerate(inner) if set(part.indices) <= set(term.indices)), None)
             divided = self._ufunc(np.divide, _known(1) if k is None else inner[k], part)
-            assert isinstance(divided, Term)
+            assert isinstance(divided, ArrayTerm)
             inner[len(inner) if k is None else k : len(inner) if k is None else k + 1] = [divided]
         touched = {index for term in inner for index in term.indices}
-        apart = any(isinstance(part, Term) and set(part.indices) - touched for _, part in outer)
+        apart = any(isinstance(part, ArrayTerm) and set(part.indices) - touched for _, part in outer)
         if not set(over) <= touched or (len(inner) < 2 and not apart) or len(touched) > 52:
             return None
         if how == "any" and any(term.node.kind.dtype.kind != "b" for term in inner):
             return None
         if how != "any" and np.result_type(*[term.node.kind.dtype for term in inner]) != target:
-            inner = [Term(term.indices, build.cast(build.strong(term.node), target)) for term in inner]
-        found: Term | Number = self._einsum(inner, over)
+            inner = [ArrayTerm(term.indices, build.cast(build.strong(term.node), target)) for term in inner]
+        found: ArrayTerm | Number = self._einsum(inner, over)
         if how == "mean":
             found = self._ufunc(np.divide, found, _known(prod(index.extent for index in over)))
         for ufunc, part in outer:
             found = self._ufunc(ufunc, found) if ufunc is np.negative else self._ufunc(ufunc, found, part)
-        assert isinstance(found, Term)
-        return Term(found.indices, build.cast(found.node, target))
+        assert isinstance(found, ArrayTerm)
+        return ArrayTerm(found.indices, build.cast(found.node, target))
 
-    def _einsum(self, factors: Sequence[Term], over: tuple[Index, ...]) -> Term:
+    def _einsum(self, factors: Sequence[ArrayTerm], over: tuple[Index, ...]) -> ArrayTerm:
         """Return the sum over `over` of the product of some factors."""
         every = list(dict.fromkeys(index for term in factors for index in term.indices))
         letters = {index: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"[k] for k, index in enumerate(every)}
@@ -456,7 +458,7 @@ class Compiler:
             "".join(letters[index] for index in indices) for indices in (*[term.indices for term in factors], kept)
         ]
         found = contraction.einsum(f"{','.join(sides[:-1])}->{sides[-1]}", *[wrap(term.node) for term in factors])
-        return Term(tuple(kept), found._node)
+        return ArrayTerm(tuple(kept), found._node)
 
 
 def _known(value: Any) -> Number:
@@ -484,7 +486,7 @@ def _factors(node: ast.expr, product: type[ast.operator]) -> list[tuple[np.ufunc
     return [(_BINARY[product], node)]
 
 
-def _spread(term: Term, indices: tuple[Index, ...]) -> Node:
+def _spread(term: ArrayTerm, indices: tuple[Index, ...]) -> Node:
     """Return a term's node with its axes in the order of `indices`, and an axis of length 1 for each one it lacks."""
     present = [index for index in indices if index in term.indices]
     node = build.permuted(term.node, [term.indices.index(index) for index in present])

@@ -38,7 +38,7 @@ from bsp.arrays.sorting.grouping import BadGroup, by_group
 _BEFORE = ("sum", "prod", "min", "max", "any", "all", "mean")  # from parts of equal size: two steps give what one does
 
 
-class Part(NamedTuple):
+class CompiledAggregate(NamedTuple):
     """The compiled form of one aggregate by group."""
 
     how: str
@@ -62,9 +62,9 @@ def grouped(read: Comprehension, nodes: Mapping[str, Node], values: Values, key:
     check_all_named(read, {*nodes, *values})
     kinds = {name: node.kind for name, node in nodes.items()}
     results: dict[str, Node] = {}
-    parts: list[Part] = []
+    parts: list[CompiledAggregate] = []
     for number, call in enumerate(calls):
-        part: Part = compiled((*key, number), partial(_part, read, call, kinds, values))
+        part: CompiledAggregate = compiled((*key, number), partial(_part, read, call, kinds, values))
         parts.append(part)
         arrays = [wrap(node) for node in part.template.filled(nodes, values)]
         try:
@@ -92,7 +92,7 @@ def _outermost(node: ast.AST) -> list[ast.Call]:
     return [call for child in ast.iter_child_nodes(node) for call in _outermost(child)]
 
 
-def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values: Values) -> Part:
+def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values: Values) -> CompiledAggregate:
     """Compile the body of an aggregate, and the keys, over all their indices."""
     names = index_names(read, kinds, values)
     how = aggregate_of(call)
@@ -142,7 +142,7 @@ def _part(read: Comprehension, call: ast.Call, kinds: Mapping[str, Kind], values
         for term, indices in zip(terms, ordered, strict=True)
     ]
     axes = tuple(tuple(every.index(index) for index in indices) for indices in ordered)
-    return Part(
+    return CompiledAggregate(
         how, Template(roots, compiler.inputs), axes, tuple(index.extent for index in every),
         tuple(range(len(over), len(every))), tuple(each.id for each in plain), spans,
     )  # fmt: skip
@@ -173,7 +173,11 @@ class _Results(ast.NodeTransformer):
 
 
 def _rest(
-    read: Comprehension, parts: Sequence[Part], nodes: Mapping[str, Node], values: Values, key: tuple[Any, ...]
+    read: Comprehension,
+    parts: Sequence[CompiledAggregate],
+    nodes: Mapping[str, Node],
+    values: Values,
+    key: tuple[Any, ...],
 ) -> Node:
     """Return the right side computed on the results of its aggregates, which are among the nodes as `#0`, `#1`, ..."""
 

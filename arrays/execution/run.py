@@ -9,9 +9,9 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.kernels.kernels import Task
+from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import Notes, current
-from bsp.arrays.planning.orders import Direct, Orders, Pieced, TaskOrder
+from bsp.arrays.planning.orders import Direct, Pieced, PlanOrders, TaskOrder
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, Row, Value
 from bsp.engine.task import Call
@@ -33,7 +33,7 @@ class Run:
         self.world = world
         self.pid = world.pid
         self.params = params
-        self.orders: Orders = plan.orders(world.pid)
+        self.orders: PlanOrders = plan.orders(world.pid)
         self.values: list[Blocks | None] = [None] * len(plan.values)
         for value in plan.values:
             if value.leaf >= 0:
@@ -104,9 +104,9 @@ class Run:
         assert found is not None
         return found
 
-    def _tasks(self, orders: list[TaskOrder]) -> Iterator[Task]:
+    def _tasks(self, orders: list[TaskOrder]) -> Iterator[StageTask]:
         for at, box, reads in orders:
-            yield Task(at, box, [self._region(read) for read in reads])
+            yield StageTask(at, box, [self._region(read) for read in reads])
 
     def _region(self, read: Direct | Pieced) -> Any:
         if isinstance(read, Direct):

@@ -71,14 +71,14 @@ class Operation:
         return self.name
 
 
-class Source(Operation):
+class SourceOperation(Operation):
     """Operation without arguments, of leaves and of parameters."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-LEAF, PARAM = Source("leaf"), Source("parameter")
+LEAF, PARAM = SourceOperation("leaf"), SourceOperation("parameter")
 
 
 class Access(NamedTuple):
@@ -92,7 +92,7 @@ class Access(NamedTuple):
     step: int = 1
 
 
-class View(Operation):
+class ViewOperation(Operation):
     """Another index map over the same elements: transposed, sliced, broadcast, flipped, or diagonal.  Moves no data."""
 
     def __init__(self, access: tuple[Access, ...]) -> None:

@@ -32,7 +32,7 @@ _KINDS: dict[str, type[Exception]] = {
 }  # fmt: skip
 
 
-class Fault(NamedTuple):
+class SentError(NamedTuple):
     """An error that `work` raised on one process, in a form that can be sent to the others."""
 
     kind: str
@@ -40,7 +40,7 @@ class Fault(NamedTuple):
     number: int | None
 
 
-def _attempt(work: Callable[[], Any]) -> tuple[Fault | None, Any]:
+def _attempt(work: Callable[[], Any]) -> tuple[SentError | None, Any]:
     try:
         return None, work()
     except Exception as wrong:  # noqa: BLE001 - any error must reach all processes
@@ -55,7 +55,7 @@ def _attempt(work: Callable[[], Any]) -> tuple[Fault | None, Any]:
             kind = {ImportError: "import", ModuleNotFoundError: "import", MemoryError: "memory"}.get(
                 type(wrong), "format"
             )
-        return Fault(kind, text, number), None
+        return SentError(kind, text, number), None
 
 
 def agreed(call: str, work: Callable[[], Any], once: bool = False) -> list[Any]:

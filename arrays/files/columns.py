@@ -27,7 +27,7 @@ from bsp.arrays.files.fields import (
 )
 
 
-class Source(Protocol):
+class LineSource(Protocol):
     """A source of whole lines of a file."""
 
     def text(self) -> bytes:
@@ -82,7 +82,7 @@ class Codes:
         return list(self.numbers)
 
 
-def numbers_of(lines: Source, fields: Fields) -> np.ndarray:
+def numbers_of(lines: LineSource, fields: Fields) -> np.ndarray:
     """Return the numbers of some lines: shape (lines that are not blank, columns), dtype fields.dtype.
 
     Raises BadLine with the index of the first line that does not have `width` fields or has a field that is no number.
@@ -105,7 +105,7 @@ def numbers_of(lines: Source, fields: Fields) -> np.ndarray:
     return found.astype(fields.dtype, copy=False)
 
 
-def columns_of(lines: Source, fields: Fields, texts: set[int]) -> Columns:
+def columns_of(lines: LineSource, fields: Fields, texts: set[int]) -> Columns:
     """Parse the columns of some lines; columns at the places `texts` of fields.columns become texts.
 
     Other columns become texts only where they hold some text that is no number.
@@ -222,7 +222,7 @@ def _parsed_as(fields: Fields) -> np.dtype[Any]:
     return np.dtype(float) if fields.dtype.kind == "f" else fields.dtype
 
 
-def _by_pyarrow(lines: Source, fields: Fields, texts: Collection[int]) -> Columns | None:
+def _by_pyarrow(lines: LineSource, fields: Fields, texts: Collection[int]) -> Columns | None:
     """Return the columns as pyarrow reads them: those at the places `texts` as texts, others as fields.dtype.
 
     Returns None if pyarrow is not installed, refuses the lines, or might read them differently from Python.

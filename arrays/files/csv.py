@@ -17,7 +17,7 @@ from bsp.arrays.files.agreement import PathLike, agreed, same_everywhere
 from bsp.arrays.files.columns import Columns, columns_of, line_of, numbers_of
 from bsp.arrays.files.fields import BadLine, Fields, is_number
 from bsp.arrays.files.format import Choose, register
-from bsp.arrays.files.lines import Chosen, Lines, Opening, lines_of, opening_of
+from bsp.arrays.files.lines import Chosen, Opening, TextLines, lines_of, opening_of
 from bsp.arrays.procedures.operands import in_layout
 from bsp.arrays.typing import DTypeLike
 
@@ -126,7 +126,7 @@ class TextRows:
 
     def place(self, row: int) -> str:
         """Return the line number of one of this process's rows, in words."""
-        own: Lines = self._own
+        own: TextLines = self._own
         return f"line {own.before() + line_of(row, own.text(), own.opening.fields.delimiter) + 1}"
 
 

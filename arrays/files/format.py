@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 Choose = Callable[[tuple[str, ...]], tuple[str, ...]]  # maps the names of all columns to the names to read
 
 
-class Rows(Protocol):
+class TableRows(Protocol):
     """The interface of a table's reader: this process's rows, in columns of numbers and of texts.
 
     The rows of the table are those of all processes, in the order of the pids.
@@ -34,7 +34,7 @@ class Rows(Protocol):
         """Return the position in the file of one of this process's rows, in words: "line 17"."""
 
 
-Table = Callable[[PathLike, Choose, str | None], Rows]  # path, choose, delimiter (None: the format's own)
+Table = Callable[[PathLike, Choose, str | None], TableRows]  # path, choose, delimiter (None: the format's own)
 
 
 class Format(NamedTuple):
@@ -58,7 +58,7 @@ def register(
 
     endings : endings of names, such as ".h5"; `load` calls read(path, grid=, process_grid=, **options) for them, `save`
         write(path, x, **options).
-    table : makes the `Rows` of a file whose columns are numbers or texts, from (path, choose, delimiter).  All
+    table : makes the `TableRows` of a file whose columns are numbers or texts, from (path, choose, delimiter).  All
         processes call it; it may take supersteps.  Models of `bsp.algorithms.glm` then fit to such files.
     functions : functions to add to `bsp.arrays`, which also imports them by name for type checkers.
     of_numpy : by function of NumPy, the function that replaces it in calls with arrays.

@@ -38,7 +38,7 @@ class Opening(NamedTuple):
     lines: int
 
 
-class Lines(NamedTuple):
+class TextLines(NamedTuple):
     """The lines of a file that one process reads.
 
     stream : opens the lines, to be read in pieces.   before : counts the lines of the file that come before them; it
@@ -107,7 +107,7 @@ def _places(wanted: Sequence[int | str] | None, width: int, names: tuple[str, ..
     return tuple(found)
 
 
-def lines_of(path: PathLike, opening: Open) -> Callable[[], Lines]:
+def lines_of(path: PathLike, opening: Open) -> Callable[[], TextLines]:
     """Return a function that returns this process's lines of a file, or raises the error of reading them.  Collective.
 
     opening : reads the beginning of the file, as `opening_of` does; it may raise ValueError.
@@ -118,7 +118,7 @@ def lines_of(path: PathLike, opening: Open) -> Callable[[], Lines]:
         return lambda: _own_lines(path, opening)
     wrong, dealt = _dealt_out(path, opening)
 
-    def found() -> Lines:
+    def found() -> TextLines:
         if dealt is None:
             raise wrong or ValueError("process 0 could not read it")
         return dealt
@@ -146,7 +146,7 @@ class _Span(io.RawIOBase):
         super().close()
 
 
-def _own_lines(path: PathLike, opening: Open) -> Lines:
+def _own_lines(path: PathLike, opening: Open) -> TextLines:
     """Return the lines that begin in this process's range of bytes."""
     here = world()
     with open(path, "rb") as file:
@@ -160,7 +160,7 @@ def _own_lines(path: PathLike, opening: Open) -> Lines:
                 file.readline()  # a line that begins before the range belongs to the process before
             ends.append(min(file.tell(), size))
     stream = cast(Callable[[], BinaryIO], partial(_Span, path, *ends))
-    return Lines(opened, stream, partial(_lines_before, path, ends[0]))
+    return TextLines(opened, stream, partial(_lines_before, path, ends[0]))
 
 
 def _lines_before(path: PathLike, place: int) -> int:
@@ -172,7 +172,7 @@ def _lines_before(path: PathLike, place: int) -> int:
     return found
 
 
-def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Lines | None]:
+def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, TextLines | None]:
     """Return (error, lines): this process's lines of compressed text that process 0 reads, or process 0's error."""
     here = world()
     wrong: Exception | None = None
@@ -203,4 +203,4 @@ def _dealt_out(path: PathLike, opening: Open) -> tuple[Exception | None, Lines |
     if mine is None:
         return wrong, None
     opened, text, before = mine
-    return None, Lines(Opening(Fields(*opened[0]), *opened[1:]), partial(io.BytesIO, text), lambda: before)
+    return None, TextLines(Opening(Fields(*opened[0]), *opened[1:]), partial(io.BytesIO, text), lambda: before)

@@ -71,7 +71,7 @@ def joined(first: int, second: int, length: int) -> int:
 # -------------------------------------------------------------------------------------- parts
 
 
-class Part(NamedTuple):
+class MemberPart(NamedTuple):
     """One process's part of a member: its number of bytes before and after compression, and their checksum."""
 
     raw: int
@@ -79,7 +79,7 @@ class Part(NamedTuple):
     crc: int
 
 
-class Member(NamedTuple):
+class ArchiveMember(NamedTuple):
     """One array of an archive: its name, place, sizes and checksum."""
 
     name: bytes
@@ -134,38 +134,38 @@ def _own_bytes(x: Array) -> tuple[list[Any], int]:
     return [head.getvalue(), *([] if block is None or not block.size else _in_bytes(block))], size
 
 
-def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[Part, list[Any]]:
+def _part(pieces: list[Any], size: int, compressed: bool) -> tuple[MemberPart, list[Any]]:
     """Return a process's share as the archive stores it, compressed if asked for, and its sizes and checksum."""
     crc = 0
     for piece in pieces:
         crc = zlib.crc32(piece, crc)
     if not compressed:
-        return Part(size, size, crc), pieces
+        return MemberPart(size, size, crc), pieces
     here = world()
     stream = zlib.compressobj(-1, zlib.DEFLATED, -15)
     found = [stream.compress(piece) for piece in pieces]
     found.append(stream.flush(zlib.Z_FINISH if here.pid == here.nprocs - 1 else zlib.Z_FULL_FLUSH))
-    return Part(size, sum(map(len, found)), crc), found
+    return MemberPart(size, sum(map(len, found)), crc), found
 
 
 def _written(call: str, path: str, arrays: dict[str, Any], compressed: bool) -> None:
     here = world()
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    own: list[Part] = []
+    own: list[MemberPart] = []
     pieces: list[list[Any]] = []
     for each in arrays.values():
         part, data = _part(*_own_bytes(asarray(each)), compressed)
         own.append(part)
         pieces.append(data)
     told = agreed(call, lambda: own)
-    members: list[Member] = []
+    members: list[ArchiveMember] = []
     places: list[int] = []  # offsets of this process's parts in the file
     at = 0
     for k, name in enumerate(arrays):
         parts = [parts[k] for parts in told]
         crc = reduce(lambda whole, part: joined(whole, part.crc, part.raw), parts, 0)
         stored = sum(part.stored for part in parts)
-        member = Member(f"{name}.npy".encode(), at, sum(part.raw for part in parts), stored, crc)
+        member = ArchiveMember(f"{name}.npy".encode(), at, sum(part.raw for part in parts), stored, crc)
         members.append(member)
         first = at + len(member.header(method))
         places.append(first + sum(part.stored for part in parts[: here.pid]))

@@ -25,7 +25,7 @@ from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_
 from bsp.arrays.kernels.shared_errors import current
 
 
-class Task(NamedTuple):
+class StageTask(NamedTuple):
     """One task of a stage: its coordinates, its index ranges, and the regions that it reads."""
 
     at: Shape
@@ -49,7 +49,7 @@ def filling(array: Any, shape: Shape) -> Any:
     return array if array.shape == shape else np.broadcast_to(array, shape)
 
 
-class Slots(Protocol):
+class SlotsInterface(Protocol):
     """Interface of `planning.slots.Slots` for kernels: the blocks to which partial results go."""
 
     labels: list[int]
@@ -84,10 +84,10 @@ class Kernel(Protocol):
     def temporary(self, points: int, tasks: Layout) -> int:
         """Return an upper bound on the bytes used besides regions and results."""
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the blocks that a process's tasks compute, by block coordinates."""
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the same blocks without values, and count the work."""
 
 
@@ -108,12 +108,12 @@ class Map:
         """Return an upper bound on the bytes used besides regions and results."""
         return sum(dtype.itemsize for dtype in self.program.buffers) * min(points, PIECE) + 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
         params = [room.params[k] for k in self.program.params]
         return {task.at: self._block(room, task, params) for task in tasks}
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
@@ -124,7 +124,7 @@ class Map:
                 charge("elementwise", out.size * len(self.program.code), [*task.regions, out])
         return found
 
-    def _block(self, room: Room, task: Task, params: Sequence[Any]) -> Any:
+    def _block(self, room: Room, task: StageTask, params: Sequence[Any]) -> Any:
         """Return a task's block.  A program without instructions copies nothing: its block is a view of a region."""
         program, shape = self.program, task.shape
         arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
@@ -156,7 +156,7 @@ class Fold:
 
     def __init__(
         self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], how: Aggregate, over: tuple[int, ...],
-        tasks: Layout, slots: Slots, final: DType | None,
+        tasks: Layout, slots: SlotsInterface, final: DType | None,
     ) -> None:  # fmt: skip
         self.program = program
         self.dtype = dtype  # dtype of the program's results
@@ -181,7 +181,7 @@ class Fold:
         sizes = sum(dtype.itemsize for dtype in self.program.buffers)
         return (sizes + 4 * max(self.dtype.itemsize, 8)) * min(points, self.how.piece) + (1 << 14)
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the partial results of all tasks, merged where several tasks add to one block."""
         params = [room.params[k] for k in self.program.params]
         totals: dict[Shape, tuple[Any, int]] = {}
@@ -204,7 +204,7 @@ class Fold:
         found = {where: self._finished(total) for where, (total, _) in totals.items()}
         return unfilled(room.pid, self.slots, found, lambda shape: self.how.start(shape, self.dtype))
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         partial = self.how.partial(self.dtype)
@@ -229,7 +229,7 @@ class Fold:
             return self.how.finish(total, self.count).astype(self.final, copy=False)
         return total[..., None] if self.slots.labels else total
 
-    def _folded(self, task: Task, params: Sequence[Any], shape: Shape) -> Any:
+    def _folded(self, task: StageTask, params: Sequence[Any], shape: Shape) -> Any:
         """Return the partial result of one task, an array over the labels that are not reduced."""
         program, over = self.program, self.over
         kept_shape = tuple(shape[label] for label in self.kept)
@@ -291,7 +291,7 @@ class Fold:
         return np.asarray(reduce(parts, dtype=typed(partial)))
 
 
-def unfilled(pid: int, slots: Slots, blocks: Blocks, empty: Callable[[Shape], Any]) -> Blocks:
+def unfilled(pid: int, slots: SlotsInterface, blocks: Blocks, empty: Callable[[Shape], Any]) -> Blocks:
     """Return the blocks, with an empty one for each slot of this process that no task filled.
 
     Slots can stay unfilled only where tasks are placed one by one.
@@ -324,7 +324,7 @@ class Merge:
         """Return an upper bound on the bytes used besides regions and results."""
         return points * self.partial.itemsize * 3 + 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
         found: Blocks = {}
         current.name = self.how.term
@@ -343,7 +343,7 @@ class Merge:
             found[where] = total if self.final is not None else total[..., None]
         return found
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
@@ -374,7 +374,7 @@ class Finish:
         """Return an upper bound on the bytes used besides regions and results."""
         return 32 * points + 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
@@ -382,7 +382,7 @@ class Finish:
             found[task.at] = np.asarray(finished(self.how, partial, self.count)).astype(self.dtype, copy=False)
         return found
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         return {task.at: room.empty(task.shape, self.dtype) for task in tasks}
 
@@ -396,24 +396,26 @@ class Crossing(Merge):
         super().__init__(how, counts, count, final, partial)
         self.kept = kept  # number of the result's axes; then: copies of earlier rounds, slots, new copies
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return this process's block: of the result in the last round, else of merged partial results.
 
         Merged partial results have one axis for each digit of the pid that is done, then the axis of slots.
         """
         return self._crossed(super().compute, room, tasks)
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         return self._crossed(super().declared, room, tasks)
 
-    def _crossed(self, merge: Callable[[Room, Iterable[Task]], Blocks], room: Room, tasks: Iterable[Task]) -> Blocks:
+    def _crossed(
+        self, merge: Callable[[Room, Iterable[StageTask]], Blocks], room: Room, tasks: Iterable[StageTask]
+    ) -> Blocks:
         found: Blocks = {}
         for task in tasks:
             *outer, group, new = task.at
             (region,) = task.regions
             parts = region.reshape(*region.shape[: self.kept], region.shape[-1])
-            inner = Task((*outer[: self.kept], 0), (*task.box[: self.kept], task.box[-2]), [parts])
+            inner = StageTask((*outer[: self.kept], 0), (*task.box[: self.kept], task.box[-2]), [parts])
             (merged,) = merge(room, [inner]).values()
             shape = parts.shape[:-1]
             if self.final is not None:
@@ -431,7 +433,7 @@ class Product:
     """
 
     def __init__(
-        self, factors: Sequence[tuple[int, ...]], out: tuple[int, ...], slots: Slots, dtype: DType,
+        self, factors: Sequence[tuple[int, ...]], out: tuple[int, ...], slots: SlotsInterface, dtype: DType,
         programs: Sequence[Program], expand: Sequence[tuple[Any, ...]], extents: Shape,
     ) -> None:  # fmt: skip
         self.factors = tuple(factors)  # labels of each factor, ascending
@@ -484,7 +486,7 @@ class Product:
             total += sum(size(labels) for labels in (left, right) if len(labels) > 2) + size(kept)
         return total
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return the blocks of the product; partial ones have a last axis of slots."""
         params = [[room.params[k] for k in program.params] for program in self.programs]
         totals: Blocks = {}
@@ -497,7 +499,7 @@ class Product:
             self._add(totals, where, self._product(task, params))
         return self._slotted(room, totals, lambda shape: np.zeros(shape, self.dtype))
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work; computed factors count as staying in the cache."""
         totals: Blocks = {}
         for task in tasks:
@@ -521,7 +523,7 @@ class Product:
             return totals
         return unfilled(room.pid, self.slots, {where: total[..., None] for where, total in totals.items()}, empty)
 
-    def _product(self, task: Task, params: list[list[Any]]) -> Any:
+    def _product(self, task: StageTask, params: list[list[Any]]) -> Any:
         """Return a task's product.  Its regions are in the order of the factors, one or more for each."""
         shape = task.shape
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
@@ -554,7 +556,7 @@ class Product:
         ]
         return max(options, key=lambda label: shape[label], default=None)
 
-    def _declared(self, room: Room, task: Task) -> Any:
+    def _declared(self, room: Room, task: StageTask) -> Any:
         """Return a task's product without values, and count its work."""
         shape = task.shape
         for program, labels in zip(self.programs, self.factors, strict=True):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bsp.arrays.kernels.shared_warnings import warned
-from bsp.source import Line, is_ours
+from bsp.source import SourceLine, is_ours
 from bsp.values.effects import Send
 from bsp.values.payload import dumps
 
@@ -49,7 +49,7 @@ class Trouble(NamedTuple):
     error: Exception | None = None
 
 
-class Place:
+class ComputingPlace:
     """Stage, instruction and piece that this interpreter is computing.
 
     One object serves all processes of the interpreter, because they take turns only at boundaries.
@@ -82,7 +82,7 @@ class Place:
         return tuple(start + k for start, k in zip(starts, (*spot, *[0] * len(starts)), strict=False))
 
 
-current = Place()
+current = ComputingPlace()
 
 
 class Notes:
@@ -242,7 +242,7 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
     import cloudpickle
 
     lines = [
-        Line((frame.f_code.co_filename, line))
+        SourceLine((frame.f_code.co_filename, line))
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not is_ours(frame.f_code.co_filename)
     ]

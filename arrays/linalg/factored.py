@@ -13,7 +13,7 @@ from bsp.abstract import table
 from bsp.arrays.array import Array
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Axis, layout_of
-from bsp.arrays.linalg.tall import Factors, Rows, settled, times, to_array
+from bsp.arrays.linalg.tall import Factors, RowBlocks, settled, times, to_array
 from bsp.declared import Costs, declares
 
 
@@ -56,12 +56,12 @@ def cut_of(rcond: float | None, m: int, n: int, dtype: DType) -> float:
     return max(m, n) * eps if rcond is None else rcond if rcond >= 0 else eps
 
 
-def beside(rows: Rows, b: Array) -> Rows:
+def beside(rows: RowBlocks, b: Array) -> RowBlocks:
     """Return the rows [A b].  Cost: one total exchange, of b, if its rows are not dealt like A's; else none."""
     first, (n, k) = rows.layout.axes[0], (rows.layout.shape[1], b.shape[1])
     right = settled(b, layout_of((first, Axis(k)), rows.layout.replicated))
     blocks = {at: np.concatenate([block, right[at]], axis=1) for at, block in rows.blocks.items()}
-    return Rows(layout_of((first, Axis(n + k)), rows.layout.replicated), blocks)
+    return RowBlocks(layout_of((first, Axis(n + k)), rows.layout.replicated), blocks)
 
 
 def _of_solved(costs: Costs, whole: Any, m: int, n: int, cut: float) -> tuple[Any, Any, Any, Any]:

@@ -43,7 +43,7 @@ def column_layout(rows: int, columns: int, nprocs: int, width: int) -> Layout:
     return dealt((rows, columns), (1, parts), (1, min(parts, nprocs)))
 
 
-class Columns:
+class PanelMatrix:
     """A matrix by panels.
 
     local : this process's columns, side by side; a copy, which the algorithms overwrite.
@@ -87,7 +87,7 @@ class Columns:
         return wrap(leaf(self.layout.shape, dtype, self.layout, self.blocks()))
 
 
-def by_columns(x: Array, width: int) -> Columns:
+def by_columns(x: Array, width: int) -> PanelMatrix:
     """Return x in panels.  Cost: one total exchange, size/p words."""
     here = world()
     rows, columns = x.shape
@@ -99,10 +99,10 @@ def by_columns(x: Array, width: int) -> Columns:
     for block in blocks:
         local[:, start : start + block.shape[1]] = block
         start += block.shape[1]
-    return Columns(layout, local)
+    return PanelMatrix(layout, local)
 
 
-def unit_columns(rows: int, columns: int, dtype: DType, width: int) -> Columns:
+def unit_columns(rows: int, columns: int, dtype: DType, width: int) -> PanelMatrix:
     """Return columns of the identity, in panels.  No words."""
     here = world()
     layout = column_layout(rows, columns, here.nprocs, width)
@@ -112,7 +112,7 @@ def unit_columns(rows: int, columns: int, dtype: DType, width: int) -> Columns:
     for start, stop in spans:
         local[:, at : at + stop - start] = np.eye(rows, stop - start, k=-start, dtype=dtype)
         at += stop - start
-    return Columns(layout, local)
+    return PanelMatrix(layout, local)
 
 
 def spread(here: World, text: str, panel: Any, root: int, size: int) -> Any:
@@ -208,7 +208,7 @@ def _exchanged(local: Any, low: int, pivots: Any) -> None:
 class Triangle:
     """The U of A = P·L·U, by panels, with its diagonal and the number of row exchanges, which give the determinant."""
 
-    def __init__(self, u: Columns, diagonal: Any, exchanges: int) -> None:
+    def __init__(self, u: PanelMatrix, diagonal: Any, exchanges: int) -> None:
         self.u = u
         self.diagonal = diagonal
         self.exchanges = exchanges
@@ -224,7 +224,7 @@ def _of_substitution(costs: Costs, rows: int, width: int, columns: int, dtype: D
             costs.visits(rows * columns, dtype)
 
 
-def _of_eliminate(costs: Costs, a: Columns, right: Columns | None, singular: bool = False) -> Triangle:
+def _of_eliminate(costs: Costs, a: PanelMatrix, right: PanelMatrix | None, singular: bool = False) -> Triangle:
     """Declare the cost of `eliminate`."""
     n, dtype = a.layout.shape[0], a.local.dtype
     for k in range(a.panels):
@@ -244,7 +244,7 @@ def _of_eliminate(costs: Costs, a: Columns, right: Columns | None, singular: boo
 
 
 @declares(_of_eliminate)
-def eliminate(a: Columns, right: Columns | None, singular: bool = False) -> Triangle:
+def eliminate(a: PanelMatrix, right: PanelMatrix | None, singular: bool = False) -> Triangle:
     """Eliminate with partial pivoting, in place: a becomes U, the right-hand sides L⁻¹P·b.  Collective.
 
     singular : continue where a pivot is 0; else raise LinAlgError, on every process, since all have the panel.
@@ -310,7 +310,7 @@ def _substituted(u: Any, unknowns: Any, low: int) -> None:
         unknowns[:low] -= u[:low] @ unknowns[low:]
 
 
-def _of_back_spread(costs: Costs, u: Columns, right: Columns) -> None:
+def _of_back_spread(costs: Costs, u: PanelMatrix, right: PanelMatrix) -> None:
     """Declare the cost of `_back_spread`."""
     dtype = right.local.dtype
     for k in reversed(range(u.panels)):
@@ -322,7 +322,7 @@ def _of_back_spread(costs: Costs, u: Columns, right: Columns) -> None:
 
 
 @declares(_of_back_spread)
-def _back_spread(u: Columns, right: Columns) -> None:
+def _back_spread(u: PanelMatrix, right: PanelMatrix) -> None:
     """Substitute back: every panel of U goes to all processes, which solve for the unknowns of their own columns."""
     here = world()
     itemsize = right.local.dtype.itemsize
@@ -334,7 +334,7 @@ def _back_spread(u: Columns, right: Columns) -> None:
             _substituted(panel, right.local[:high], low)
 
 
-def _of_back_along(costs: Costs, u: Columns, right: Columns) -> None:
+def _of_back_along(costs: Costs, u: PanelMatrix, right: PanelMatrix) -> None:
     """Declare the cost of `_back_along`."""
     pid, home, dtype = world().pid, right.owner(0), right.local.dtype
     shape, place = right.layout.shape, home
@@ -351,7 +351,7 @@ def _of_back_along(costs: Costs, u: Columns, right: Columns) -> None:
 
 
 @declares(_of_back_along)
-def _back_along(u: Columns, right: Columns) -> None:
+def _back_along(u: PanelMatrix, right: PanelMatrix) -> None:
     """Substitute back: the unknowns travel from owner to owner of U's panels, then home to their own process."""
     here, home = world(), right.owner(0)
     unknowns, place = right.local, home
@@ -405,7 +405,7 @@ def cholesky(a: Array, dtype: DType) -> Array:
     return work.array(dtype)
 
 
-def _of_cholesky(costs: Costs, work: Columns) -> None:
+def _of_cholesky(costs: Costs, work: PanelMatrix) -> None:
     """Declare the cost of `_cholesky_columns`."""
     n, dtype = work.layout.shape[0], work.local.dtype
     many = table.complexity(dtype)
@@ -425,7 +425,7 @@ def _of_cholesky(costs: Costs, work: Columns) -> None:
 
 
 @declares(_of_cholesky)
-def _cholesky_columns(work: Columns) -> None:
+def _cholesky_columns(work: PanelMatrix) -> None:
     """Overwrite the lower triangle with L, the upper one with zeros."""
     here, n, dtype = world(), work.layout.shape[0], work.local.dtype
     for k in range(work.panels):
@@ -476,7 +476,7 @@ def householder(a: Array, dtype: DType, want_q: bool) -> tuple[Array | None, Arr
         unit = unit_columns(m, n, dtype, width_for(n, here.nprocs))
         _orthogonal(work, kept, sign, unit)
         q = unit.array(dtype)
-    r = Columns(dealt((n, n), work.layout.grid, work.layout.process_grid), work.local[:n])
+    r = PanelMatrix(dealt((n, n), work.layout.grid, work.layout.process_grid), work.local[:n])
     for k in r.mine:
         low, _ = r.span(k)
         r.local[:, r.panel(k)] = np.triu(r.local[:, r.panel(k)], -low)
@@ -484,7 +484,9 @@ def householder(a: Array, dtype: DType, want_q: bool) -> tuple[Array | None, Arr
     return q, r.array(dtype)
 
 
-def _of_reflections(costs: Costs, work: Columns, text: str, panels: Iterable[int], into: Columns, after: int) -> None:
+def _of_reflections(
+    costs: Costs, work: PanelMatrix, text: str, panels: Iterable[int], into: PanelMatrix, after: int
+) -> None:
     """Declare the cost of spreading reflections panel by panel and applying them to `into` after panel k + `after`."""
     m, dtype = work.layout.shape[0], work.local.dtype
     for k in panels:
@@ -500,7 +502,7 @@ def _of_reflections(costs: Costs, work: Columns, text: str, panels: Iterable[int
                 costs.visits(rows * columns, dtype)
 
 
-def _of_triangle(costs: Costs, work: Columns) -> tuple[dict[int, Any], Any]:
+def _of_triangle(costs: Costs, work: PanelMatrix) -> tuple[dict[int, Any], Any]:
     """Declare the cost of `_triangle`."""
     m, dtype = work.layout.shape[0], work.local.dtype
     many = table.complexity(dtype)
@@ -519,7 +521,7 @@ def _of_triangle(costs: Costs, work: Columns) -> tuple[dict[int, Any], Any]:
 
 
 @declares(_of_triangle)
-def _triangle(work: Columns) -> tuple[dict[int, Any], Any]:
+def _triangle(work: PanelMatrix) -> tuple[dict[int, Any], Any]:
     """Overwrite A with R, except for the signs of R's diagonal.
 
     Returns this process's reflections by panel, and the signs, which every process has.
@@ -541,14 +543,14 @@ def _triangle(work: Columns) -> tuple[dict[int, Any], Any]:
     return kept, np.concatenate(signs)
 
 
-def _of_orthogonal(costs: Costs, work: Columns, kept: dict[int, Any], sign: Any, unit: Columns) -> None:
+def _of_orthogonal(costs: Costs, work: PanelMatrix, kept: dict[int, Any], sign: Any, unit: PanelMatrix) -> None:
     """Declare the cost of `_orthogonal`."""
     _of_reflections(costs, work, "q of qr", reversed(range(work.panels)), unit, -1)
     costs.visits(unit.local.shape[0] * unit.local.shape[1], unit.local.dtype)
 
 
 @declares(_of_orthogonal)
-def _orthogonal(work: Columns, kept: dict[int, Any], sign: Any, unit: Columns) -> None:
+def _orthogonal(work: PanelMatrix, kept: dict[int, Any], sign: Any, unit: PanelMatrix) -> None:
     """Turn columns of the identity into those of Q, from the last panel to the first."""
     here, (m, _), dtype = world(), work.layout.shape, work.local.dtype
     for k in reversed(range(work.panels)):

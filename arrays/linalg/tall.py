@@ -29,7 +29,7 @@ BLOCK = 1024  # rows of a block: with few columns it fits in the cache while it 
 _PANEL = 32  # columns in LAPACK's block reflections
 
 
-class Rows(NamedTuple):
+class RowBlocks(NamedTuple):
     """A matrix dealt in blocks of whole rows."""
 
     layout: Layout
@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 class Factors(NamedTuple):
     """The factors of Q·R: Q dealt like the rows that were factored (None if not wanted), R on every process."""
 
-    q: Rows | None
+    q: RowBlocks | None
     r: Any
 
 
@@ -49,7 +49,7 @@ def is_tall(x: Array) -> bool:
     return m >= n and (m >= n * world().nprocs or n * n <= layouts.REPLICATED_SIZE)
 
 
-def by_rows(x: Array, layout: Layout | None = None) -> Rows:
+def by_rows(x: Array, layout: Layout | None = None) -> RowBlocks:
     """Return x in blocks of whole rows.  Cost: none if it is dealt so already; else one total exchange, size/p words.
 
     layout : the rows are cut and dealt as in this one, if it is given.
@@ -63,7 +63,7 @@ def by_rows(x: Array, layout: Layout | None = None) -> Rows:
         target = dealt((rows, columns), (count, 1), (count, 1))
     else:
         target = own
-    return Rows(target, settled(x, target))
+    return RowBlocks(target, settled(x, target))
 
 
 def settled(x: Array, layout: Layout) -> Blocks:
@@ -77,15 +77,15 @@ def settled(x: Array, layout: Layout) -> Blocks:
     return found
 
 
-def to_array(rows: Rows, dtype: DType) -> Array:
+def to_array(rows: RowBlocks, dtype: DType) -> Array:
     """Return rows as an array."""
     return wrap(leaf(rows.layout.shape, dtype, rows.layout, rows.blocks))
 
 
-def times(rows: Rows, small: Any) -> Rows:
+def times(rows: RowBlocks, small: Any) -> RowBlocks:
     """Return rows @ small, a matrix that every process has.  No words."""
     layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])), rows.layout.replicated)
-    return Rows(layout, {at: block @ small for at, block in rows.blocks.items()})
+    return RowBlocks(layout, {at: block @ small for at, block in rows.blocks.items()})
 
 
 class Blocked:
@@ -208,7 +208,9 @@ def declared_tree(
         costs.exchange("tsqr back", sends, max(back(int(each)) for each in joining), 1)
 
 
-def _of_tsqr(costs: Costs, rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
+def _of_tsqr(
+    costs: Costs, rows: RowBlocks, dtype: DType, want_q: bool = True, pattern: str | int | None = None
+) -> Factors:
     """Declare the cost of `tsqr`."""
     here = world()
     layout, columns = rows.layout, rows.layout.shape[1]
@@ -222,7 +224,7 @@ def _of_tsqr(costs: Costs, rows: Rows, dtype: DType, want_q: bool = True, patter
             return Factors(None, r)
         made = layout_of((layout.axes[0], Axis(k)), layout.replicated)
         q = {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()}
-    return Factors(Rows(made, q), r)
+    return Factors(RowBlocks(made, q), r)
 
 
 def pieces_words(rows: int, columns: int, itemsize: int) -> int:
@@ -240,7 +242,7 @@ def rows_held(layout: Layout, nprocs: int) -> np.ndarray:
 
 
 @declares(_of_tsqr)
-def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
+def tsqr(rows: RowBlocks, dtype: DType, want_q: bool = True, pattern: str | int | None = None) -> Factors:
     """Factor m rows of n, k = min(m, n): Q (m, k) dealt like the rows, R (k, n) on every process with a diagonal >= 0.
 
     pattern : the tree's arity a: at each of log_a p levels a processes send each other their R's, and each factors them
@@ -268,7 +270,7 @@ def tsqr(rows: Rows, dtype: DType, want_q: bool = True, pattern: str | int | Non
         piece = np.eye(r.shape[0], dtype=dtype)
     blocks = own.times(piece * phase)
     layout = layout_of((rows.layout.axes[0], Axis(r.shape[0])), rows.layout.replicated)
-    return Factors(Rows(layout, dict(zip(order, blocks, strict=True))), whole)
+    return Factors(RowBlocks(layout, dict(zip(order, blocks, strict=True))), whole)
 
 
 def phases(r: Any) -> Any:

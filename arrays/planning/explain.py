@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, View
+from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, ViewOperation
 from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.planning.plan import Explanation, Plan, stage_flops
 from bsp.cost.units import counted, in_bytes, in_seconds
@@ -38,7 +38,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str], deep: int = 0) -> str:
     op = node.op
     if isinstance(op, Elementwise) and op.name in _SIGNS and len(args) == 2:
         text = f"({args[0]} {_SIGNS[op.name]} {args[1]})"
-    elif isinstance(op, View):
+    elif isinstance(op, ViewOperation):
         text = args[0] + _view(op)
     elif isinstance(op, Contract):
         text = " @ ".join(args)
@@ -50,7 +50,7 @@ def text_of(graph: Graph, i: int, known: dict[int, str], deep: int = 0) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def _view(op: View) -> str:
+def _view(op: ViewOperation) -> str:
     labels = [each.label for each in op.access if each.label >= 0]
     plain = all(start == 0 and step == 1 for label, start, step in op.access if label >= 0)
     if plain and labels == sorted(labels, reverse=True) and len(labels) == 2 == len(op.access):

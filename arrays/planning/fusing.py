@@ -21,7 +21,7 @@ from bsp.arrays.expressions.graph import (
     Relayout,
     Reshape,
     Scan,
-    View,
+    ViewOperation,
 )
 from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.kernels.programs import Instruction, Program
@@ -63,7 +63,7 @@ def aligned(view: Accesses, node: Node, arg: Node) -> Accesses:
     )
 
 
-class Operand(NamedTuple):
+class FusedOperand(NamedTuple):
     """A fused expression: a program and the references that it reads."""
 
     program: Program
@@ -85,19 +85,19 @@ class Fusion:
         """Return whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
 
-    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> Operand:
+    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> FusedOperand:
         """Return the program and references that compute a node.
 
         view : the access to the node.
         value_of : returns the value of a node, by position, that is not computed inside its users.
         """
         reading = _Reading(self, value_of)
-        last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, View)))
+        last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, ViewOperation)))
         refs, params, code = reading.refs, reading.params, reading.code
         base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
         lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)
         program = Program(len(refs), tuple(params), lines, base[last[0]] + last[1])
-        return Operand(program, tuple(refs), node.kind.dtype)
+        return FusedOperand(program, tuple(refs), node.kind.dtype)
 
     def param(self, node: Node) -> int:
         """Return the number of a parameter among the graph's parameters."""
@@ -130,7 +130,7 @@ class _Reading:
             found = ("ref", self.refs.setdefault(Ref(fusion.made[node], view), len(self.refs)))
         elif node.op is PARAM:
             found = ("param", self.params.setdefault(fusion.param(node), len(self.params)))
-        elif here and isinstance(node.op, View):
+        elif here and isinstance(node.op, ViewOperation):
             found = self.place(node.args[0], through(view, node.op.access))
         elif here and isinstance(node.op, Elementwise):
             args = tuple(self.place(arg, aligned(view, node, arg)) for arg in node.args)
@@ -157,14 +157,14 @@ def _decided(graph: Graph) -> list[bool]:
     inline = [False] * count
     for i in range(count):  # arguments first: the length of the program if everything is fused
         op = nodes[i].op
-        if isinstance(op, (Elementwise, View)):
+        if isinstance(op, (Elementwise, ViewOperation)):
             length[i] = 1 + sum(length[positions[arg]] for arg in nodes[i].args)
             if length[i] > LONGEST:
                 length[i] = 0
     for i in reversed(range(count)):
         node = nodes[i]
         op = node.op
-        if isinstance(op, View) and i not in roots and length[i]:
+        if isinstance(op, ViewOperation) and i not in roots and length[i]:
             inline[i] = True
             for arg in node.args:
                 users[positions[arg]] += [(group, True) for group, _ in users[i]]

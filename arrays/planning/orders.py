@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.planning.stages import Fetch, Region, Row, Stage
+from bsp.arrays.planning.stages import Fetch, ReadRegion, Row, Stage
 from bsp.transport.packet import DIRECT_BYTES
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Pieced(NamedTuple):
 
     fetch: Fetch
     number: int  # number of the fetch in the plan
-    region: Region
+    region: ReadRegion
 
 
 class Landing(NamedTuple):
@@ -36,7 +36,7 @@ class Landing(NamedTuple):
     """
 
     fetch: int
-    region: Region
+    region: ReadRegion
     rows: dict[int, tuple[slice, ...]]
 
 
@@ -56,7 +56,7 @@ class Sending(NamedTuple):
     dests: tuple[int, ...]
 
 
-class Orders:
+class PlanOrders:
     """One process's part of a plan; all lists are by level, except `until`, which is by fetch."""
 
     def __init__(self, plan: Plan, pid: int) -> None:
@@ -69,7 +69,7 @@ class Orders:
         self.landings: list[list[Landing]] = [[] for _ in range(levels)]
         self.until = [0] * len(plan.fetches)
         arriving: list[list[tuple[int, int, int]]] = [[] for _ in range(levels)]
-        regions: dict[int, dict[Shape, Region]] = {}
+        regions: dict[int, dict[Shape, ReadRegion]] = {}
         for k, fetch in enumerate(plan.fetches):
             if fetch.direct:
                 continue
@@ -98,7 +98,7 @@ class Orders:
             self.tasks[stage.level].append((stage, orders))
 
 
-def _landing(fetch: Fetch, region: Region, pid: int) -> dict[int, tuple[slice, ...]]:
+def _landing(fetch: Fetch, region: ReadRegion, pid: int) -> dict[int, tuple[slice, ...]]:
     """Return the places in a region of the pieces to receive directly: large, from elsewhere, contiguous there."""
     found: dict[int, tuple[slice, ...]] = {}
     if len(region.rows) < 2:

@@ -13,14 +13,14 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import Graph
 from bsp.arrays.kernels.kernels import Product
-from bsp.arrays.planning.orders import Orders
+from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
 from bsp.cost.model import WORD, Cost, Machine
 from bsp.cost.units import counted
 from bsp.transport.header import digest
 
 
-class Superstep(NamedTuple):
+class PlanSuperstep(NamedTuple):
     """One superstep of a plan: stages, exchanges and predicted cost.  Arrays are indexed by process."""
 
     number: int
@@ -68,23 +68,23 @@ class Plan:
         heard = self.unheard and any(stage.kernel.fallible for stage in ends)
         self.boundaries = self.last + 1 if heard else max(1, self.last)
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
-        self._orders: dict[int, Orders] = {}
+        self._orders: dict[int, PlanOrders] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
         self.digests = [
             digest("plan", level, mode, repr(graph.key)) for level in range(max(self.boundaries, self.last + 1))
         ]
 
-    def orders(self, pid: int) -> Orders:
+    def orders(self, pid: int) -> PlanOrders:
         """Return one process's part of the plan."""
         found = self._orders.get(pid)
         if found is None:
-            found = self._orders[pid] = Orders(self, pid)
+            found = self._orders[pid] = PlanOrders(self, pid)
         return found
 
     # --------------------------------------------------------------------------------- cost
 
     @cached_property
-    def supersteps(self) -> list[Superstep]:
+    def supersteps(self) -> list[PlanSuperstep]:
         """Supersteps of the plan, one for each boundary.
 
         A last one may hold work after the last boundary; it belongs to the superstep that follows the plan.
@@ -106,7 +106,7 @@ class Plan:
             h = float(max(out.max(initial=0), into.max(initial=0)))
             ends = level < self.boundaries
             cost = Cost(float(flops.max(initial=0)), h, int(ends), messages=messages, machine=machine)
-            found.append(Superstep(level, stages, fetches, flops, out, into, messages, cost.seconds))
+            found.append(PlanSuperstep(level, stages, fetches, flops, out, into, messages, cost.seconds))
         return found
 
     @property

@@ -21,7 +21,18 @@ from math import prod
 import numpy as np
 
 from bsp.arrays.expressions import layout as layouts
-from bsp.arrays.expressions.graph import LEAF, PARAM, Access, Contract, DType, Graph, Node, Reduce, View, kind_of
+from bsp.arrays.expressions.graph import (
+    LEAF,
+    PARAM,
+    Access,
+    Contract,
+    DType,
+    Graph,
+    Node,
+    Reduce,
+    ViewOperation,
+    kind_of,
+)
 from bsp.arrays.expressions.layout import (
     Axis,
     Layout,
@@ -130,7 +141,7 @@ class Planner:
         """Create the stages of a node by the kind of its operation; return its value."""
         node = self.graph.nodes[i]
         op = node.op
-        if isinstance(op, (Elementwise, View)):
+        if isinstance(op, (Elementwise, ViewOperation)):
             return self._map(i, node)
         if isinstance(op, Reduce):
             return self._reduce(i, node, op)

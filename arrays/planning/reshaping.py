@@ -21,11 +21,11 @@ from bsp.arrays.expressions.graph import (
     Relayout,
     Reshape,
     Scan,
-    View,
+    ViewOperation,
 )
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.kernels.aggregates import typed
-from bsp.arrays.kernels.kernels import Fold, Room, Task, filling
+from bsp.arrays.kernels.kernels import Fold, Room, StageTask, filling
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.planning.fusing import identity, through
@@ -52,7 +52,7 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
 def _read(planner: Planner, node: Node) -> Ref:
     """Return a reference to a node's value; fused views become its access."""
     view = identity(len(node.kind.shape))
-    while isinstance(node.op, View) and planner.fusion.is_inline(node):
+    while isinstance(node.op, ViewOperation) and planner.fusion.is_inline(node):
         view = through(view, node.op.access)
         (node,) = node.args
     return Ref(planner.root(planner.graph.positions[node]), view)
@@ -82,7 +82,7 @@ class Overlay:
         """Return an upper bound on the bytes used besides regions and results."""
         return 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
@@ -187,7 +187,7 @@ class Relabel:
         """Return a constant: where a region has to be copied to be reshaped, the copy is the result."""
         return 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task: the block of the same rank in C order."""
         found: Blocks = {}
         grid = [axis.parts for axis in self.layout.axes]
@@ -284,7 +284,7 @@ def _fitting(line: Layout, shape: Shape) -> Layout | None:
 # ---------------------------------------------------------------------------------- along
 
 
-class Lines:
+class LinesKernel:
     """A kernel that applies a function to stacks of lines, planes, ..."""
 
     calculates = True
@@ -309,7 +309,7 @@ class Lines:
         """Return an estimate of the bytes of temporaries: three times those of the operands."""
         return points * 8 * 3 + 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task."""
         found: Blocks = {}
         for task in tasks:
@@ -326,7 +326,7 @@ class Lines:
             found[where] = result.astype(self.dtype, copy=False).reshape(shape)
         return found
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
@@ -336,7 +336,7 @@ class Lines:
                 room.empty(region.shape, self.dtype)
         return found
 
-    def _out(self, task: Task) -> tuple[Shape, Shape]:
+    def _out(self, task: StageTask) -> tuple[Shape, Shape]:
         """Return the coordinates and the shape of a task's block."""
         return task.at[: self.free] + (0,) * len(self.out_core), task.shape[: self.free] + self.out_core
 
@@ -377,7 +377,7 @@ def _along(planner: Planner, i: int, node: Node, op: Along) -> Value:
     layout = replicated(node.kind.shape) if tasks.replicated else layout_of(out_axes)
     spec = Spec(extents, tuple(refs), tuple(range(free)), (), float(op.how.work), node.kind.dtype.itemsize)
     expand = [expansion(ref, mine) for ref, mine in zip(refs, own, strict=True)]
-    kernel = Lines(op.how, free, op.out_core, node.kind.dtype, expand, own)
+    kernel = LinesKernel(op.how, free, op.out_core, node.kind.dtype, expand, own)
     return planner.stage(spec, tasks, kernel, layout, node.kind.dtype, planner.text(i), "along" if free else "to all")
 
 
@@ -407,7 +407,7 @@ class Prefix:
         """Return an upper bound on the bytes used besides regions and results."""
         return 4096
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task; tasks come in the order of the parts along the axis."""
         found: Blocks = {}
         before: dict[Shape, Any] = {}
@@ -430,7 +430,7 @@ class Prefix:
             found[task.at[: values.ndim]] = out
         return found
 
-    def declared(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return blocks without values and count the work, as `Kernel.declared` requires."""
         found: Blocks = {}
         for task in tasks:
@@ -479,11 +479,11 @@ def _scan(planner: Planner, i: int, node: Node, op: Scan) -> Value:
 class _PrefixOfParts(Prefix):
     """A `Prefix` kernel whose totals have the parts of the axis as their last axis."""
 
-    def compute(self, room: Room, tasks: Iterable[Task]) -> Blocks:
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
         """Return one block for each task, after moving the totals' last axis to the position of the scanned one."""
 
-        def moved() -> Iterable[Task]:
+        def moved() -> Iterable[StageTask]:
             for task in tasks:
-                yield Task(task.at, task.box, [task.regions[0], np.moveaxis(task.regions[1], -1, self.axis)])
+                yield StageTask(task.at, task.box, [task.regions[0], np.moveaxis(task.regions[1], -1, self.axis)])
 
         return super().compute(room, moved())

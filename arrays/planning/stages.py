@@ -74,7 +74,7 @@ class Row(NamedTuple):
     into: tuple[slice, ...]  # an index into the region
 
 
-class Region(NamedTuple):
+class ReadRegion(NamedTuple):
     """Box that one task reads of one reference, and its pieces."""
 
     shape: Shape
@@ -91,7 +91,7 @@ class Fetch:
         self.nprocs = nprocs
         self.local = stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}
-        self._regions: dict[Shape, Region] = {}
+        self._regions: dict[Shape, ReadRegion] = {}
         self._column = {label: k for k, label in enumerate(ref.labels)}
 
     @cached_property
@@ -197,7 +197,7 @@ class Fetch:
             found.append((self.row(int(number)), tuple(dests[dests >= 0].tolist())))
         return found
 
-    def regions(self, pid: int) -> dict[Shape, Region]:
+    def regions(self, pid: int) -> dict[Shape, ReadRegion]:
         """Return the regions that a process's tasks read, by task coordinates."""
         table = self.pieces
         mine = self.tasks.mine(pid)
@@ -215,14 +215,14 @@ class Fetch:
             at = tuple(int(k) for k in table.task[number])
             if at in wanted:
                 wanted[at].append(int(number))
-        found: dict[Shape, Region] = {}
+        found: dict[Shape, ReadRegion] = {}
         for at in mine:
             part = tuple(at[label] for label in table.labels)
             region = self._regions.get(part)
             if region is None:
                 full = self.tasks.box(at)
                 shape = tuple(full[label][1] - full[label][0] for label in table.labels)
-                region = self._regions[part] = Region(shape, [self.row(number) for number in wanted[part]])
+                region = self._regions[part] = ReadRegion(shape, [self.row(number) for number in wanted[part]])
             found[at] = region
         return found
 

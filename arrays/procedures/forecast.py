@@ -39,7 +39,7 @@ _forecasts: dict[Any, Forecast] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Superstep(NamedTuple):
+class ForecastSuperstep(NamedTuple):
     """One superstep of a forecast: the work up to the boundary, and the total exchange there."""
 
     what: str
@@ -52,7 +52,7 @@ class Forecast(NamedTuple):
     """The predicted cost of a procedure; words and bytes are upper bounds if `bounded`, exact otherwise."""
 
     name: str
-    supersteps: list[Superstep]
+    supersteps: list[ForecastSuperstep]
     peak_bytes: int  # on the fullest process
     seconds: float
     bounded: bool
@@ -245,7 +245,7 @@ def _rehearsed(origin: Origin, here: World, again: bool) -> Forecast:
     assert element.abstract is not None
     peak = max(account.peak_bytes for account in element.abstract.accounts)
     steps = [
-        Superstep(row["label"] or row["call"], row["w"], max(row["h_sent"], row["h_received"]), row["messages"])
+        ForecastSuperstep(row["label"] or row["call"], row["w"], max(row["h_sent"], row["h_received"]), row["messages"])
         for row in record["per_superstep"][len(first.supersteps) if first else 0 :]
     ]
     total = record["seconds"] - (first.seconds if first else 0.0)

@@ -33,8 +33,8 @@ from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of
 from bsp.arrays.random import parameters as random_parameters
 from bsp.arrays.random import vectors
-from bsp.arrays.random.order import Order
-from bsp.arrays.random.parameters import Part
+from bsp.arrays.random.order import Permutation
+from bsp.arrays.random.parameters import DealtParameter
 from bsp.arrays.random.tiles import Box, Draw, Span, Streams, Tiles, filled
 from bsp.arrays.selection.selecting import take_along_axis
 from bsp.arrays.sorting.quantiles import topk
@@ -119,7 +119,7 @@ class Generator:
             )
         shape = (*found, *(core or ()))
         kind = natural if dtype is None else element_type(dtype)
-        parts = [each for each in arrays if isinstance(each, Part)]
+        parts = [each for each in arrays if isinstance(each, DealtParameter)]
         lying = [part.layout for part in parts if part.shape == shape]
         asked_for = grid is not None or process_grid is not None
         layout = lying[0] if lying and not asked_for else layout_for(shape, grid, process_grid)
@@ -135,7 +135,7 @@ class Generator:
             box = box[:leading]
             index = tuple(slice(*span) for span in box)
             mine = [
-                each.at(box) if isinstance(each, Part)
+                each.at(box) if isinstance(each, DealtParameter)
                 else np.broadcast_to(each, found)[index] if arrays and np.ndim(each)
                 else each
                 for each in given
@@ -630,7 +630,7 @@ class Generator:
             found = _least(here, Streams(self._entropy, key), _chances(p, count), many)
             found = wrap(build.relaid(build.reshaped(found._node, shape), layout)).persist()
             return _position(found) if size is None else found
-        order = Order(count, Streams(self._entropy, key))
+        order = Permutation(count, Streams(self._entropy, key))
         if size is None:
             return _number(order.streams, _INT, lambda stream: np.int64(order.at(np.zeros(1, np.int64))[0]))
         return _in_order(order, shape, layout)
@@ -673,11 +673,11 @@ class Generator:
                 raise TypeError(f"permutation of {x!r}: a number or an array")
             key = self._next()
             layout = layout_for(shape, grid, process_grid)
-            return _in_order(Order(shape[0], Streams(self._entropy, key)), shape, layout)
+            return _in_order(Permutation(shape[0], Streams(self._entropy, key)), shape, layout)
         array = asarray(x)
         axis = build.normal_axis(axis, array.ndim)
         key = self._next()
-        return wrap(_reordered(here, array, axis, Order(array.shape[axis], Streams(self._entropy, key))))
+        return wrap(_reordered(here, array, axis, Permutation(array.shape[axis], Streams(self._entropy, key))))
 
     def permuted(self, x: ArrayLike, axis: int | None = None, out: Array | None = None) -> Array:
         """Return an array with each line along an axis in its own random order; axis None: all elements in one order.
@@ -747,7 +747,7 @@ def _draw_cost(costs: Reported, shape: Shape, kind: DType, layout: Layout) -> Ar
 
 
 @declares(lambda costs, order, shape, layout: _draw_cost(costs, shape, _INT, layout))
-def _in_order(order: Order, shape: Shape, layout: Layout) -> Array:
+def _in_order(order: Permutation, shape: Shape, layout: Layout) -> Array:
     """Return an array of a shape with the first positions of a random order, as many as it has elements."""
     return made(shape, _INT, layout, lambda size, box: order.at(_numbers(shape, box)))
 
@@ -892,7 +892,7 @@ def _numbers(shape: Shape, box: Sequence[Span]) -> np.ndarray:
     return found
 
 
-def _reordered(here: World, array: Array, axis: int, order: Order) -> Any:
+def _reordered(here: World, array: Array, axis: int, order: Permutation) -> Any:
     """Return a leaf with the parts of an array along an axis in random order.  Collective.
 
     Sender and receiver both compute the order, so no indices are sent: the process that has part i computes where it
@@ -914,12 +914,12 @@ def _reordered(here: World, array: Array, axis: int, order: Order) -> Any:
 
 
 @declares(lambda costs, whole, axis, order: whole)
-def _in_other_order(whole: Any, axis: int, order: Order) -> Any:
+def _in_other_order(whole: Any, axis: int, order: Permutation) -> Any:
     """Return a whole array with its parts along an axis in the given order."""
     return whole.take(order.at(np.arange(whole.shape[axis])), axis)
 
 
-def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axis: int, order: Order) -> Array:
+def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axis: int, order: Permutation) -> Array:
     """Declare the cost of `_exchanged`, assuming that all of a slab belongs elsewhere."""
     (block,) = node.value.values()
     costs.total_exchange("permutation", [((here.pid + 1) % here.nprocs, block)])
@@ -927,7 +927,7 @@ def _exchanged_cost(costs: Reported, here: World, node: Node, slabs: Layout, axi
 
 
 @declares(_exchanged_cost)
-def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Order) -> Array:
+def _exchanged(here: World, node: Node, slabs: Layout, axis: int, order: Permutation) -> Array:
     """Return slabs along an axis with their parts in the given order.  Collective: one superstep."""
     index: Any = (slice(None),) * axis
     bounds = slabs.axes[axis].bounds

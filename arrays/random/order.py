@@ -24,7 +24,7 @@ ROUNDS = 10
 PIECE = 1 << 14  # positions computed at a time, so that they stay in the cache
 
 
-class Order:
+class Permutation:
     """A permutation of 0..n-1 from a draw's streams, the same on every process.
 
     Cost: O(n) numbers for n <= SMALL, else O(sqrt n), once; then O(1) for each position asked for.

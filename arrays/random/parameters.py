@@ -22,7 +22,7 @@ from bsp.arrays.random.tiles import Box, Tiles
 from bsp.values.payload import as_array
 
 
-class Part:
+class DealtParameter:
     """A dealt parameter, with the elements that this process draws with, by box."""
 
     def __init__(self, node: Node) -> None:
@@ -56,7 +56,7 @@ def given(here: World, values: Sequence[Any]) -> list[Any]:
         if node is None:
             found.append(_plain(value))
         else:
-            part = Part(node)
+            part = DealtParameter(node)
             if part.layout.blocks == 1 and (part.layout.replicated or here.nprocs == 1):
                 found.append(_plain(next(iter(node.value.values()))))
             else:
@@ -81,7 +81,7 @@ class _Meeting(NamedTuple):
     shape: Shape
 
 
-def fetch(here: World, name: str, parts: Sequence[Part], tiles: Tiles, layout: Layout) -> None:
+def fetch(here: World, name: str, parts: Sequence[DealtParameter], tiles: Tiles, layout: Layout) -> None:
     """Bring to each process the elements of the parameters under the tiles that its blocks of a layout meet.
 
     Collective.

@@ -17,7 +17,7 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Layout, Shape
-from bsp.arrays.kernels.kernels import Task
+from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import current
 
 TILE = 1 << 15  # most numbers in a tile; setting up a tile's stream costs as much as a few hundred numbers
@@ -104,7 +104,7 @@ def filled(tiles: Tiles, dtype: DType, layout: Layout, pid: int, streams: Stream
     blocks = {layout.box(at): np.empty(layout.block_shape(at), dtype) for at in layout.mine(pid)}
     for where, wanting in tiles.met(layout, pid).items():
         spans = tiles.box(where)
-        current.task, current.piece = Task(where, spans, []), None
+        current.task, current.piece = StageTask(where, spans, []), None
         values = draw(streams(tiles.number(where)), spans)
         for box in wanting:
             into, part = [], []

@@ -20,7 +20,7 @@ from bsp.arrays.array import Array
 from bsp.arrays.execution.world import World
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.procedures.operands import computed
-from bsp.arrays.random.parameters import Part, fetch
+from bsp.arrays.random.parameters import DealtParameter, fetch
 from bsp.arrays.random.tiles import Box, Draw, Streams, Tiles
 from bsp.declared import Costs, Reported, declares
 
@@ -81,7 +81,7 @@ def multivariate_normal(
     return found
 
 
-def _sums_cost(costs: Reported, here: World, tiles: Tiles, part: Part, layout: Layout) -> Any:
+def _sums_cost(costs: Reported, here: World, tiles: Tiles, part: DealtParameter, layout: Layout) -> Any:
     """Declare the cost of `_segment_sums`."""
     segments = -(-tiles.shape[-1] // tiles.lengths[-1])
     costs.allreduce(segments + 2)
@@ -89,7 +89,7 @@ def _sums_cost(costs: Reported, here: World, tiles: Tiles, part: Part, layout: L
 
 
 @declares(_sums_cost)
-def _segment_sums(here: World, tiles: Tiles, part: Part, layout: Layout) -> Any:
+def _segment_sums(here: World, tiles: Tiles, part: DealtParameter, layout: Layout) -> Any:
     """Return the probability of each segment of outcomes, where a segment is the outcomes of a tile.
 
     Collective: one allreduce.  Raises NumPy's ValueError for bad probabilities, on every process.
@@ -122,7 +122,7 @@ def multinomial(here: World, n: Any, pvals: Array, shape: Shape, layout: Layout,
     Cost: one superstep brings pvals to the tiles; one allreduce combines their sums over segments, and their errors.
     """
     (node,) = computed(build.cast(build.strong(pvals._node), np.dtype(float)))
-    tiles, part = Tiles(shape), Part(node)
+    tiles, part = Tiles(shape), DealtParameter(node)
     fetch(here, "multinomial", [part], tiles, layout)
     sums = _segment_sums(here, tiles, part, layout)
     counted: dict[Box, np.ndarray] = {}

@@ -36,7 +36,7 @@ from bsp.arrays.procedures.operands import (
     layout_at,
     made_of,
 )
-from bsp.arrays.selection.selected import Selected
+from bsp.arrays.selection.selected import SelectedBlocks
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import Reported, declares
 
@@ -146,7 +146,7 @@ def _picked(block: Any, mask: Any) -> Any:
 @declares(lambda costs, values, masks: {at: _picked(values[at], mask) for at, mask in masks.items()})
 def _selected(values: Blocks, masks: Blocks) -> Mapping[Shape, Any]:
     """Return the selected elements of the blocks of a vector as a mapping that picks them on first use."""
-    return Selected(values, masks, _picked)
+    return SelectedBlocks(values, masks, _picked)
 
 
 def _stays(layout: Layout, ndim: int) -> bool:

@@ -18,7 +18,7 @@ from bsp.arrays.expressions.layout import Shape
 PIECE = 1 << 13  # elements: below the size at which a BLAS uses threads, whose number must not change a sum
 
 
-class Selected(Mapping[Shape, Any]):
+class SelectedBlocks(Mapping[Shape, Any]):
     """The blocks of x[mask] for a float64 vector, by block coordinates; each block is picked on first use.
 
     A block's sum is bitwise the same whether its elements were picked before, or the block was pickled, or neither.
@@ -62,8 +62,8 @@ class Selected(Mapping[Shape, Any]):
         return _moved, (dict(self), self._totals)
 
 
-def _moved(picked: dict[Shape, Any], totals: dict[Shape, np.float64]) -> Selected:
-    found = Selected({}, picked, np.compress)
+def _moved(picked: dict[Shape, Any], totals: dict[Shape, np.float64]) -> SelectedBlocks:
+    found = SelectedBlocks({}, picked, np.compress)
     found._masks = {}
     found._picked, found._totals = picked, totals
     return found

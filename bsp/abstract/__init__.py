@@ -19,15 +19,15 @@ from bsp.abstract.creation import INDEX_BYTES, abstract_numpy, active, carried
 from bsp.abstract.errors import NotCounted, value_needed
 from bsp.abstract.expectation import expect
 from bsp.abstract.generator import AbstractGenerator, AbstractRandomState, abstract_generator
-from bsp.abstract.work import Account, Counter, Work, counter
+from bsp.abstract.work import Counter, HeldMemory, Work, counter
 
 __all__ = [
     "INDEX_BYTES",
     "AbstractArray",
     "AbstractGenerator",
     "AbstractRandomState",
-    "Account",
     "Counter",
+    "HeldMemory",
     "NotCounted",
     "Work",
     "abstract_generator",

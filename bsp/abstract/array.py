@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from bsp.abstract.errors import KEEP, REAL, ROUNDS, value_needed
-from bsp.abstract.index import Selected, basic, select, stored
+from bsp.abstract.index import SelectedElements, basic, select, stored
 from bsp.abstract.probe import DType, Key, Shape, broadcast, checked_shape, probe
 from bsp.abstract.table import TABLE, not_counted
 from bsp.abstract.work import Block, counter
@@ -552,7 +552,7 @@ def copied(of: Any, shape: Shape, dtype: DType | None = None) -> AbstractArray:
     return new
 
 
-def gathered(picked: Selected) -> AbstractArray:
+def gathered(picked: SelectedElements) -> AbstractArray:
     """Return the copy that an index with arrays selects, and count its bytes."""
     if picked.upper_bound:
         counter.upper_bound = True

@@ -9,7 +9,7 @@ from types import FrameType
 import numpy as np
 
 from bsp.errors import BspError, ValueNeeded
-from bsp.source import NOWHERE, Line, is_ours
+from bsp.source import NOWHERE, SourceLine, is_ours
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 
@@ -32,13 +32,13 @@ class NotCounted(BspError, NotImplementedError):
     """A NumPy function that the table of shapes and flops does not have (--abstract)."""
 
 
-def user_line() -> Line:
+def user_line() -> SourceLine:
     """Return the innermost line that belongs neither to this package nor to NumPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
         if not is_ours(filename) and not filename.startswith(_NUMPY):
-            return Line((filename, frame.f_lineno))
+            return SourceLine((filename, frame.f_lineno))
         frame = frame.f_back
     return NOWHERE
 

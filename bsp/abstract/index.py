@@ -17,7 +17,7 @@ from bsp.abstract.probe import DType, Shape, probe, shape_text
 _BASIC = frozenset((int, slice, type(None), type(...)))
 
 
-class Selected(NamedTuple):
+class SelectedElements(NamedTuple):
     """The elements that an index selects.  `is_element`: a single one, by integers alone."""
 
     shape: Shape
@@ -50,16 +50,16 @@ def basic(shape: Shape, dtype: DType, key: Any) -> Any:
     return None
 
 
-def select(shape: Shape, dtype: DType, key: Any) -> Selected:
+def select(shape: Shape, dtype: DType, key: Any) -> SelectedElements:
     """Return the elements that `key` selects; raises IndexError as NumPy does."""
     if isinstance(key, str) or (isinstance(key, list) and key and all(isinstance(name, str) for name in key)):
         fields = probe(shape, dtype)[key]
-        return Selected(fields.shape, fields.dtype, True, False)
+        return SelectedElements(fields.shape, fields.dtype, True, False)
     parts = [_plain(part) for part in (key if isinstance(key, tuple) else (key,))]
     if not any(isinstance(part, np.ndarray) or (isinstance(part, _Unsized) and part != _INTEGER) for part in parts):
         found = probe(shape, dtype)[tuple(0 if part == _INTEGER else part for part in parts)]
         is_view = isinstance(found, np.ndarray)
-        return Selected(found.shape, found.dtype, is_view, False, not is_view)
+        return SelectedElements(found.shape, found.dtype, is_view, False, not is_view)
     return _advanced(shape, dtype, parts)
 
 
@@ -141,7 +141,7 @@ def _holds_abstract(part: Any) -> bool:
     )
 
 
-def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
+def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> SelectedElements:
     """Return the elements that an index with arrays selects.
 
     The common shape of the arrays replaces their axes: at the place of the first array if they are neighbours, else
@@ -204,7 +204,7 @@ def _advanced(shape: Shape, dtype: DType, parts: list[Any]) -> Selected:
     front = places[0] if neighbours else 0
     before = [length for length in kept[:front] if length is not None and length >= 0]
     after = [length for length in kept[front:] if length is not None and length >= 0]
-    return Selected((*before, *common, *after), dtype, False, upper_bound)
+    return SelectedElements((*before, *common, *after), dtype, False, upper_bound)
 
 
 def _dimensions(part: Any) -> int:

@@ -62,7 +62,7 @@ class Work:
         return float(total)
 
 
-class Account:
+class HeldMemory:
     """The abstract memory of one process: bytes held now, and the most ever held."""
 
     __slots__ = ("live_bytes", "peak_bytes")
@@ -100,7 +100,7 @@ class Counter:
     __slots__ = ("account", "blas1", "blas2", "blas3", "bytes", "calls", "elementwise", "upper_bound")
 
     def __init__(self) -> None:
-        self.account = Account()
+        self.account = HeldMemory()
         self._clear()
 
     def _clear(self) -> None:

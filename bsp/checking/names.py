@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from bsp.coarray import Coarray
-from bsp.engine.recovery import Place
+from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Task
 from bsp.processes import Process
 from bsp.source import is_ours
@@ -68,7 +68,7 @@ def fingerprint(value: Any, named: Callable[[Any], Any]) -> bytes | None:
 NOTHING = fingerprint(None, lambda value: None)  # of None, a usual value of names before the first round
 
 
-def naming(task: Task, place: Place | None) -> Callable[[Any], Any]:
+def naming(task: Task, place: LoopPosition | None) -> Callable[[Any], Any]:
     """Return a pickle `persistent_id` that names what a newcomer is given or has, so that it is not compared.
 
     These are coarrays and views of their memory, handles, the generator and the State.
@@ -120,7 +120,9 @@ def values_of(frame: FrameType) -> dict[str, Any]:
     return {name: value for name, value in {**frame.f_globals, **own}.items() if not name.startswith("__")}
 
 
-def fingerprints(task: Task, place: Place | None, names: frozenset[str] | None, frame: FrameType) -> dict[str, bytes]:
+def fingerprints(
+    task: Task, place: LoopPosition | None, names: frozenset[str] | None, frame: FrameType
+) -> dict[str, bytes]:
     """Return the fingerprints of the names that are visible in a loop's frame.
 
     names : only these; None: all of them, their attributes, the names in outer frames, and those of the user's modules.

@@ -19,7 +19,7 @@ MOST_LOOPS = 16  # loops that are rehearsed; further loops of a program run as u
 
 
 @dataclass
-class Head:
+class LoopHead:
     """A loop, as the first pass has run it."""
 
     line: str  # "solver.py:12"
@@ -41,7 +41,7 @@ class Record:
     digests: dict[tuple[int, int], bytes] = field(default_factory=dict)  # by (superstep, pid)
     once: dict[tuple[int, ...], bytes] = field(default_factory=dict)  # by pid, place, count there
     clocks: dict[int, float] = field(default_factory=dict)  # agreed times, by superstep
-    loops: dict[int, Head] = field(default_factory=dict)
+    loops: dict[int, LoopHead] = field(default_factory=dict)
     variables: dict[Key, dict[str, bytes]] = field(default_factory=dict)  # fingerprints by name
     states: dict[Key, tuple[int, int, Any]] = field(default_factory=dict)  # superstep, round, result of `capture`
     changed: dict[Key, list[str]] = field(default_factory=dict)  # in words: names that a newcomer may lack

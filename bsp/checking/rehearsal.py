@@ -28,10 +28,10 @@ from types import FrameType
 from typing import Any
 
 from bsp.checking.names import NOTHING, Uses, changes, fingerprints, user_frames, uses, values_of
-from bsp.checking.record import AGAIN, END, ENTRY, KEPT, MOST_LOOPS, RECORD, Head, Key, Record, draw, listed
+from bsp.checking.record import AGAIN, END, ENTRY, KEPT, MOST_LOOPS, RECORD, Key, LoopHead, Record, draw, listed
 from bsp.engine.task import Task
 from bsp.errors import BspError, CannotMove, Undeclared
-from bsp.source import NOWHERE, Line
+from bsp.source import NOWHERE, SourceLine
 from bsp.values.canonical import pickled
 
 
@@ -102,8 +102,8 @@ class Rehearsal:
         """Record a loop at its entry, in the first pass: its line, and the generator that draws its kept head."""
         if self._name == RECORD:
             frame = next(user_frames(task), None)
-            line = Line((frame.f_code.co_filename, frame.f_lineno)) if frame is not None else NOWHERE
-            self._record.loops[loop] = Head(str(line))
+            line = SourceLine((frame.f_code.co_filename, frame.f_lineno)) if frame is not None else NOWHERE
+            self._record.loops[loop] = LoopHead(str(line))
             self._chance[loop] = draw(task.element.seed, loop)
 
     def _look(self, task: Task, key: Key) -> None:
@@ -142,7 +142,7 @@ class Rehearsal:
         assert self._known is not None and task.place is not None
         head, filename = self._known.loops[loop], frame.f_code.co_filename
         if which == END and frame.f_lineno in used.returns:
-            head.left = str(Line((filename, frame.f_lineno)))
+            head.left = str(SourceLine((filename, frame.f_lineno)))
         if self.problem is not None:
             return
         names = used.sure if which == KEPT else frozenset() if head.left else used.sure_behind

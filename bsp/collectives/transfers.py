@@ -8,7 +8,7 @@ import numpy as np
 
 from bsp.collectives.steps import Steps, pack, unpack
 from bsp.errors import NoSuchProcess, TransferMismatch
-from bsp.source import Line, here
+from bsp.source import SourceLine, here
 
 if TYPE_CHECKING:
     from bsp.processes import Process
@@ -26,14 +26,15 @@ def transfer(proc: Process, payload: Any, to: int | None, expect: bool) -> Any:
         raise steps.failed(
             TransferMismatch(
                 f"transfer: processes {', '.join(map(str, sorted(arrived)))} all send to process {proc.pid} "
-                f"(one of them at {Line(steps.note)}, received at {here()}); a receiver has at most one sender"
+                f"(one of them at {SourceLine(steps.note)}, received at {here()}); a receiver has at most one sender"
             )
         )
     if bool(arrived) != bool(expect):
         if arrived:
             source = next(iter(arrived))
             what = (
-                f"process {source} sends at {Line(steps.note)} to process {proc.pid}, which expects nothing at {here()}"
+                f"process {source} sends at {SourceLine(steps.note)} to process {proc.pid}, "
+                f"which expects nothing at {here()}"
             )
         else:
             what = f"process {proc.pid} expects a value at {here()}, and no process sends it one"

@@ -10,7 +10,7 @@ from typing import Any
 from bsp.command.launch import Launch, start
 from bsp.cost.units import in_bytes
 from bsp.host import cores, find_mpiexec, is_open_mpi, no_mpi
-from bsp.hosts.links import Link, Links
+from bsp.hosts.links import DaemonLink, Links
 from bsp.hosts.listing import Host
 
 _PACKAGES = ("nonstop-bsp", "numpy", "mpi4py", "greenlet")
@@ -55,7 +55,7 @@ def on_hosts(hosts: list[Host], script: str | None, reach: str | None = None) ->
     return _job(launch, f"{elements} elements on all hosts")
 
 
-def _findings(link: Link) -> list[str]:
+def _findings(link: DaemonLink) -> list[str]:
     """Return the problems of a host, each with what to do."""
     if link.wrong or link.lost:
         return [link.why()]
@@ -74,7 +74,7 @@ def _findings(link: Link) -> list[str]:
     return found
 
 
-def _described(link: Link) -> str:
+def _described(link: DaemonLink) -> str:
     interfaces = ", ".join(f"{address} ({name})" for name, address, _ in link.hello["addresses"])
     return f"works: {link.versions['CPU']}, {in_bytes(link.hello['memory'])} free, {interfaces}"
 

@@ -23,7 +23,7 @@ import numpy as np
 from bsp.checking.overlaps import Checker
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT, Machine
-from bsp.cost.record.progress import Progress
+from bsp.cost.record.progress import RunProgress
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import record, write
 from bsp.engine.element import Element
@@ -212,7 +212,7 @@ def _run(
         profile=settings.get("profile"),
     )
     if settings.get("progress") and transport.index == 0:
-        element.progress = Progress(machine)
+        element.progress = RunProgress(machine)
     element.host(executing(script.code), script.main_module)
     with hosting(element):
         verdict = element.run()

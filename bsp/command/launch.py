@@ -24,7 +24,7 @@ from typing import Any
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.host import cores, die_with_parent, find_mpiexec, is_open_mpi, no_mpi, temporary_folder
-from bsp.hosts.lifeline import Desk, Moments
+from bsp.hosts.lifeline import Desk, LastMoments
 from bsp.hosts.links import Links
 from bsp.hosts.listing import Host, placed
 from bsp.hosts.processes import GRACE, end
@@ -250,7 +250,7 @@ def _first_of(lost: Mapping[int, float], told: str) -> int:
     return next((element for element in lost if element not in aborted), next(iter(lost)))
 
 
-def _signal_of(element: int, told: str, moments: Moments, elsewhere: bool) -> int:
+def _signal_of(element: int, told: str, moments: LastMoments, elsewhere: bool) -> int:
     """Return the signal that ended an element, negated, from the output of MPI's launcher; 0 if none did.
 
     `elsewhere`, the launcher may name an element that only lost its connection to the first: whoever ends

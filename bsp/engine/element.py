@@ -40,7 +40,7 @@ from bsp.errors import CollectiveMistake, LocalMistake, NotRegistered
 from bsp.interpreter.belongings import set_warning_state, warning_state, without_loop
 from bsp.interpreter.generators import lent
 from bsp.interpreter.imports import Imports
-from bsp.source import NOWHERE, Line, is_ours, traceback_of
+from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
 from bsp.values.effects import Effect, Get, Put, PutEach, Send
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from bsp.checking.overlaps import Checker
     from bsp.coarray import Coarray
     from bsp.cost.prediction.abstraction import Abstraction
-    from bsp.cost.record.progress import Progress
+    from bsp.cost.record.progress import RunProgress
     from bsp.cost.record.recorder import Recorder
     from bsp.engine.recovery import Recovery
     from bsp.hosts.lifeline import Lifeline
@@ -103,7 +103,7 @@ class Element:
         self.machine = machine
         self.recorder = recorder
         self.recovery = recovery
-        self.progress: Progress | None = None
+        self.progress: RunProgress | None = None
         self.abstract: Abstraction | None = None
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
@@ -595,11 +595,11 @@ def _bound(body: Callable[[Task], Any], task: Task) -> Callable[[], Any]:
     return lambda: body(task)
 
 
-def _raised_at(error: BaseException) -> Line:
+def _raised_at(error: BaseException) -> SourceLine:
     """Return the user's line closest to where an exception was raised."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     users = [frame for frame in frames if not is_ours(frame[0])]
-    return Line(users[-1]) if users else NOWHERE
+    return SourceLine(users[-1]) if users else NOWHERE
 
 
 def _pickled(error: BaseException) -> bytes:

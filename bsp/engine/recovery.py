@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Place:
+class LoopPosition:
     """A process's position in its outermost `rounds` loops."""
 
     loop: int  # outermost loops entered before

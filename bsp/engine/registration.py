@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bsp.errors import RegistrationMismatch
-from bsp.source import Line
+from bsp.source import SourceLine
 from bsp.values.region import Shape
 
 
@@ -21,7 +21,7 @@ class Entry:
     context: int
     dtypes: tuple[str, ...]
     shapes: tuple[Shape, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[SourceLine, ...]
     releases: tuple[int, ...]
 
 

@@ -25,7 +25,7 @@ from bsp.errors import BoundaryInImport, BspError, EffectsLost, Forked, WrongThr
 from bsp.interpreter.belongings import Belongings
 from bsp.interpreter.generators import GlobalStreams
 from bsp.interpreter.profilers import paused, resumed
-from bsp.source import Line, here, importing, traceback_of, user_line
+from bsp.source import SourceLine, here, importing, traceback_of, user_line
 from bsp.transport.header import digest
 from bsp.values.effects import Outbox
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from bsp.coarray import Coarray
     from bsp.cost.choice import Choice
     from bsp.engine.element import Element
-    from bsp.engine.recovery import Place
+    from bsp.engine.recovery import LoopPosition
     from bsp.interpreter.profiling import ProcessProfile
     from bsp.processes import Process
 
@@ -111,7 +111,7 @@ class Task:
         self.round: tuple[int, int] | None = None  # of the outermost `rounds`: this round, and how many there are
         self.loops = 0  # outermost `rounds` entered
         self.libraries: dict[str, Any] = {}  # state that libraries keep for this process, by library
-        self.place: Place | None = None  # the head of a round at which it waits
+        self.place: LoopPosition | None = None  # the head of a round at which it waits
         self.sets_min_time = True  # the argument of the last `sync`
         self.profile: ProcessProfile | None = None
         # Process 0 writes to the console at once, except under --check and cloned execution.  The text of the others
@@ -280,7 +280,7 @@ class Task:
         """True while the task's code runs: not after its end, and not while its frames are being cleared."""
         return self.state is RUNNING and self.element.turn is self
 
-    def stand(self, place: Place) -> None:
+    def stand(self, place: LoopPosition) -> None:
         """Wait at the head of a round until all processes here wait at it (see `bsp.engine.recovery`).
 
         Recovery may change `place.round` and `place.final` meanwhile.
@@ -306,7 +306,7 @@ class Task:
         self._next_context += 1
         return context
 
-    def line(self) -> Line:
+    def line(self) -> SourceLine:
         """Return the source line where the user's code waits; called only after a mistake, because it is slow."""
         if self.greenlet is not None:
             return user_line(self.greenlet.gr_frame)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from bsp.engine.task import RAISED, RETURNED, WAITING
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
-from bsp.source import Line
+from bsp.source import SourceLine
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Standing:
     state: str
     call: str
     digest: bytes
-    line: Line
+    line: SourceLine
     superstep: int = 0
     error: str = ""  # "ValueError: no convergence"
     traceback: str = ""

@@ -38,7 +38,7 @@ _FATAL = {
 }  # fmt: skip
 
 
-class Moments(NamedTuple):
+class LastMoments(NamedTuple):
     """The last that is known of an element that died."""
 
     pid: int = -1  # the process that had its turn; -1 if none ran yet
@@ -235,7 +235,7 @@ class Desk:
         """Return the furthest superstep in which an element that has connected has been."""
         return max((self.last_moments(element).superstep for element in self.met), default=0)
 
-    def last_moments(self, element: int) -> Moments:
+    def last_moments(self, element: int) -> LastMoments:
         """Return the last that is known of a dead element, as far as it is known."""
         note, crash, of_mpi = _paths(self._folder, element)
         try:
@@ -243,10 +243,10 @@ class Desk:
                 data = file.read()
             pid, superstep = _TURN.unpack_from(data)
         except (OSError, struct.error):
-            return Moments(of_mpi=_text_of(of_mpi))
+            return LastMoments(of_mpi=_text_of(of_mpi))
         line = data[_LINE_AT:].split(b"\0", 1)[0].decode(errors="replace")
         crashed = _text_of(crash)
-        return Moments(pid, superstep, _crashed_at(crashed) or line, _crashed_by(crashed), _text_of(of_mpi))
+        return LastMoments(pid, superstep, _crashed_at(crashed) or line, _crashed_by(crashed), _text_of(of_mpi))
 
 
 class _Element:

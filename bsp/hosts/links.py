@@ -28,7 +28,7 @@ from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, opening, packed
-from bsp.hosts.lifeline import Ending, Moments, end_of
+from bsp.hosts.lifeline import Ending, LastMoments, end_of
 from bsp.hosts.processes import GRACE
 from bsp.hosts.reach import reaching
 from bsp.hosts.remote_shell import VARIABLE
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Link:
+class DaemonLink:
     """The connection to the daemon on one host, and what it has said."""
 
     host: str
@@ -119,9 +119,9 @@ class Links:
         self._carried = carried
         self._names: list[str] = [host for host, count in hosts for _ in range(count)]
         self._selector = selectors.DefaultSelector()
-        self._links: dict[str, Link] = {}
+        self._links: dict[str, DaemonLink] = {}
         self._met: dict[str, list[int]] = {}
-        self._moments: dict[int, Moments] = {}
+        self._moments: dict[int, LastMoments] = {}
         self._text = TextWriter()
         self._next_look = time.monotonic() + LOOK_SECONDS
         self._asked: dict[int, socket.socket] = {}
@@ -158,7 +158,7 @@ class Links:
                 reaching(host, reach), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                 preexec_fn=die_with_parent, start_new_session=True,
             )  # fmt: skip
-        link = self._links[host] = Link(host, process, complaints)
+        link = self._links[host] = DaemonLink(host, process, complaints)
         assert process.stdin is not None and process.stdout is not None
         process.stdin.write(opening())
         os.set_blocking(process.stdout.fileno(), False)
@@ -190,11 +190,11 @@ class Links:
             link.say({"versions": list(packages)})
         self._await(lambda link: bool(link.versions))
 
-    def all(self) -> list[Link]:
+    def all(self) -> list[DaemonLink]:
         """Return the connections, in the order of the hosts."""
         return list(self._links.values())
 
-    def _fine(self) -> list[Link]:
+    def _fine(self) -> list[DaemonLink]:
         return [link for link in self._links.values() if not (link.wrong or link.lost)]
 
     def _greet(self) -> None:
@@ -244,7 +244,7 @@ class Links:
                     )
         return sorted(common or ())
 
-    def _await(self, answered: Callable[[Link], bool]) -> None:
+    def _await(self, answered: Callable[[DaemonLink], bool]) -> None:
         """Wait until all hosts that nothing is known against have answered, but not for ever."""
         until = time.monotonic() + _ANSWER_SECONDS
         while late := [link for link in self._fine() if not answered(link)]:
@@ -309,9 +309,9 @@ class Links:
         """Return whether every element that has connected has said farewell, or is dead."""
         return len(self.ending.waits) + len(self.ending.lost) >= sum(map(len, self._met.values()))
 
-    def last_moments(self, element: int) -> Moments:
+    def last_moments(self, element: int) -> LastMoments:
         """Return the last that is known of a dead element, on any host."""
-        return self._moments.get(element, Moments())
+        return self._moments.get(element, LastMoments())
 
     def close(self) -> None:
         """End the daemons, and with them all processes of the job, on every host."""
@@ -344,7 +344,7 @@ class Links:
                 link.say({})
             self._next_look = time.monotonic() + LOOK_SECONDS
 
-    def _read(self, link: Link) -> None:
+    def _read(self, link: DaemonLink) -> None:
         assert link.process.stdout is not None
         piece = os.read(link.process.stdout.fileno(), _PIECE)
         if not piece:
@@ -356,13 +356,13 @@ class Links:
         for message, data in link.reader.feed(piece):
             self._on(link, message, data)
 
-    def _lose(self, link: Link, why: str) -> None:
+    def _lose(self, link: DaemonLink, why: str) -> None:
         if not link.lost and link.process.stdout is not None:
             link.lost = why
             self._selector.unregister(link.process.stdout)
             self.lost_hosts.append(link.host)
 
-    def _on(self, link: Link, message: Message, data: bytes) -> None:
+    def _on(self, link: DaemonLink, message: Message, data: bytes) -> None:
         match message:
             case {"hello": found}:
                 link.hello, link.hello_at = found, time.time()
@@ -406,7 +406,7 @@ class Links:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
 
-    def _add(self, link: Link, told: Message) -> None:
+    def _add(self, link: DaemonLink, told: Message) -> None:
         """Add what the elements of one host have told to what is known of all."""
         self._met[link.host] = told["met"]
         if told["status"] is not None:
@@ -415,7 +415,7 @@ class Links:
         # one death has others as its consequence: the first by the clock counts, not the first that we hear of
         lost = self.ending.lost | {int(element): when + link.behind for element, when in told["lost"].items()}
         self.ending.lost = dict(sorted(lost.items(), key=lambda found: found[1]))
-        self._moments.update({int(element): Moments(*found) for element, found in told["moments"].items()})
+        self._moments.update({int(element): LastMoments(*found) for element, found in told["moments"].items()})
 
     # ----------------------------------------------------------------- MPI's remote shell
 

@@ -29,7 +29,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CallOutcome:
     """The outcome of a call on one element.
 
     results : pickles by pid.  raised : exceptions by pid, and the supersteps in which they were raised.
@@ -79,10 +79,10 @@ class Channel:
 
     def stream(self, kind: str) -> io.BufferedWriter:
         """Return a stream whose bytes appear in the caller's output."""
-        return io.BufferedWriter(_Stream(self, kind))
+        return io.BufferedWriter(_CallStream(self, kind))
 
 
-class _Stream(io.RawIOBase):
+class _CallStream(io.RawIOBase):
     """Bytes that are sent as messages."""
 
     def __init__(self, channel: Channel, kind: str) -> None:

@@ -14,12 +14,12 @@ from typing import Any
 
 from bsp import source
 from bsp.cost.model import Machine
-from bsp.cost.record.progress import Progress
+from bsp.cost.record.progress import RunProgress
 from bsp.engine.element import Element
 from bsp.engine.task import Task, status_of
 from bsp.engine.verdict import Verdict
 from bsp.errors import CannotSend
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, Answer, Channel, Request
+from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Channel, Request
 from bsp.session.handles import Kept
 from bsp.session.tracebacks import told
 from bsp.transport.base import Transport
@@ -39,7 +39,7 @@ def serve(folder: str, settings: dict[str, Any], transport: Transport, machine: 
         settings["nprocs"], transport, settings["seed"], None, machine, lifeline=lifeline, console=channel.stream(TEXT)
     )  # fmt: skip
     if settings.get("progress") and transport.index == 0:
-        element.progress = Progress(machine, Remote(channel))
+        element.progress = RunProgress(machine, Remote(channel))
     element.host(lambda task: None, _main)
     kept = {task.pid: Kept(task.pid) for task in element.tasks}
     try:
@@ -109,9 +109,9 @@ def _body(request: Request, kept: dict[int, Kept]) -> Any:
     return body
 
 
-def _answer(element: Element, verdict: Verdict) -> Answer:
+def _answer(element: Element, verdict: Verdict) -> CallOutcome:
     """Return how a call has ended here."""
-    return Answer(
+    return CallOutcome(
         {task.pid: task.result for task in element.tasks if task.raised is None},
         {task.pid: (task.raised_in, told(task.raised)) for task in element.tasks if task.raised is not None},
         None if verdict.failure is None else told(verdict.failure),

@@ -16,12 +16,12 @@ from typing import Any
 from bsp.command.launch import Launch
 from bsp.cost.machine_file import profile_of
 from bsp.cost.model import Machine
-from bsp.cost.record.progress import Line, live_line
+from bsp.cost.record.progress import DisplayLine, live_line
 from bsp.cost.units import counted
 from bsp.errors import BspError, LaunchError, ProcessExited, SessionEnded
 from bsp.host import cores, find_mpiexec, no_mpi
 from bsp.notebook import cell_names, render_without_ours
-from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, Answer, Request
+from bsp.session.channel import ANSWER, ERROR_TEXT, LINE, TEXT, CallOutcome, Request
 from bsp.session.elements import Elements
 from bsp.session.handles import Description, Handle, Handles, description
 from bsp.session.tracebacks import Told, rebuilt
@@ -131,9 +131,9 @@ class Session:
     def _request(self, body: bytes, keeps: bool) -> Request:
         return Request(self._calls, body, list(sys.path), cell_names(), self._handles.dropped(), keeps)
 
-    def _answers(self, body: bytes, line: Line | None, keeps: bool) -> list[Answer]:
+    def _answers(self, body: bytes, line: DisplayLine | None, keeps: bool) -> list[CallOutcome]:
         """Send a call to the elements; return their answers, by element, and show what processes print meanwhile."""
-        answers: dict[int, Answer] = {}
+        answers: dict[int, CallOutcome] = {}
         shown = _Output(line)
         try:
             self._elements.send(self._request(body, keeps))
@@ -157,7 +157,7 @@ class Session:
             raise
         return [answers[element] for element in range(self.elements)]
 
-    def _results(self, answers: list[Answer]) -> list[Any]:
+    def _results(self, answers: list[CallOutcome]) -> list[Any]:
         """Return the results in the answers of a call, or raise the exception that ended it."""
         first = answers[0]
         self.superstep = first.superstep
@@ -167,7 +167,7 @@ class Session:
         raised = {pid: found for answer in answers for pid, found in answer.raised.items()}
         raise self._failure(first, raised)
 
-    def _failure(self, answer: Answer, raised: dict[int, tuple[int, Told]]) -> BaseException:
+    def _failure(self, answer: CallOutcome, raised: dict[int, tuple[int, Told]]) -> BaseException:
         """Return the exception that ended a call; end the session unless all processes have raised it alike."""
         culprit = answer.culprit
         if answer.failure is None:  # sys.exit with a status
@@ -240,7 +240,7 @@ def newest() -> Session | None:
 class _Output:
     """The printed output of processes, shown in the output of this interpreter."""
 
-    def __init__(self, line: Line | None) -> None:
+    def __init__(self, line: DisplayLine | None) -> None:
         self._line = line
         # a character may be cut by the end of a message
         self._decoders: defaultdict[tuple[int, str], Any] = defaultdict(lambda: _decoder("replace"))

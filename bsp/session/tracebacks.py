@@ -21,7 +21,7 @@ from bsp.errors import ProcessFailed
 from bsp.source import is_ours
 
 
-class Place(NamedTuple):
+class FramePlace(NamedTuple):
     """A frame of a traceback: the function, the line at which it begins, and its line if the process has the file."""
 
     file: str
@@ -41,12 +41,12 @@ class Told:
 
     name: str
     text: str
-    stack: tuple[Place, ...]
+    stack: tuple[FramePlace, ...]
     pickled: bytes
     cause: Told | None
     context: Told | None
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[FramePlace]:
         """Return the frames of the user's program."""
         return [place for place in self.stack if not is_ours(place.file)]
 
@@ -59,7 +59,7 @@ class Told:
 def told(error: BaseException) -> Told:
     """Return an exception in the form in which it travels."""
     stack = tuple(
-        Place(code.co_filename, line, code.co_name, code.co_firstlineno, linecache.getline(code.co_filename, line))
+        FramePlace(code.co_filename, line, code.co_name, code.co_firstlineno, linecache.getline(code.co_filename, line))
         for frame, line in traceback.walk_tb(error.__traceback__)
         for code in [frame.f_code]
     )
@@ -99,7 +99,7 @@ def rebuilt(found: Told) -> BaseException:
     return error
 
 
-def _traceback(places: list[Place]) -> TracebackType | None:
+def _traceback(places: list[FramePlace]) -> TracebackType | None:
     """Return a traceback whose frames stand at these places."""
     found: TracebackType | None = None
     for place in reversed(places):
@@ -114,7 +114,7 @@ def _traceback(places: list[Place]) -> TracebackType | None:
     return found
 
 
-def _source_of(place: Place) -> tuple[int, None, list[str], str]:
+def _source_of(place: FramePlace) -> tuple[int, None, list[str], str]:
     """Return an entry of linecache that holds one line of a file which only the process has."""
     return len(place.source), None, ["\n"] * (place.line - 1) + [place.source], place.file
 
@@ -122,7 +122,7 @@ def _source_of(place: Place) -> tuple[int, None, list[str], str]:
 _NO_COLUMNS = 0x80 | 13 << 3  # an entry of CPython's table of locations: a line, and no columns (locations.md)
 
 
-def _code_at(place: Place) -> CodeType:
+def _code_at(place: FramePlace) -> CodeType:
     """Return code that raises an exception at a place; it has no columns, which would underline parts of the line."""
     code = compile("0/0", place.file, "exec")
     units = len(code.co_code) // 2

@@ -68,7 +68,7 @@ class ExchangeSizes:
 Costs = Callable[[ExchangeSizes], Cost | None]  # None: the schedule is not considered
 
 
-class Schedule(NamedTuple):
+class ExchangeSchedule(NamedTuple):
     """A way to move blocks, and what it costs to move packets and large blocks."""
 
     move: Move
@@ -76,7 +76,7 @@ class Schedule(NamedTuple):
     blocks: Costs
 
 
-_SCHEDULES: dict[str, Schedule] = {}
+_SCHEDULES: dict[str, ExchangeSchedule] = {}
 
 
 def _schedule(name: str, packets: Costs, blocks: Costs) -> Callable[[Move], Move]:
@@ -85,7 +85,7 @@ def _schedule(name: str, packets: Costs, blocks: Costs) -> Callable[[Move], Move
         raise KeyError(f"exchange schedule {name!r} is not in bsp/transport/schedules.py")
 
     def register(move: Move) -> Move:
-        _SCHEDULES[name] = Schedule(move, packets, blocks)
+        _SCHEDULES[name] = ExchangeSchedule(move, packets, blocks)
         return move
 
     return register
@@ -130,7 +130,7 @@ def exchange(comm: MPI.Comm, out: Blocks, into: Blocks, schedule: str, seed: tup
     checked(schedule).move(comm, out, into, seed)
 
 
-def checked(schedule: str) -> Schedule:
+def checked(schedule: str) -> ExchangeSchedule:
     """Return the schedule of this name, or raise UnknownAlgorithm."""
     if schedule not in _SCHEDULES:
         raise UnknownAlgorithm(f"exchange schedule {schedule!r} is none of {', '.join(_SCHEDULES)}")

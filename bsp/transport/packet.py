@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bsp.source import Line
+from bsp.source import SourceLine
 from bsp.values.effects import Effect, Get, Put, PutEach, Send
 from bsp.values.payload import items_in
 from bsp.values.region import Region
@@ -141,7 +141,7 @@ def decode(
             region = Region(shape, start, stop, None if index is None else pickle.loads(index))
             dtype = dtype_of(dest, context, coarray)
             known = _AWAITED if inline is None else items_in(inline, dtype, prod(shape))
-            put = Put(source, dest, context, coarray, region, known, op, Line(line))
+            put = Put(source, dest, context, coarray, region, known, op, SourceLine(line))
             if inline is None:
                 awaited.append(put)
             effects.append(put)
@@ -149,11 +149,11 @@ def decode(
             _, source, dest, context, coarray, width, count, where, op, line, inline = record
             positions = values(where, _POSITIONS[width], count)
             items = values(inline, dtype_of(dest, context, coarray), count)
-            effects.append(PutEach(source, dest, context, coarray, positions, items, op, Line(line)))
+            effects.append(PutEach(source, dest, context, coarray, positions, items, op, SourceLine(line)))
         elif kind == _GET:
             _, source, dest, context, coarray, pickled, line = record
             place = pickle.loads(pickled)
-            get = Get(source, dest, context, coarray, None, None, None, Line(line))
+            get = Get(source, dest, context, coarray, None, None, None, SourceLine(line))
             if isinstance(place, Region):
                 get.region = place
             else:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.source import NOWHERE, Line
+from bsp.source import NOWHERE, SourceLine
 from bsp.values.region import Region
 
 
@@ -30,7 +30,7 @@ class Put:
     region: Region
     values: np.ndarray
     op: str | None
-    line: Line = NOWHERE
+    line: SourceLine = NOWHERE
     borrowed: bool = False  # values is the caller's own memory (buffered=False)
 
 
@@ -45,7 +45,7 @@ class PutEach:
     positions: np.ndarray
     values: np.ndarray
     op: str | None
-    line: Line = NOWHERE
+    line: SourceLine = NOWHERE
     scalars: bool = False  # a batch of puts of one number each: the cost counts no words for their positions
 
 
@@ -63,7 +63,7 @@ class Get:
     region: Region | None
     positions: np.ndarray | None
     deliver: Callable[[np.ndarray], None] | None
-    line: Line = NOWHERE
+    line: SourceLine = NOWHERE
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Send:
     pickled: bytes | None
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
     shared: bool = False  # array is never written to: receivers on the sender's element get it without a copy
-    line: Line = NOWHERE
+    line: SourceLine = NOWHERE
 
     def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
         """Return the same message for some of its receivers."""
@@ -92,7 +92,7 @@ class Deferred:
     """A put or get on a coarray whose remote shapes are unknown until this boundary (B3); `resolve` then checks it."""
 
     resolve: Callable[[], list[Effect]]
-    line: Line = NOWHERE
+    line: SourceLine = NOWHERE
 
 
 class ScalarPuts:
@@ -103,7 +103,7 @@ class ScalarPuts:
 
     __slots__ = ("finish", "items", "line")
 
-    def __init__(self, finish: Callable[[list[tuple[int, int, Any]]], list[PutEach]], line: Line) -> None:
+    def __init__(self, finish: Callable[[list[tuple[int, int, Any]]], list[PutEach]], line: SourceLine) -> None:
         self.items: list[tuple[int, int, Any]] = []
         self.finish = finish
         self.line = line

@@ -21,11 +21,11 @@ from typing import Any
 
 from bsp.cost.units import in_seconds
 from bsp.errors import TraceError
-from bsp.faults.advise.estimate import Estimate, Tail
+from bsp.faults.advise.estimate import Estimate, RoundTimes
 from bsp.faults.advise.intervals import crash_crossover
 from bsp.faults.advise.measured import estimate_from
 from bsp.faults.advise.models import break_even_predictability
-from bsp.faults.advise.plans import MOST_CLONES, Job, Option, Way, ways
+from bsp.faults.advise.plans import MOST_CLONES, Option, PlannedJob, Way, ways
 
 AVAILABILITY = 0.9999  # the default target
 FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
@@ -35,7 +35,7 @@ FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
 class Advice:
     """The chosen plan, the plans it was chosen from, and the assumptions behind them."""
 
-    job: Job
+    job: PlannedJob
     target: float  # P[no round is lost]; 0: no target
     choice: Option
     plans: tuple[Option, ...]  # one of each way: the cheapest, or the cloning that comes nearest to the target
@@ -159,7 +159,7 @@ def advise(
     elements : a fixed budget, which makes the fastest plan the cheapest; None: as many as needed, and they cost.
     Raises ValueError for values that no job has.
     """
-    job = Job(
+    job = PlannedJob(
         processes,
         rounds,
         round_seconds,
@@ -173,7 +173,7 @@ def advise(
     )
     if D is not None and estimate is not None:
         raise ValueError("advise: both D and an estimate of it; give one")
-    tail = Tail(D) if D is not None else None if estimate is None else estimate.tail
+    tail = RoundTimes(D) if D is not None else None if estimate is None else estimate.tail
     plans, candidates = ways(job, tail)
     good = [plan for plan in candidates if plan.reaches(job.availability)]
     offered = list(plans)
@@ -197,7 +197,7 @@ def advise(
     )
 
 
-def _price(job: Job, plan: Option) -> tuple[float, float]:
+def _price(job: PlannedJob, plan: Option) -> tuple[float, float]:
     """Return what plans are compared by: (time, cost) on a fixed budget, (cost, time) otherwise.
 
     Rounded to six digits, because a difference in the seventh is no reason to clone.
@@ -209,7 +209,9 @@ def _price(job: Job, plan: Option) -> tuple[float, float]:
 # ------------------------------------------------------------------------ notes and assumptions
 
 
-def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[Option], reached: bool) -> Iterator[str]:
+def _notes(
+    job: PlannedJob, tail: RoundTimes | None, estimate: Estimate | None, plans: list[Option], reached: bool
+) -> Iterator[str]:
     """Yield remarks on the plans: the estimate of D, its warnings, missed targets, small pools, break-even points."""
     if estimate is not None:
         yield estimate.text()
@@ -247,7 +249,7 @@ def _notes(job: Job, tail: Tail | None, estimate: Estimate | None, plans: list[O
         )
 
 
-def _assumptions(job: Job, tail: Tail | None) -> Iterator[str]:
+def _assumptions(job: PlannedJob, tail: RoundTimes | None) -> Iterator[str]:
     """Yield the assumptions that the prices rest on."""
     yield "clones of a bundle stand in failure domains of their own (no shared node, power supply or switch)"
     if job.mtbf_hours is None:

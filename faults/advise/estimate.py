@@ -38,7 +38,7 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Tail:
+class RoundTimes:
     """The distribution of an element's time in a round, in units of MinTime.
 
     Pareto with exponent `D` above `threshold`, which a fraction `share` of times exceed; as measured (`times`, sorted)
@@ -193,7 +193,7 @@ def goodness(times: ArrayLike, k: int) -> float:
 class Estimate:
     """The estimated tail, with Hill's D, its confidence interval and the p-value of the gate."""
 
-    tail: Tail
+    tail: RoundTimes
     D: float  # Hill's estimate from the share that passed the gate, or from the last one tried if none did
     low: float  # ends of the 95 % confidence interval
     high: float
@@ -236,10 +236,10 @@ def estimate(times: ArrayLike, of: int = 1, warnings: tuple[str, ...] = ()) -> E
             bend = _bend(k / n, of)
             D *= bend
             # the share of times above the threshold, from the largest of `of` to a single element
-            tail = Tail(D, float(ordered[-k - 1]), -math.expm1(math.log1p(-k / n) / of), ordered, of)
+            tail = RoundTimes(D, float(ordered[-k - 1]), -math.expm1(math.log1p(-k / n) / of), ordered, of)
             return Estimate(tail, D, *hill_interval(D, k), k, n, p_value, True, warnings)
     low, high = hill_interval(D, used) if used and math.isfinite(D) else (math.nan, math.nan)
-    return Estimate(Tail(None, times=ordered, of=of), D, low, high, used, n, p_value, False, warnings)
+    return Estimate(RoundTimes(None, times=ordered, of=of), D, low, high, used, n, p_value, False, warnings)
 
 
 def _bend(share: float, of: int) -> float:

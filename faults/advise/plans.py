@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from bsp.faults.advise.estimate import Tail
+from bsp.faults.advise.estimate import RoundTimes
 from bsp.faults.advise.intervals import checkpointed_time, segment_time
 from bsp.faults.advise.models import chance_to_spare, loss_per_round, standby_level
 
@@ -26,7 +26,7 @@ Way = Literal["nothing", "checkpoint", "clone"]
 
 
 @dataclass(frozen=True)
-class Job:
+class PlannedJob:
     """The job to run, and the machine.  None: unknown, or not offered."""
 
     processes: int
@@ -94,7 +94,7 @@ class Option:
         return f"clone HC={self.clones} VC={self.vertical} S={self.standby}"
 
 
-def ways(job: Job, tail: Tail | None) -> tuple[list[Option], list[Option]]:
+def ways(job: PlannedJob, tail: RoundTimes | None) -> tuple[list[Option], list[Option]]:
     """Return the plans without clones, and the plans with clones.
 
     The first list has the plan with nothing, and with checkpoints if their length and the MTBF are known.
@@ -107,7 +107,7 @@ def ways(job: Job, tail: Tail | None) -> tuple[list[Option], list[Option]]:
     return plain, list(_cloned(job, tail))
 
 
-def _single(job: Job, tail: Tail | None) -> tuple[Option, float]:
+def _single(job: PlannedJob, tail: RoundTimes | None) -> tuple[Option, float]:
     """Return the plan without clones and without crashes, from which others begin, and its seconds."""
     hosts = min(job.processes, job.elements or job.processes)
     each = -(-job.processes // hosts)
@@ -116,13 +116,13 @@ def _single(job: Job, tail: Tail | None) -> tuple[Option, float]:
     return _priced(job, Option("nothing", 1, 1, bundles, each, 0, 0, bundles, seconds, 0, 0, 0)), seconds
 
 
-def _priced(job: Job, plan: Option) -> Option:
+def _priced(job: PlannedJob, plan: Option) -> Option:
     """Return the plan with its time and cost, computed from its seconds and elements."""
     time = plan.seconds / job.perfect_seconds
     return replace(plan, time=time, cost=time * plan.elements / job.processes)
 
 
-def _nothing(job: Job, tail: Tail | None) -> Option:
+def _nothing(job: PlannedJob, tail: RoundTimes | None) -> Option:
     """Return the plan without clones and checkpoints: a crash takes the job back to its beginning."""
     plan, seconds = _single(job, tail)
     if job.mtbf_hours is None:
@@ -135,7 +135,7 @@ def _nothing(job: Job, tail: Tail | None) -> Option:
     return _priced(job, replace(plan, seconds=expected, loss=-math.expm1(-seconds / mtbf), rollbacks=returns))
 
 
-def _checkpointed(job: Job, tail: Tail | None) -> Option:
+def _checkpointed(job: PlannedJob, tail: RoundTimes | None) -> Option:
     """Return the plan with checkpoints at the best interval."""
     plan, seconds = _single(job, tail)
     plan = replace(plan, way="checkpoint")
@@ -153,7 +153,7 @@ def _checkpointed(job: Job, tail: Tail | None) -> Option:
     return _priced(job, plan)
 
 
-def _cloned(job: Job, tail: Tail | None) -> Iterator[Option]:
+def _cloned(job: PlannedJob, tail: RoundTimes | None) -> Iterator[Option]:
     """Yield the plans with clones worth pricing.
 
     On a budget the processes are spread over the elements that clones and standbys leave.
@@ -171,7 +171,7 @@ def _cloned(job: Job, tail: Tail | None) -> Iterator[Option]:
                         yield _cloning(job, tail, clones, vertical, each + more)
 
 
-def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int) -> Option:
+def _cloning(job: PlannedJob, tail: RoundTimes | None, clones: int, vertical: int, each: int) -> Option:
     """Return the plan with HC = clones and VC = vertical, `each` processes per element.
 
     It fixes the number of standbys and the TailLimit, then adds to the time what losses and an empty pool cost.
@@ -221,7 +221,7 @@ def _cloning(job: Job, tail: Tail | None, clones: int, vertical: int, each: int)
     return _priced(job, replace(plan, elements=plan.elements + standby, rollbacks=crashed))
 
 
-def _standbys(job: Job, elements: int, seconds: float) -> int:
+def _standbys(job: PlannedJob, elements: int, seconds: float) -> int:
     """Return the number S of standbys with which the pool lasts the run.
 
     In one MPI job a lost element does not come back.
@@ -231,7 +231,7 @@ def _standbys(job: Job, elements: int, seconds: float) -> int:
     return standby_level(elements, min(lost, 0.5), job.availability) if lost > 0 else 0
 
 
-def _check(job: Job) -> None:
+def _check(job: PlannedJob) -> None:
     """Raise ValueError for values that no job has."""
     if job.processes < 1 or job.rounds < 1 or (job.elements is not None and job.elements < 1):
         raise ValueError(

@@ -35,7 +35,7 @@ _FILE = 0o100644 << 16  # a regular file with mode 644
 _SEE_64 = 0xFFFFFFFF  # in place of a size or offset: the 64-bit field holds it
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Interface of what `read` reads an archive from: bytes in order, without seeking."""
 
     def take(self, count: int) -> bytearray:
@@ -68,7 +68,7 @@ def blocks(members: Iterable[tuple[str, Block]]) -> Iterator[Block]:
     yield listed + ends + _END.pack(b"PK\5\6", 0, 0, 0xFFFF, 0xFFFF, _SEE_64, _SEE_64, 0)
 
 
-def read(source: Source) -> dict[str, bytearray]:
+def read(source: ByteSource) -> dict[str, bytearray]:
     """Return the members of an archive that `blocks` has made, by name.
 
     Stops behind the last member; the central directory is left in the source.  Raises ValueError for any other archive.

@@ -60,7 +60,7 @@ _NOT_GIVEN = object()  # marks a key that one of two jobs lacks; None is a JSON 
 
 
 @dataclass(frozen=True)
-class Part:
+class PartFile:
     """The file that holds one bundle's part of a checkpoint."""
 
     bundle: int
@@ -77,7 +77,7 @@ class Checkpoint:
     name: str
     job: dict[str, Any]
     head: dict[str, Any]
-    parts: tuple[Part, ...]  # the part of bundle k at index k
+    parts: tuple[PartFile, ...]  # the part of bundle k at index k
 
     def read(self, bundle: int) -> bytearray:
         """Return the part of a bundle, whole, in one buffer.  The file is verified again while it is read.
@@ -91,7 +91,7 @@ class Checkpoint:
             return source.take(part.size)
 
 
-class Source:
+class HashedFile:
     """The bytes of an open file, read from front to back, with the SHA-256 of everything read so far."""
 
     def __init__(self, file: FileIO, size: int) -> None:
@@ -127,7 +127,7 @@ class Source:
 
 
 @contextlib.contextmanager
-def opened(inside: Path, part: Part) -> Iterator[Source]:
+def opened(inside: Path, part: PartFile) -> Iterator[HashedFile]:
     """Open a part for reading, as a context manager.  Use what was read after the `with` block, not inside it.
 
     Raises CheckpointError when the block ends if the bytes of the file, including those that were read, are not the
@@ -142,7 +142,7 @@ def opened(inside: Path, part: Part) -> Iterator[Source]:
         size = os.fstat(file.fileno()).st_size
         if size != part.size:
             raise CheckpointError(f"{part.file} (bundle {part.bundle}) {_of_size(size, part)}")
-        source, wrong = Source(file, size), None
+        source, wrong = HashedFile(file, size), None
         try:
             yield source
         except ValueError as error:  # the contents are not as expected; a wrong digest below explains why
@@ -163,7 +163,7 @@ def name_at(superstep: int) -> str:
     return f"checkpoint-{superstep:06d}"
 
 
-def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) -> Part:
+def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) -> PartFile:
     """Write one bundle's part of checkpoint `name`, durably; the checkpoint becomes complete only with `commit`.
 
     blocks : contiguous buffers of any type, written one after the other and never joined in memory.
@@ -190,11 +190,17 @@ def write_part(folder: Path, name: str, bundle: int, blocks: Iterable[Block]) ->
         return inside / f"part-{bundle:06d}-{digest.hexdigest()[:16]}.npz"
 
     path = _write_whole(inside, "part", chunks(), named)
-    return Part(bundle, path.name, size, digest.hexdigest())
+    return PartFile(bundle, path.name, size, digest.hexdigest())
 
 
 def commit(
-    folder: Path, key: Key, name: str, job: Mapping[str, Any], parts: Sequence[Part], head: Mapping[str, Any], keep: int
+    folder: Path,
+    key: Key,
+    name: str,
+    job: Mapping[str, Any],
+    parts: Sequence[PartFile],
+    head: Mapping[str, Any],
+    keep: int,
 ) -> Path:
     """Seal the parts into a checkpoint, remove those before the last `keep`, and return the path of the manifest.
 
@@ -318,7 +324,7 @@ def _verified(
         raise CheckpointError(why)
     manifest = _read_manifest(folder / name, key)
     _same_job(manifest["job"], wanted, words)
-    parts = tuple(Part(**part) for part in manifest["parts"])
+    parts = tuple(PartFile(**part) for part in manifest["parts"])
     for part in parts:
         with opened(folder / name, part):
             pass
@@ -367,7 +373,7 @@ def _same_job(written: dict[str, Any], wanted: dict[str, Any], words: Callable[[
             raise CheckpointError(f"it is another job's: {words(key, theirs, ours)}")
 
 
-def _of_size(size: int, part: Part) -> str:
+def _of_size(size: int, part: PartFile) -> str:
     """Return in words that a part's file has another size than the manifest lists."""
     return f"has {size:,} bytes instead of {part.size:,}"
 
@@ -471,7 +477,7 @@ def _tidy(folder: Path, key: Key, committed: int, job: dict[str, Any], keep: int
             if not (folder / name / MANIFEST).exists():
                 gone.append(name)
             continue
-        whole = all(_on_disk(folder / name, Part(**part)) for part in manifest["parts"])
+        whole = all(_on_disk(folder / name, PartFile(**part)) for part in manifest["parts"])
         (complete if whole else gone).append(name)
     gone += complete[:-keep]
     for name in gone:
@@ -480,7 +486,7 @@ def _tidy(folder: Path, key: Key, committed: int, job: dict[str, Any], keep: int
         _settle(folder)
 
 
-def _on_disk(inside: Path, part: Part) -> bool:
+def _on_disk(inside: Path, part: PartFile) -> bool:
     """Return whether the file of a part exists with the right size; its digest is not checked."""
     try:
         return (inside / part.file).stat().st_size == part.size

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bsp.coarray import Coarray
-from bsp.engine.recovery import Place
+from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Context, Task
 from bsp.errors import CannotMove
 from bsp.faults.checkpoints import npy
@@ -41,7 +41,7 @@ def nothing_queued(task: Task) -> bool:
     )
 
 
-def capture(task: Task, place: Place) -> Packed:
+def capture(task: Task, place: LoopPosition) -> Packed:
     """Return the state of a process that has reached a head, as a pickle with its arrays beside it.
 
     Raises CannotMove, which names the innermost part of the State that cannot be pickled.
@@ -72,7 +72,7 @@ def capture(task: Task, place: Place) -> Packed:
             raise _cannot_move(task, values or {}, named, wrong) from None
 
 
-def check(task: Task, place: Place) -> None:
+def check(task: Task, place: LoopPosition) -> None:
     """Raise CannotMove if `capture` would; cheaper, because arrays of numbers are left out of the pickle."""
     named, values = _naming(task), vars(place.state or State())
 
@@ -190,7 +190,7 @@ def _parts(path: str, value: Any) -> dict[str, Any]:
     return {f"{path}.{name}": part for name, part in attributes.items()}
 
 
-def restore(task: Task, place: Place, data: Packed) -> None:
+def restore(task: Task, place: LoopPosition, data: Packed) -> None:
     """Give a process that has reached a head the state in `data`: coarrays, State, inbox, generators and text."""
     memory, rest = pickle.loads(data.pickle)
     arrays = _Arrays(data.arrays)
@@ -198,7 +198,7 @@ def restore(task: Task, place: Place, data: Packed) -> None:
         _restore(task, place, _Named(io.BytesIO(memory), task, arrays), _Named(io.BytesIO(rest), task, arrays))
 
 
-def _restore(task: Task, place: Place, memory: _Named, rest: _Named) -> None:
+def _restore(task: Task, place: LoopPosition, memory: _Named, rest: _Named) -> None:
     """Load the coarrays and inboxes, then the State, generators and text.
 
     The order matters: the State may refer to coarrays by name, so they must exist before it is loaded.

@@ -26,9 +26,9 @@ from typing import Any
 from xxhash import xxh3_128_digest
 
 from bsp.faults.checkpoints import archive, part_file
-from bsp.faults.checkpoints.folder import Part, name_at, opened, write_part
+from bsp.faults.checkpoints.folder import PartFile, name_at, opened, write_part
 from bsp.faults.engine import forks, idle
-from bsp.faults.engine.forks import Fork, Forked, Over, Signal
+from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted
 from bsp.faults.engine.wire import SECRET, Closed, Wire
 from bsp.faults.engine.worker import Erred, work
 from bsp.faults.injection import Fault, parse
@@ -36,6 +36,7 @@ from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
     AgentReport,
     Answer,
+    BundlePacket,
     Data,
     Deliver,
     Die,
@@ -47,11 +48,10 @@ from bsp.faults.protocol.messages import (
     NotWritten,
     Once,
     Order,
-    Packet,
     Read,
     Reply,
     Say,
-    Send,
+    SendTo,
     StartWorker,
     StopWorker,
     Stuck,
@@ -247,7 +247,7 @@ class Agent:
         except Closed:
             _end_by_force("the fork server is gone")
         for message in messages:
-            if isinstance(message, Forked):
+            if isinstance(message, WorkerStarted):
                 worker = self._workers.get(message.life)
                 if worker is not None:
                     worker.pid = message.pid
@@ -315,7 +315,7 @@ class Agent:
         """Perform effects of the protocol."""
         for effect in effects:
             kind = type(effect)
-            if kind is Send:
+            if kind is SendTo:
                 if effect.element == self.element:
                     self._own.append(effect.message)
                 else:
@@ -389,7 +389,7 @@ class Agent:
         verified.
         """
         inside, told = self._settings["resume"]
-        part = next(Part(*fields) for fields in told if fields[0] == effect.bundle)
+        part = next(PartFile(*fields) for fields in told if fields[0] == effect.bundle)
         try:
             with opened(Path(inside), part) as source:
                 found = archive.read(source)
@@ -435,7 +435,7 @@ def _hit(fault: Fault, pid: int) -> None:
     os.kill(pid, number)
 
 
-def _is_whole(packet: Packet) -> bool:
+def _is_whole(packet: BundlePacket) -> bool:
     """Return whether the bytes of a packet are those that were sent (N7); a failure's description has no digest."""
     return not any(packet.digest) or xxh3_128_digest(packet.data) == packet.digest
 

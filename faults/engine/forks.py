@@ -37,7 +37,7 @@ class Signal(NamedTuple):
     number: int
 
 
-class Forked(NamedTuple):
+class WorkerStarted(NamedTuple):
     """The notice that a worker has started."""
 
     life: int
@@ -130,7 +130,7 @@ class _Server:
         pidfd = os.pidfd_open(pid)
         self._children[asked.life] = pid, pidfd, asked.bundle
         self._selector.register(pidfd, selectors.EVENT_READ, asked.life)
-        self._wire.send(Forked(asked.life, pid))
+        self._wire.send(WorkerStarted(asked.life, pid))
 
     def _reap(self, life: int) -> None:
         """Wait for an ended worker and report its status."""

@@ -36,13 +36,13 @@ from bsp.faults.protocol.messages import (
     END_COMPARED,
     Answer,
     Asks,
+    BundlePacket,
     Deliver,
     Ended,
     Head,
     Note,
     Once,
     Packed,
-    Packet,
     Printed,
     Snapshot,
     Submitted,
@@ -108,7 +108,7 @@ class AgentTransport:
                 compute = self._suffer(superstep, compute, out)
         # A failure's description may hold memory addresses, in which clones differ: it is sent without digest.
         digest_of = _no_digest if self._failed else xxh3_128_digest
-        packets = {b: Packet(len(data), digest_of(data), data) for b, data in out.items()}
+        packets = {b: BundlePacket(len(data), digest_of(data), data) for b, data in out.items()}
         digest = xxh3_128_digest(b"".join([packets[b].digest for b in sorted(packets)]))
         sets_min = all(task.sets_min_time for task in self.element.tasks)
         self.wire.send(

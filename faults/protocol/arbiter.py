@@ -31,13 +31,13 @@ from typing import Any
 from bsp.faults.protocol.messages import (
     END_COMPARED,
     AgentReport,
+    ClonePlace,
     Commit,
     Corrupt,
     Divergence,
     Fence,
     Finished,
     Hold,
-    Host,
     Limits,
     Lost,
     Note,
@@ -75,12 +75,12 @@ class Arbiter:
         """
         self.limits = limits
         self.bundles = len({bundle for row in rows for bundle in row})
-        hosts: list[list[Host]] = [[] for _ in range(self.bundles)]
+        hosts: list[list[ClonePlace]] = [[] for _ in range(self.bundles)]
         # row of the placement by (bundle, element); clones of row 0 are live, those of other rows passive
         self._row: dict[tuple[int, int], int] = {}
         for element, row in enumerate(rows):
             for k, bundle in enumerate(row):
-                hosts[bundle].append(Host(element, Role.PASSIVE if k else Role.LIVE, 1))
+                hosts[bundle].append(ClonePlace(element, Role.PASSIVE if k else Role.LIVE, 1))
                 self._row[bundle, element] = k
         # by bundle: the number of clones in the first row at the start
         self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
@@ -272,7 +272,7 @@ class Arbiter:
             del self.once[token]
             self._callers.pop(token, None)
 
-    def _stands(self, bundle: int, host: Host, token: Token) -> bool:
+    def _stands(self, bundle: int, host: ClonePlace, token: Token) -> bool:
         """Return whether a clone waits in proc.once for `token`."""
         said = self._progress(bundle, host)
         return said is not None and said.once is not None and said.once[0] == token
@@ -341,23 +341,23 @@ class Arbiter:
 
     # ------------------------------------------------------------------------------- views
 
-    def _renew(self, hosts: Sequence[Sequence[Host]], standbys: Sequence[int]) -> None:
+    def _renew(self, hosts: Sequence[Sequence[ClonePlace]], standbys: Sequence[int]) -> None:
         """Make the next view, with these hosts and standbys."""
         self.view = View(self.view.number + 1, tuple(tuple(some) for some in hosts), tuple(standbys))
         self._set(view=self.view)
         self._note("view", **self.view.plain())
 
-    def _replace(self, bundle: int, element: int, new: Host) -> None:
+    def _replace(self, bundle: int, element: int, new: ClonePlace) -> None:
         """Make the next view, in which one clone's place changes."""
         hosts = [list(some) for some in self.view.hosts]
         hosts[bundle] = [new if host.element == element else host for host in hosts[bundle]]
         self._renew(hosts, self.view.standbys)
 
-    def _host(self, bundle: int, element: int) -> Host | None:
+    def _host(self, bundle: int, element: int) -> ClonePlace | None:
         """Return the place of a clone of `bundle` on `element`, or None."""
         return next((host for host in self.view.hosts[bundle] if host.element == element), None)
 
-    def _progress(self, bundle: int, host: Host) -> Progress | None:
+    def _progress(self, bundle: int, host: ClonePlace) -> Progress | None:
         """Return the latest report about the clone in this place; None if it has not been reported yet."""
         report = self.reports.get(host.element)
         for progress in report.clones if report is not None else ():
@@ -396,7 +396,7 @@ class Arbiter:
                 spare = ready[0]
                 standbys.remove(spare)
                 for bundle, _ in places:
-                    hosts[bundle].append(Host(spare, Role.JOINING, number))
+                    hosts[bundle].append(ClonePlace(spare, Role.JOINING, number))
                     self._row[bundle, spare] = self._row[bundle, element]
                 self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
             else:
@@ -409,7 +409,7 @@ class Arbiter:
         if lost:
             self.over = True
 
-    def _heir(self, bundle: int, hosts: Sequence[Host]) -> int | None:
+    def _heir(self, bundle: int, hosts: Sequence[ClonePlace]) -> int | None:
         """Return the element that becomes live for a bundle without live clones; None if no element has its state.
 
         A joining clone that has received the state is preferred to a passive one.
@@ -436,7 +436,7 @@ class Arbiter:
         self._jury.remade(bundle, element, self._progress(bundle, host))
         if bundle == 0:
             self._spoken.forget(element)
-        self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
+        self._replace(bundle, element, ClonePlace(element, Role.JOINING, self.view.number + 1))
         self._note("remade", bundle=bundle, element=element, reason=why)
         return True
 
@@ -448,7 +448,7 @@ class Arbiter:
         """
         return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
 
-    def _clones(self, hosts: Sequence[Host], bundle: int) -> int:
+    def _clones(self, hosts: Sequence[ClonePlace], bundle: int) -> int:
         """Return the number of first-row clones among `hosts`."""
         return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
 

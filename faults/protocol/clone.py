@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from bsp.faults.protocol.messages import Handover, Head, Packet, Role, Snapshot, Submitted, Token
+from bsp.faults.protocol.messages import BundlePacket, Handover, Head, Role, Snapshot, Submitted, Token
 
 
 class Ballot:
@@ -22,7 +22,7 @@ class Ballot:
 
     def __init__(self) -> None:
         self.voters: set[int] = set()
-        self.packet: Packet | None = None
+        self.packet: BundlePacket | None = None
 
 
 class CatchingUp(NamedTuple):
@@ -43,13 +43,13 @@ class Clone:
         self.since = since
         self._sources = sources
         # packets received
-        self.log: dict[int, dict[int, Packet]] = {}  # by exchange and source bundle
+        self.log: dict[int, dict[int, BundlePacket]] = {}  # by exchange and source bundle
         self.complete = 0  # all packets of all earlier exchanges have been received
         self.votes: dict[tuple[int, int], dict[bytes, Ballot]] = {}  # (exchange, source): by digest, until accepted
         self.offers: dict[tuple[int, int], list[int]] = {}  # (exchange, source): elements that announced a large packet
         self.gone: set[tuple[int, int]] = set()  # (source, element) that has dropped the missing packet
         # packets sent
-        self.sent: dict[int, dict[int, Packet]] = {}  # by exchange and destination bundle
+        self.sent: dict[int, dict[int, BundlePacket]] = {}  # by exchange and destination bundle
         self.digests: dict[int, bytes] = {}  # by exchange: of what this clone has computed
         # by exchange: (digest, donor) of what a sibling announced before this clone took its state
         self.inherited: dict[int, tuple[bytes, int]] = {}
@@ -110,7 +110,7 @@ class Clone:
         """The clone's mark: it needs no packet of an earlier exchange.  None while the clone has no state."""
         return self.complete if self.has_state else None
 
-    def take(self, exchange: int, source: int, packet: Packet) -> None:
+    def take(self, exchange: int, source: int, packet: BundlePacket) -> None:
         """Put a packet into the log.  Of several copies the first is kept."""
         if exchange < self.complete:
             return
@@ -137,7 +137,7 @@ class Clone:
             self.gone.clear()
             self.pulls = 0
 
-    def vote(self, exchange: int, source: int, packet: Packet, sender: int, needed: int) -> Packet | None:
+    def vote(self, exchange: int, source: int, packet: BundlePacket, sender: int, needed: int) -> BundlePacket | None:
         """Count one clone's copy of a packet; return it once `needed` clones agree and its bytes are here (N11)."""
         ballot = self.votes.setdefault((exchange, source), {}).setdefault(packet.digest, Ballot())
         ballot.voters.add(sender)
@@ -145,7 +145,7 @@ class Clone:
             ballot.packet = packet
         return ballot.packet if len(ballot.voters) >= needed else None
 
-    def strike(self, exchange: int, source: int, out: set[int], needed: int) -> Packet | None:
+    def strike(self, exchange: int, source: int, out: set[int], needed: int) -> BundlePacket | None:
         """Count the votes on a packet again, without the elements `out`; return it if `needed` clones agree (N11)."""
         ballots = self.votes.get((exchange, source), {})
         for ballot in ballots.values():
@@ -170,7 +170,7 @@ class Clone:
         self.digests[submitted.exchange] = submitted.digest
         self.announced = submitted.exchange + 1
 
-    def _retain(self, exchange: int, packets: Mapping[int, Packet]) -> None:
+    def _retain(self, exchange: int, packets: Mapping[int, BundlePacket]) -> None:
         """Retain those packets that some clone may still need.
 
         A slow clone announces packets that all receivers have long had from its siblings; these are not retained.
@@ -249,7 +249,7 @@ class Clone:
         """
         kept = sorted(self.log) if deliveries else []
         log = tuple((e, tuple(self.log[e].items())) for e in kept if e < self.complete)
-        sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...] = ()
+        sent: tuple[tuple[int, tuple[tuple[int, BundlePacket], ...], bytes], ...] = ()
         if packets:
             digests = {e: digest for e, (digest, _) in self.inherited.items()} | self.digests
             exchanges = sorted(self.sent.keys() | digests.keys())

@@ -52,6 +52,7 @@ from bsp.faults.protocol.messages import (
     Announce,
     Answer,
     Asks,
+    BundlePacket,
     Data,
     Deliver,
     Die,
@@ -66,7 +67,6 @@ from bsp.faults.protocol.messages import (
     Note,
     Once,
     Orders,
-    Packet,
     Passed,
     Printed,
     Progress,
@@ -74,7 +74,7 @@ from bsp.faults.protocol.messages import (
     Read,
     Role,
     Say,
-    Send,
+    SendTo,
     Snapshot,
     StartWorker,
     StopWorker,
@@ -341,7 +341,7 @@ class Member:
         message = Marks(self.view.number, marks)
         for element in self.view.elements():
             if element != self.element:
-                self._do(Send(element, message))
+                self._do(SendTo(element, message))
 
     def _own_mark(self, clone: Clone) -> int | None:
         """Return the mark to report for a clone, and record it."""
@@ -427,14 +427,14 @@ class Member:
 
     def _spread(self, clone: Clone, event: Submitted) -> None:
         """Send the announcement to every element that hosts a clone, and the large packets due from here (N1)."""
-        for_element: dict[int, list[tuple[int, Packet]]] = {}
+        for_element: dict[int, list[tuple[int, BundlePacket]]] = {}
         large: list[tuple[int, Data]] = []
         senders = self.view.live(clone.bundle) or [self.element]
         for bundle, hosts in enumerate(self.view.hosts):
             packet = event.packets.get(bundle)
             inside = packet
             if packet is not None and packet.size > self.limits.inline:
-                inside = Packet(packet.size, packet.digest, None)
+                inside = BundlePacket(packet.size, packet.digest, None)
                 for column, element in enumerate(self.view.columns(bundle)):
                     if senders[column % len(senders)] == self.element:
                         large.append((element, Data(clone.bundle, event.exchange, bundle, packet)))
@@ -450,11 +450,11 @@ class Member:
                 self.view.number, tuple(packets), clone.states.get(clone.head, b""),
             )  # fmt: skip
             if element != self.element or packets:
-                self._do(Send(element, message))
+                self._do(SendTo(element, message))
             else:
                 self._hear(message)
         for element, data in large:
-            self._do(Send(element, data))
+            self._do(SendTo(element, data))
 
     def _announce(self, message: Announce, sender: int) -> None:
         """Handle an announcement: record it, compare digests, and take its packets."""
@@ -500,7 +500,7 @@ class Member:
         """Return how many clones of bundle `source` must send the same bytes before they are used (N11)."""
         return 2 if len(self.view.live(source)) >= 3 else 1
 
-    def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
+    def _take(self, clone: Clone, exchange: int, source: int, packet: BundlePacket, sender: int) -> None:
         """Use a packet for `clone` if enough of the source's clones agree on it."""
         if self._is_joining(source, sender):
             return  # a clone that is made anew may have been outvoted: its bytes do not count (N11)
@@ -584,7 +584,7 @@ class Member:
             if not asked or clone.pulls:
                 asked |= {host.element for host in self.view.hosts[source] if host.role is not Role.JOINING}
             for element in sorted(asked):
-                self._do(Send(element, Pull(source, exchange, clone.bundle)))
+                self._do(SendTo(element, Pull(source, exchange, clone.bundle)))
         clone.pulls += 1
         clone.pull_at = self._now + min(self.limits.patience * 2 ** min(clone.pulls, 4), 2.0)
         if clone.waiting is None and not clone.has_hole():
@@ -597,9 +597,9 @@ class Member:
             return
         packet = clone.sent.get(message.exchange, {}).get(message.dest)
         if packet is not None:
-            self._do(Send(sender, Data(*message, packet)))
+            self._do(SendTo(sender, Data(*message, packet)))
         elif message.exchange < clone.announced:
-            self._do(Send(sender, Gone(*message)))
+            self._do(SendTo(sender, Gone(*message)))
 
     def _gone(self, message: Gone, sender: int) -> None:
         """Record that an element has dropped a packet that this clone misses.
@@ -702,7 +702,7 @@ class Member:
             if clone.role is Role.LIVE and self.view.live(clone.bundle)[0] == self.element:
                 for host in self.view.hosts[clone.bundle]:
                     if host.role is Role.PASSIVE:
-                        self._do(Send(host.element, Passed(clone.handover(host.since, deliveries=False))))
+                        self._do(SendTo(host.element, Passed(clone.handover(host.since, deliveries=False))))
         if event.asks:
             clone.asking, clone.computing_since, clone.late = event, None, False
             self._answer(clone)
@@ -798,7 +798,7 @@ class Member:
         clone.donor, clone.wanted_at = donor, self._now
         clone.pull_at = self._now + max(patience, 2 * clone.travel) * 2 ** min(clone.in_vain, 8)
         self._sooner(clone.pull_at)
-        self._do(Send(donor, Want(clone.bundle, clone.since, head)))
+        self._do(SendTo(donor, Want(clone.bundle, clone.since, head)))
 
     def _ask_another(self, clone: Clone) -> None:
         """Ask another sibling if the one that was asked for its state is no longer in the view."""
@@ -817,7 +817,7 @@ class Member:
             return
         if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
             # an empty handover: there is no newer state
-            self._do(Send(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))
+            self._do(SendTo(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))
             return
         if message.head < 0 and self._host(message.bundle, sender, message.since) is None:
             # The newcomer's place is in a later view than ours.  Our marks stay fixed only once that view is adopted,
@@ -825,7 +825,7 @@ class Member:
             if message.since > self.view.number:
                 self._early[message.bundle, sender] = message
             return
-        self._do(Send(sender, clone.handover(message.since)))
+        self._do(SendTo(sender, clone.handover(message.since)))
 
     def _host(self, bundle: int, element: int, since: int) -> Any:
         """Return the place of a clone in the view, or None."""
@@ -919,7 +919,7 @@ class Member:
         self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep, seconds=seconds)
         for host in self.view.hosts[clone.bundle]:
             if host.element != self.element:
-                self._do(Send(host.element, Tail(clone.bundle, clone.superstep)))
+                self._do(SendTo(host.element, Tail(clone.bundle, clone.superstep)))
         self._count_late(clone, clone.superstep, self.element)
 
     def _tail(self, message: Tail, sender: int) -> None:

@@ -27,7 +27,7 @@ class Role(StrEnum):
     PASSIVE = "passive"  # a vertical clone: has the state of the last head, computes only when it is activated
 
 
-class Host(NamedTuple):
+class ClonePlace(NamedTuple):
     """The place of one clone in a view."""
 
     element: int
@@ -43,7 +43,7 @@ class View:
     """
 
     number: int
-    hosts: tuple[tuple[Host, ...], ...]  # indexed by bundle
+    hosts: tuple[tuple[ClonePlace, ...], ...]  # indexed by bundle
     standbys: tuple[int, ...]
 
     def elements(self) -> set[int]:
@@ -67,7 +67,7 @@ class View:
         return [host.element for host in sorted(self.hosts[bundle], key=lambda host: host.role is not Role.LIVE)]
 
 
-class Packet(NamedTuple):
+class BundlePacket(NamedTuple):
     """The bytes that one bundle sends to another in one exchange."""
 
     size: int
@@ -77,7 +77,7 @@ class Packet(NamedTuple):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the packet; large data becomes an out-of-band buffer (see faults/engine/frames.py)."""
         beside = self.size >= _BESIDE and self.data is not None
-        return Packet, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
+        return BundlePacket, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
 
 class Packed(NamedTuple):
@@ -142,7 +142,7 @@ class Announce(NamedTuple):
     head: int  # the latest head that the clone has passed
     mark: int | None  # the clone's mark: see Marks
     view: int  # number of the sender's view
-    packets: tuple[tuple[int, Packet], ...]  # (destination bundle, packet); large ones without data
+    packets: tuple[tuple[int, BundlePacket], ...]  # (destination bundle, packet); large ones without data
     state: bytes = b""  # digest of the clone's state at `head`; empty if none was taken there
 
 
@@ -152,7 +152,7 @@ class Data(NamedTuple):
     bundle: int
     exchange: int
     dest: int
-    packet: Packet
+    packet: BundlePacket
 
 
 class Pull(NamedTuple):
@@ -196,10 +196,12 @@ class Handover(NamedTuple):
     since: int  # `since` of the clone that is to receive it (N7)
     finals: tuple[Snapshot, ...]  # the last states of all loops that have ended
     snapshot: Snapshot | None  # the newest state inside the current loop
-    log: tuple[tuple[int, tuple[tuple[int, Packet], ...]], ...]  # by exchange; outside loops and since `snapshot`
+    log: tuple[tuple[int, tuple[tuple[int, BundlePacket], ...]], ...]  # by exchange; outside loops and since `snapshot`
     complete: int  # all packets of all earlier exchanges have been received
     announced: int  # the next exchange to be announced
-    sent: tuple[tuple[int, tuple[tuple[int, Packet], ...], bytes], ...]  # (exchange, packets still retained, digest)
+    sent: tuple[
+        tuple[int, tuple[tuple[int, BundlePacket], ...], bytes], ...
+    ]  # (exchange, packets still retained, digest)
     text: tuple[tuple[int, bytes], ...]  # (offset, text) of standard output that bsprun has not confirmed
 
     @property
@@ -322,7 +324,7 @@ class Submitted(NamedTuple):
     sets_min: bool
     digest: bytes  # of all packets
     raised: bool  # a process of the bundle has raised an exception (N12)
-    packets: dict[int, Packet]  # by destination bundle
+    packets: dict[int, BundlePacket]  # by destination bundle
 
 
 class Head(NamedTuple):
@@ -392,7 +394,7 @@ class Wrote(NamedTuple):
 # ---------------------------------------------------------------- what an element is to do
 
 
-class Send(NamedTuple):
+class SendTo(NamedTuple):
     """Send a message to an element, which may be this one."""
 
     element: int
@@ -434,7 +436,7 @@ class Deliver(NamedTuple):
 
     bundle: int
     exchange: int
-    packets: dict[int, Packet]  # by source bundle
+    packets: dict[int, BundlePacket]  # by source bundle
     ask: bool  # at its next head the worker must wait for an Answer
 
 

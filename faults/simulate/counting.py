@@ -27,7 +27,7 @@ from typing import Literal
 
 import numpy as np
 
-from bsp.faults.advise.estimate import Tail
+from bsp.faults.advise.estimate import RoundTimes
 
 _NEVER = np.iinfo(np.int32).max
 _CHUNK = 2_000_000  # random numbers drawn at a time, to bound the memory
@@ -40,7 +40,7 @@ class Setting:
     bundles: int
     elements: int
     rounds: int
-    tail: Tail
+    tail: RoundTimes
     limit: float = float("inf")
     min_time: Literal["known", "measured"] = "known"  # 1, or the least time of the first row in each round
     attempts: int = 1  # vertical: one after the other on an element
@@ -270,7 +270,7 @@ def refreshed(
 
 
 def detections(
-    limit: float, look: float, tail: Tail, hung: float, rng: np.random.Generator, rounds: int
+    limit: float, look: float, tail: RoundTimes, hung: float, rng: np.random.Generator, rounds: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Simulate a detector on `rounds` rounds of one element.
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
-from bsp.faults.protocol.messages import Asks, Deliver, Ended, Head, Packet, Printed, Snapshot, Submitted
+from bsp.faults.protocol.messages import Asks, BundlePacket, Deliver, Ended, Head, Printed, Snapshot, Submitted
 
 _MASK = (1 << 61) - 1
 
@@ -17,7 +17,7 @@ def mix(*parts: int) -> int:
 
 
 @dataclass(frozen=True)
-class Script:
+class SimulatedProgram:
     """A simulated program: exchanges before, between and behind its loops, and loops of rounds."""
 
     bundles: int
@@ -32,11 +32,11 @@ class Script:
         """Return the number of exchanges of the whole program."""
         return self.before + sum(rounds * each for rounds, each in self.loops) + self.after * len(self.loops)
 
-    def packet(self, state: int, exchange: int, dest: int) -> Packet:
+    def packet(self, state: int, exchange: int, dest: int) -> BundlePacket:
         """Return the packet that a bundle in this state sends to bundle `dest` in an exchange."""
         value = mix(state, exchange, dest)
         size = 1 << 20 if self.large and exchange % self.large == 0 else 8
-        return Packet(size, value, value)  # type: ignore[arg-type]
+        return BundlePacket(size, value, value)  # type: ignore[arg-type]
 
     def reference(self) -> tuple[list[list[int]], bytes]:
         """Evaluate the program in sequence; return the states by exchange and bundle, and the text.
@@ -62,7 +62,7 @@ class Script:
         return history, text
 
     @staticmethod
-    def absorb(state: int, packets: dict[int, Packet]) -> int:
+    def absorb(state: int, packets: dict[int, BundlePacket]) -> int:
         """Return the state after packets, given by source bundle, are delivered to a bundle in `state`."""
         for source in sorted(packets):
             state = mix(state, source, packets[source].data)
@@ -78,7 +78,7 @@ class Worker:
     life : the number of the worker in its slot, so that what an earlier one has asked is recognised.
     """
 
-    def __init__(self, script: Script, bundle: int, life: int) -> None:
+    def __init__(self, script: SimulatedProgram, bundle: int, life: int) -> None:
         self.script = script
         self.bundle = bundle
         self.life = life

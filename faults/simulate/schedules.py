@@ -6,15 +6,15 @@ import random
 from dataclasses import dataclass, field
 
 from bsp.faults.protocol.messages import Limits
-from bsp.faults.simulate.program import Script
+from bsp.faults.simulate.program import SimulatedProgram
 
 
 @dataclass
-class Schedule:
+class SimulatedRun:
     """Input of a simulated run: the job, delays, losses and faults.  Times are virtual seconds."""
 
     seed: int
-    script: Script
+    script: SimulatedProgram
     elements: int
     standbys: int
     vertical: int
@@ -27,7 +27,7 @@ class Schedule:
     harmless: bool = False  # whether the job must survive these faults and give its answer
 
 
-def drawn(seed: int) -> Schedule:
+def drawn(seed: int) -> SimulatedRun:
     """Return the schedule of a seed with mixed faults, any number at any time; the job need not survive them."""
     rng = random.Random(f"schedule {seed}")
     bundles = rng.choice((1, 2, 3, 4, 4, 4))
@@ -44,10 +44,11 @@ def drawn(seed: int) -> Schedule:
         left -= rounds * each
     if rng.random() < 0.1:
         loops = []
-    script = Script(bundles, rng.randrange(0, 5) if loops else rng.randrange(5, 40), tuple(loops), rng.randrange(0, 2),
-                    rng.choice((0, 0, 3)), once=rng.choice((0, 0, 5)))  # fmt: skip
+    before, after = rng.randrange(0, 5) if loops else rng.randrange(5, 40), rng.randrange(0, 2)
+    large, once = rng.choice((0, 0, 3)), rng.choice((0, 0, 5))
+    script = SimulatedProgram(bundles, before, tuple(loops), after, large, once=once)
     limits = Limits(hang_limit=rng.choice((1.0, 2.0)), every=rng.choice((0, 0, 4)), linger=0.2)
-    schedule = Schedule(seed, script, elements, standbys, vertical, limits)
+    schedule = SimulatedRun(seed, script, elements, standbys, vertical, limits)
     schedule.tail = rng.choice((0.0, 0.0, 2.0, 4.0))
     schedule.lossy = rng.choice((0.0, 0.0, 0.01, 0.05))
     span = max(0.3, script.exchanges() * schedule.step * 1.3)
@@ -69,7 +70,7 @@ def drawn(seed: int) -> Schedule:
     return schedule
 
 
-def survivable(seed: int) -> Schedule:
+def survivable(seed: int) -> SimulatedRun:
     """Return the schedule of a seed whose faults the job must survive.
 
     p = 4, HC = 2, S = 2.  Two element faults, at least 1.5 s apart, which is longer than a recovery takes; any number
@@ -77,9 +78,9 @@ def survivable(seed: int) -> Schedule:
     """
     rng = random.Random(f"survivable {seed}")
     loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
-    script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
+    script = SimulatedProgram(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
     limits = Limits(hang_limit=0.5, linger=0.2)
-    schedule = Schedule(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
+    schedule = SimulatedRun(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
     schedule.lossy = rng.choice((0.0, 0.01))
     hit = rng.sample(range(10), 2)
     when = rng.random() * 0.3

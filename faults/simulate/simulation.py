@@ -37,7 +37,7 @@ from bsp.faults.protocol.messages import (
     Printed,
     Reply,
     Say,
-    Send,
+    SendTo,
     StartWorker,
     StopWorker,
     Stuck,
@@ -48,7 +48,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.protocol.placement import place
 from bsp.faults.simulate.program import Worker
-from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, drawn, survivable
 
 
 class _Node:
@@ -71,7 +71,7 @@ class Simulation:
     say : prints each note as it happens.
     """
 
-    def __init__(self, schedule: Schedule, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, schedule: SimulatedRun, say: Callable[[str], None] | None = None) -> None:
         self.schedule = schedule
         self.now = 0.0
         self.say = say
@@ -199,7 +199,7 @@ class Simulation:
                     self._kill(element, "crashed")
                     return
             kind = type(effect)
-            if kind is Send:
+            if kind is SendTo:
                 self._send(element, effect.element, effect.message)
             elif kind is Deliver or kind is Answer or kind is Once:
                 self._to_worker(node, element, effect)

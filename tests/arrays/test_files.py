@@ -34,7 +34,7 @@ from bsp.arrays.files import npy as io_npy
 from bsp.arrays.files import npz
 from bsp.arrays.files.columns import columns_of, numbers_of
 from bsp.arrays.files.fields import MISSING, BadLine, Fields, exact
-from bsp.arrays.files.lines import Lines, Opening
+from bsp.arrays.files.lines import Opening, TextLines
 
 PROCESSES = [1, 2, 3, 5, 8]
 
@@ -403,8 +403,8 @@ def test_arguments_of_read_csv_are_checked(tmp_path: Path) -> None:
             ba.read_csv(tmp_path / "x.csv", **options)
 
 
-def lines(text: bytes) -> Lines:
-    return Lines(Opening(Fields(",", 0, (), (), np.dtype(float)), 0, 0), lambda: io.BytesIO(text), lambda: 0)
+def lines(text: bytes) -> TextLines:
+    return TextLines(Opening(Fields(",", 0, (), (), np.dtype(float)), 0, 0), lambda: io.BytesIO(text), lambda: 0)
 
 
 _fields = st.one_of(

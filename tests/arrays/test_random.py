@@ -24,7 +24,7 @@ from bsp.arrays import gathering
 from bsp.arrays.errors import GatherWarning
 from bsp.arrays.expressions.layout import automatic
 from bsp.arrays.random import generator
-from bsp.arrays.random.order import SMALL, Order
+from bsp.arrays.random.order import SMALL, Permutation
 from bsp.arrays.random.tiles import TILE, Streams, tile_shape
 
 SEVERAL = [2, 3, 5, 8]
@@ -305,7 +305,7 @@ def test_vectors_are_whole_and_the_same(nprocs: int) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000, SMALL, SMALL + 1, 2**17 - 1, 300_007])
 def test_an_order_is_a_permutation_and_knows_its_inverse(n: int) -> None:
-    order = Order(n, Streams(1, (0,)))
+    order = Permutation(n, Streams(1, (0,)))
     every = np.arange(n)
     found = order.at(every)
     assert np.array_equal(np.sort(found), every)
@@ -316,7 +316,7 @@ def test_an_order_is_a_permutation_and_knows_its_inverse(n: int) -> None:
 def test_a_large_order_looks_random() -> None:
     """Displacements, neighbours and the parity of what follows what are those of a shuffle."""
     n = 400_000
-    orders = [Order(n, Streams(seed, (0,))).at(np.arange(n)) for seed in range(2)]
+    orders = [Permutation(n, Streams(seed, (0,))).at(np.arange(n)) for seed in range(2)]
     for found in orders:
         assert abs(np.corrcoef(found, np.arange(n))[0, 1]) < 5 / np.sqrt(n)
         assert abs(np.corrcoef(found[1:], found[:-1])[0, 1]) < 5 / np.sqrt(n)

@@ -26,8 +26,8 @@ import psutil
 from bsp.faults.advise.models import expected_maximum
 from bsp.faults.events.log import read
 from bsp.faults.protocol.messages import Limits
-from bsp.faults.simulate.program import Script
-from bsp.faults.simulate.schedules import Schedule
+from bsp.faults.simulate.program import SimulatedProgram
+from bsp.faults.simulate.schedules import SimulatedRun
 from bsp.faults.simulate.simulation import Simulation
 
 HERE = Path(__file__).parent
@@ -120,8 +120,8 @@ def tails() -> tuple[float, float, float]:
 
 def simulated_rounds(clones: int, seed: int) -> float:
     """Virtual seconds of the same job in the simulator, which drives the same protocol."""
-    script = Script(8, 0, ((150, 1),), 0, text=0)
-    schedule = Schedule(seed, script, 8 * clones, 0, 1, Limits(), step=0.02, tail=2.0)
+    script = SimulatedProgram(8, 0, ((150, 1),), 0, text=0)
+    schedule = SimulatedRun(seed, script, 8 * clones, 0, 1, Limits(), step=0.02, tail=2.0)
     simulation = Simulation(schedule)
     simulation.run(600.0)
     assert not simulation.wrong, simulation.wrong

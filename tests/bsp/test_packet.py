@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bsp.source import Line
+from bsp.source import SourceLine
 from bsp.transport.packet import DIRECT_BYTES, Packet, decode
 from bsp.values.effects import Put, PutEach, Send
 from bsp.values.region import Region
@@ -14,7 +14,7 @@ def test_packets_bring_effects_back_as_they_were() -> None:
     large = np.arange(DIRECT_BYTES // 8 + 1.0)
     packet = Packet()
     packet.add(Put(1, 2, 0, 4, Region((3,), 5, 8), np.arange(3.0), "add"))
-    packet.add(Put(1, 2, 0, 4, Region((2,), index=(np.array([0, 2]),)), np.arange(2.0), None, Line(("a.py", 3))))
+    packet.add(Put(1, 2, 0, 4, Region((2,), index=(np.array([0, 2]),)), np.arange(2.0), None, SourceLine(("a.py", 3))))
     packet.add(Put(1, 2, 0, 4, Region(large.shape, 0, large.size), large, None))
     packet.add(PutEach(1, 2, 0, 4, np.array([1, 1], np.int32), np.array([3.0, 4.0]), None))
     packet.add(Send(1, (2, 3), 1, b"tag", np.arange(6).reshape(2, 3), None), (3,))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bsp.source import Line, assigned_name, user_line
+from bsp.source import SourceLine, assigned_name, user_line
 
 
 def test_a_source_line_is_the_users_and_names_what_it_assigns() -> None:
     class Proc:
-        def coarray(self, size: int) -> Line:
+        def coarray(self, size: int) -> SourceLine:
             frame = sys._getframe(1)
-            return Line((frame.f_code.co_filename, frame.f_lineno))
+            return SourceLine((frame.f_code.co_filename, frame.f_lineno))
 
     proc = Proc()
     rows = proc.coarray(3)

@@ -6,11 +6,11 @@ from typing import Any
 
 from bsp.engine.verdict import Standing, judge
 from bsp.errors import ProcessExited, ProcessFailed, SyncMismatch
-from bsp.source import Line
+from bsp.source import SourceLine
 
 
 def report(pid: int, state: str, call: str = "sync", **more: Any) -> Standing:
-    return Standing(pid, state, call, call.encode(), Line(("solver.py", 58)), **more)
+    return Standing(pid, state, call, call.encode(), SourceLine(("solver.py", 58)), **more)
 
 
 def test_a_process_that_returned_is_named_beside_those_that_wait() -> None:

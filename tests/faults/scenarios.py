@@ -46,8 +46,8 @@ from bsp.faults.advise import models
 from bsp.faults.events.log import read
 from bsp.faults.injection import Fault, parse
 from bsp.faults.protocol.messages import Corrupt, Fence, Finished, Limits, Lost
-from bsp.faults.simulate.program import Script
-from bsp.faults.simulate.schedules import Schedule, drawn
+from bsp.faults.simulate.program import SimulatedProgram
+from bsp.faults.simulate.schedules import SimulatedRun, drawn
 from bsp.faults.simulate.simulation import Simulation
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -926,23 +926,23 @@ SCENARIOS = (
 # ---------------------------------------------------------------------------------- simulated
 
 
-def quartet(seed: int, rounds: int = 12, clones: int = 2, standbys: int = 2, **changes: Any) -> Schedule:
+def quartet(seed: int, rounds: int = 12, clones: int = 2, standbys: int = 2, **changes: Any) -> SimulatedRun:
     """p = 4, `clones` copies, standbys; a loop, then another one."""
-    script = Script(4, 1, ((rounds, 1), (4, 1)), 1, large=3, once=5)
-    schedule = Schedule(seed, script, 4 * clones, standbys, 1, Limits(hang_limit=0.5, linger=0.2), harmless=True)
+    script = SimulatedProgram(4, 1, ((rounds, 1), (4, 1)), 1, large=3, once=5)
+    schedule = SimulatedRun(seed, script, 4 * clones, standbys, 1, Limits(hang_limit=0.5, linger=0.2), harmless=True)
     for name, value in changes.items():
         setattr(schedule, name, value)
     return schedule
 
 
-def simulated(schedule: Schedule, what: str, kind: type[Simulation] = Simulation) -> tuple[Simulation, list[str]]:
+def simulated(schedule: SimulatedRun, what: str, kind: type[Simulation] = Simulation) -> tuple[Simulation, list[str]]:
     """A run, and what was wrong with it."""
     simulation = kind(schedule)
     simulation.run()
     return simulation, [f"{what}, seed {schedule.seed}: {wrong}" for wrong in simulation.wrong]
 
 
-def swept(what: str, schedules: Iterable[Schedule]) -> list[str]:
+def swept(what: str, schedules: Iterable[SimulatedRun]) -> list[str]:
     """The same schedule with a crash at other and other steps; most of them must strike."""
     wrong: list[str] = []
     crashes, runs, most = 0, 0, 0
@@ -963,7 +963,7 @@ def _some(steps: range, seed: int, many: bool) -> range:
     return steps[seed % apart :: apart]
 
 
-def _steps(schedule: Schedule, struck: int, since: float = 0.0) -> int:
+def _steps(schedule: SimulatedRun, struck: int, since: float = 0.0) -> int:
     """The effects of an element from a time on, undisturbed."""
     schedule.faults = [*schedule.faults, (since, "crash", struck, 1e9)]
     simulation, _ = simulated(schedule, "")

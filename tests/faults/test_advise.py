@@ -18,7 +18,7 @@ from bsp.command.bsprun import bsprun
 from bsp.command.tool import bsp
 from bsp.faults.advise import models
 from bsp.faults.advise.command import Advice, advise
-from bsp.faults.advise.estimate import Tail, estimate
+from bsp.faults.advise.estimate import RoundTimes, estimate
 from bsp.faults.advise.intervals import checkpoint_interval, slowdown
 from bsp.faults.advise.plans import Option
 from bsp.faults.engine.job import Resilience
@@ -144,9 +144,9 @@ def test_the_loss_and_the_time_hold_in_counted_rounds(D: float, mtbf_hours: floa
     """Within 99.9 %: of 3000 runs as many lose a round as it says, and their rounds take as long."""
     found = advise(10, 50, 1.0, availability=0.9, mtbf_hours=mtbf_hours, D=D, relaunch_seconds=0)
     plan = cloned(found)
-    mean = Tail(D).mean_of_maximum(10, plan.clones)
+    mean = RoundTimes(D).mean_of_maximum(10, plan.clones)
     crash = -math.expm1(-mean / 3600 / mtbf_hours)
-    setting = Setting(10, 10 * plan.clones, 50, Tail(D), limit=plan.tail_limit or 0, crash=crash, away=1)
+    setting = Setting(10, 10 * plan.clones, 50, RoundTimes(D), limit=plan.tail_limit or 0, crash=crash, away=1)
     counts = count(setting, np.random.default_rng(31), 3000)
     interval = stats.binomtest(int((counts.first_lost >= 0).sum()), 3000).proportion_ci(0.999)
     assert interval.low <= plan.loss <= interval.high
@@ -155,13 +155,13 @@ def test_the_loss_and_the_time_hold_in_counted_rounds(D: float, mtbf_hours: floa
     # a clone that is away leaves a bundle to the others: at most that much longer
     times = counts.times.ravel()
     error = 3.29 * times.std() / math.sqrt(times.size)
-    single = Tail(D).mean_of_maximum(10, 1)
+    single = RoundTimes(D).mean_of_maximum(10, 1)
     assert mean - error <= times.mean() <= mean + error + 10 * plan.clones * crash * (single - mean)
 
 
 def test_marks_hold_in_counted_rounds() -> None:
     plan = cloned(advise(10, 20, 1.0, availability=0.5, D=2.0))
-    setting = Setting(10, 10 * plan.clones, 20, Tail(2.0), limit=plan.tail_limit or 0)
+    setting = Setting(10, 10 * plan.clones, 20, RoundTimes(2.0), limit=plan.tail_limit or 0)
     marks = count(setting, np.random.default_rng(32), 3000).marks / 20
     assert abs(marks.mean() - plan.marks_per_round) < 3.29 * marks.std() / math.sqrt(3000)
 

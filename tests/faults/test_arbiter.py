@@ -12,13 +12,13 @@ import pytest
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import (
     AgentReport,
+    ClonePlace,
     Commit,
     Corrupt,
     Divergence,
     Fence,
     Finished,
     Hold,
-    Host,
     Limits,
     Lost,
     Note,
@@ -74,7 +74,7 @@ class Court:
     def hosts(self, bundle: int) -> list[tuple[int, Role]]:
         return [(host.element, host.role) for host in self.arbiter.view.hosts[bundle]]
 
-    def host(self, bundle: int, element: int) -> Host:
+    def host(self, bundle: int, element: int) -> ClonePlace:
         return next(host for host in self.arbiter.view.hosts[bundle] if host.element == element)
 
     def say(self, element: int, bundle: int | None = None, **fields: Any) -> list[Any]:

@@ -15,10 +15,10 @@ import pytest
 from scipy import stats
 
 from bsp.faults.advise import intervals, models
-from bsp.faults.advise.estimate import Tail
+from bsp.faults.advise.estimate import RoundTimes
 from bsp.faults.simulate.counting import Setting, Tally, checkpointed, count, detections, refreshed, survivals
 
-NO_TAIL = Tail(math.inf)
+NO_TAIL = RoundTimes(math.inf)
 
 
 def hold_share(hits: int, trials: int, expected: float) -> None:
@@ -37,7 +37,7 @@ def away(values: np.ndarray, expected: float) -> float:
     return float((values.mean() - expected) / (values.std(ddof=1) / math.sqrt(values.size)))
 
 
-def ran(seed: int, trials: int, bundles: int, elements: int, rounds: int, tail: Tail, **more: Any) -> Tally:
+def ran(seed: int, trials: int, bundles: int, elements: int, rounds: int, tail: RoundTimes, **more: Any) -> Tally:
     return count(Setting(bundles, elements, rounds, tail, **more), np.random.default_rng(seed), trials)
 
 
@@ -81,7 +81,7 @@ def test_formula_2_crashes(q: float, p: int, hc: int) -> None:
 
 @pytest.mark.parametrize("vc", [1, 2, 3])
 def test_formula_2_attempts_multiply_tails_and_not_crashes(vc: int) -> None:
-    counts = ran(4, 20_000, 10, 20, 1, Tail(1.0), limit=2.0, attempts=vc, crash=0.1)
+    counts = ran(4, 20_000, 10, 20, 1, RoundTimes(1.0), limit=2.0, attempts=vc, crash=0.1)
     q = models.late_or_dead(0.5, 0.1, vc)
     hold_share(int((counts.lost_rounds == 0).sum()), 20_000, models.round_success(q, 10, 2))
 
@@ -137,7 +137,7 @@ def test_formula_9_time_to_loss_without_refresh(groups: int, clones: int) -> Non
 @pytest.mark.parametrize(("p", "hc", "D"), [(500, 2, 4.0), (64, 1, 4.0), (16, 3, 1.5), (5000, 2, 3.0)])
 def test_formula_3_tail_maximum(p: int, hc: int, D: float) -> None:
     rounds = 4000 if p < 1000 else 200
-    counts = ran(10, 10, p, p * hc, rounds // 10, Tail(D))
+    counts = ran(10, 10, p, p * hc, rounds // 10, RoundTimes(D))
     hold_mean(counts.times.ravel(), models.expected_maximum(p, hc * D))
 
 
@@ -145,21 +145,21 @@ def test_formula_3_tail_maximum(p: int, hc: int, D: float) -> None:
 def test_formula_4_tail_limit(hc: int, D: float) -> None:
     """With probability 0.9 none of 50 rounds is lost."""
     limit = models.tail_limit(8, hc, 50, D, 0.1)
-    counts = ran(11, 4000, 8, 8 * hc, 50, Tail(D), limit=limit)
+    counts = ran(11, 4000, 8, 8 * hc, 50, RoundTimes(D), limit=limit)
     hold_share(int((counts.first_lost < 0).sum()), 4000, 0.9)
 
 
 def test_formula_4_is_on_the_safe_side_of_a_measured_min_time() -> None:
     limit = models.tail_limit(8, 2, 50, 2.0, 0.2)
-    known = ran(12, 4000, 8, 16, 50, Tail(2.0), limit=limit).first_lost < 0
-    measured = ran(12, 4000, 8, 16, 50, Tail(2.0), limit=limit, min_time="measured").first_lost < 0
+    known = ran(12, 4000, 8, 16, 50, RoundTimes(2.0), limit=limit).first_lost < 0
+    measured = ran(12, 4000, 8, 16, 50, RoundTimes(2.0), limit=limit, min_time="measured").first_lost < 0
     assert measured.sum() > known.sum()
 
 
 @pytest.mark.parametrize(("p", "elements"), [(4, 12), (10, 10), (100, 250)])
 def test_marks_of_healthy_clones(p: int, elements: int) -> None:
     """Exactly, with MinTime set by the fastest of the first row (1.8.2 says P/t^D)."""
-    counts = ran(13, 200, p, elements, 200, Tail(2.0), limit=3.0, min_time="measured")
+    counts = ran(13, 200, p, elements, 200, RoundTimes(2.0), limit=3.0, min_time="measured")
     hold_mean(counts.marks / 200, models.expected_marks(p, elements, 3.0, 2.0))
 
 
@@ -168,7 +168,7 @@ def test_formula_5_restarts(a: float, cost: float) -> None:
     """One process, begun anew at T* as often as it takes (60 times; what is left over is below 10^-9)."""
     best = models.restart_threshold(a, cost)
     for limit in (best, 1.5, 3 * best):
-        counts = ran(14, 20_000, 1, 1, 1, Tail(a), limit=limit, attempts=60, relaunch=cost)
+        counts = ran(14, 20_000, 1, 1, 1, RoundTimes(a), limit=limit, attempts=60, relaunch=cost)
         assert not counts.lost_rounds.any()
         hold_mean(counts.times.ravel(), models.restarted_time(limit, a, cost))
 
@@ -176,8 +176,8 @@ def test_formula_5_restarts(a: float, cost: float) -> None:
 @pytest.mark.parametrize(("elements", "D"), [(64, 3.0), (64, 6.0), (1000, 5.0)])
 def test_formula_6_cloning_at_a_fixed_size(elements: int, D: float) -> None:
     """Twice the work on half the processes, against none: the ratio of two means, by the delta method."""
-    cloned = 2 * ran(15, 20, elements // 2, elements, 200, Tail(D)).times.ravel()
-    single = ran(16, 20, elements, elements, 200, Tail(D)).times.ravel()
+    cloned = 2 * ran(15, 20, elements // 2, elements, 200, RoundTimes(D)).times.ravel()
+    single = ran(16, 20, elements, elements, 200, RoundTimes(D)).times.ravel()
     ratio = cloned.mean() / single.mean()
     relative = math.hypot(cloned.std() / cloned.mean(), single.std() / single.mean()) / math.sqrt(single.size)
     assert abs(ratio - models.cloning_factor(elements, 2, D)) < 3.29 * relative * ratio
@@ -297,7 +297,7 @@ def test_formula_9_refresh_interval(groups: int, clones: int, cost: float) -> No
 )
 def test_formula_11_a_detector(limit: float, look: float, D: float, hung: float) -> None:
     """Per decision: false ones are those of late elements among those of late and hung ones (Bayes), whatever D."""
-    waited, falsely = detections(limit, look, Tail(D), hung, np.random.default_rng(34), 500_000)
+    waited, falsely = detections(limit, look, RoundTimes(D), hung, np.random.default_rng(34), 500_000)
     seen = limit + look * (np.arange(1000) + 0.5) / 1000  # the looks, all alike
     late = (1 - hung) * seen**-D
     false = float(late.mean() / (late.mean() + hung))
@@ -322,9 +322,9 @@ def test_without_tails_and_faults_every_round_is_min_time() -> None:
 
 def test_a_late_clone_makes_nobody_wait_and_jumps() -> None:
     """Without waiting for it: rounds are between those of clones that all begin together and those of one clone."""
-    together = ran(18, 20, 50, 100, 200, Tail(2.0)).times.mean()
-    apart = ran(18, 20, 50, 100, 200, Tail(2.0), wait=False)
-    single = ran(18, 20, 50, 50, 200, Tail(2.0)).times.mean()
+    together = ran(18, 20, 50, 100, 200, RoundTimes(2.0)).times.mean()
+    apart = ran(18, 20, 50, 100, 200, RoundTimes(2.0), wait=False)
+    single = ran(18, 20, 50, 50, 200, RoundTimes(2.0)).times.mean()
     assert together < apart.times.mean() < single
     assert apart.jumps.min() > 0
     assert (apart.spent < 100 * apart.times.sum(axis=1)).all()  # no element computes longer than the run
@@ -332,8 +332,8 @@ def test_a_late_clone_makes_nobody_wait_and_jumps() -> None:
 
 def test_with_one_clone_nobody_can_be_behind() -> None:
     """All wait for the last, so beginning together and apart are the same."""
-    together = ran(19, 3, 30, 30, 50, Tail(1.5))
-    apart = ran(19, 3, 30, 30, 50, Tail(1.5), wait=False)
+    together = ran(19, 3, 30, 30, 50, RoundTimes(1.5))
+    apart = ran(19, 3, 30, 30, 50, RoundTimes(1.5), wait=False)
     np.testing.assert_allclose(apart.times, together.times, rtol=1e-12, atol=0)
     assert not apart.jumps.any()
 
@@ -349,14 +349,14 @@ def test_dead_clones_serve_nothing_until_somebody_stands_in() -> None:
 
 
 def test_the_same_seed_counts_the_same() -> None:
-    setting = Setting(20, 50, 30, Tail(2.0), limit=4.0, crash=0.01, away=3, wait=False)
+    setting = Setting(20, 50, 30, RoundTimes(2.0), limit=4.0, crash=0.01, away=3, wait=False)
     one, other = (count(setting, np.random.default_rng(21), 3) for _ in range(2))
     for name in vars(one):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
 def test_ten_thousand_elements() -> None:
-    counts = ran(22, 1, 5000, 10_000, 100, Tail(4.0), limit=30.0, crash=1e-4, away=2, wait=False)
+    counts = ran(22, 1, 5000, 10_000, 100, RoundTimes(4.0), limit=30.0, crash=1e-4, away=2, wait=False)
     assert counts.times.shape == (1, 100) and counts.crashes[0] > 0
 
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 from bsp.errors import TraceError
 from bsp.faults.advise import models
-from bsp.faults.advise.estimate import LEVEL, Tail, estimate, goodness, hill, hill_interval, same_elements_late
+from bsp.faults.advise.estimate import LEVEL, RoundTimes, estimate, goodness, hill, hill_interval, same_elements_late
 from bsp.faults.advise.measured import estimate_from
 
 
@@ -138,11 +138,11 @@ def test_few_times_say_nothing() -> None:
 # ------------------------------------------------------------------------------------ Tail
 
 
-def tails() -> list[Tail]:
+def tails() -> list[RoundTimes]:
     return [
-        Tail(3.0),
+        RoundTimes(3.0),
         estimate(pareto(6, 3, 3000)).tail,
-        Tail(None, times=np.sort(pareto(7, 3, 500))),
+        RoundTimes(None, times=np.sort(pareto(7, 3, 500))),
         estimate(pareto(8, 3, (3000, 6)).max(axis=1), of=6).tail,
     ]
 
@@ -167,16 +167,18 @@ def test_the_mean_of_the_maximum_is_that_of_draws(which: int, p: int, hc: int) -
 
 
 def test_known_and_fitted_tails_agree_with_the_formulas() -> None:
-    assert Tail(4.0).mean_of_maximum(500, 2) == models.expected_maximum(500, 8)
-    assert Tail(4.0).limit(8, 2, 1000, 1e-3).value == pytest.approx(models.tail_limit(8, 2, 1000, 4, 1e-3), rel=1e-12)
-    assert Tail(math.inf).mean_of_maximum(9, 1) == 1
-    fitted = Tail(3.0, times=np.ones(1))  # from 1 on, all of it
+    assert RoundTimes(4.0).mean_of_maximum(500, 2) == models.expected_maximum(500, 8)
+    assert RoundTimes(4.0).limit(8, 2, 1000, 1e-3).value == pytest.approx(
+        models.tail_limit(8, 2, 1000, 4, 1e-3), rel=1e-12
+    )
+    assert RoundTimes(math.inf).mean_of_maximum(9, 1) == 1
+    fitted = RoundTimes(3.0, times=np.ones(1))  # from 1 on, all of it
     assert fitted.mean_of_maximum(64, 2) == pytest.approx(models.expected_maximum(64, 6), rel=1e-7, abs=0)
-    assert Tail(0.4, times=np.ones(1)).mean_of_maximum(64, 2) == math.inf
+    assert RoundTimes(0.4, times=np.ones(1)).mean_of_maximum(64, 2) == math.inf
 
 
 def test_a_limit_beyond_what_was_measured_says_so() -> None:
-    measured = Tail(None, times=np.sort(pareto(9, 2, 1000)))
+    measured = RoundTimes(None, times=np.sort(pareto(9, 2, 1000)))
     assert measured.limit(8, 2, 1000, 1e-3) == (measured.times[-1], True)
     assert not measured.limit(1, 3, 1, 0.01).beyond
     fitted = estimate(pareto(9, 2, 1000)).tail
@@ -281,9 +283,9 @@ def test_bad_traces_are_refused_in_one_line(tmp_path: Path) -> None:
         (lambda: hill([1, 2, 3], 3), "k is 3 of 3 times"),
         (lambda: estimate([1]), "needs two or more"),
         (lambda: estimate([0, 1, 2]), "all above 0 and finite"),
-        (lambda: Tail(None), "neither D nor times"),
-        (lambda: Tail(-1.0), "a tail exponent is above 0"),
-        (lambda: Tail(2.0, of=4), "largest of 4; give the times"),
+        (lambda: RoundTimes(None), "neither D nor times"),
+        (lambda: RoundTimes(-1.0), "a tail exponent is above 0"),
+        (lambda: RoundTimes(2.0, of=4), "largest of 4; give the times"),
     ],
 )
 def test_bad_arguments_are_named(call: object, says: str) -> None:

@@ -30,7 +30,7 @@ from bsp.faults.checkpoints.folder import (
     FORMAT,
     MANIFEST,
     Checkpoint,
-    Part,
+    PartFile,
     commit,
     discard,
     last_of,
@@ -578,7 +578,7 @@ def test_wrong_names_parts_and_levels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         commit(tmp_path, KEY, name_at(1), JOB, [zero], {"loss": float("nan")}, keep=1)
     with pytest.raises(CheckpointError, match="has 1 bytes instead of 5"):
-        commit(tmp_path, KEY, name_at(1), JOB, [Part(0, zero.file, 5, zero.digest)], {}, keep=1)
+        commit(tmp_path, KEY, name_at(1), JOB, [PartFile(0, zero.file, 5, zero.digest)], {}, keep=1)
     assert not (tmp_path / name_at(1) / MANIFEST).exists()
 
 
@@ -642,7 +642,7 @@ def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
 # --------------------------------------------------------------------------------------- real processes
 
 
-def write_bundles(folder: Path, bundle: int, supersteps: int) -> list[Part]:
+def write_bundles(folder: Path, bundle: int, supersteps: int) -> list[PartFile]:
     """One process's share of `test_four_processes_...`."""
     return [write_part(folder, name_at(s), bundle, content(s, bundle)) for s in range(1, supersteps + 1)]
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import bsp.faults
 from bsp.faults.events.log import FIELDS, KINDS, EventLog, documentation, read
-from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, drawn, survivable
 from bsp.faults.simulate.simulation import Simulation
 
 
@@ -102,7 +102,7 @@ def test_the_documentation_is_the_table() -> None:
 
 
 @pytest.mark.parametrize("drawing", [drawn, survivable])
-def test_what_the_protocol_says_in_simulated_runs_is_an_event(drawing: Callable[[int], Schedule]) -> None:
+def test_what_the_protocol_says_in_simulated_runs_is_an_event(drawing: Callable[[int], SimulatedRun]) -> None:
     """Whatever strikes: all of it is recorded, and each fault that is mended says how long that took."""
     seen: Counter[str] = Counter()
     for seed in range(40):

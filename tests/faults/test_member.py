@@ -13,6 +13,8 @@ from bsp.faults.protocol.messages import (
     Announce,
     Answer,
     Asks,
+    BundlePacket,
+    ClonePlace,
     Data,
     Deliver,
     Die,
@@ -22,14 +24,12 @@ from bsp.faults.protocol.messages import (
     Handover,
     Head,
     Hold,
-    Host,
     Leave,
     Limits,
     Marks,
     Note,
     Once,
     Orders,
-    Packet,
     Passed,
     Printed,
     Progress,
@@ -37,7 +37,7 @@ from bsp.faults.protocol.messages import (
     Read,
     Role,
     Say,
-    Send,
+    SendTo,
     Snapshot,
     StartWorker,
     StopWorker,
@@ -64,17 +64,17 @@ def view(*bundles: Sequence[Place], number: int = 1, standbys: Sequence[int] = (
         some = []
         for place in places:
             element, role, since = (*place, 1)[:3] if isinstance(place, tuple) else (place, Role.LIVE, 1)
-            some.append(Host(element, role, since))
+            some.append(ClonePlace(element, role, since))
         hosts.append(tuple(some))
     return View(number, tuple(hosts), tuple(standbys))
 
 
-def packet(text: str, size: int | None = None) -> Packet:
+def packet(text: str, size: int | None = None) -> BundlePacket:
     """Small unless a size is given."""
-    return Packet(len(text) if size is None else size, text.encode(), text.encode())
+    return BundlePacket(len(text) if size is None else size, text.encode(), text.encode())
 
 
-def announced(item: Packet) -> Packet:
+def announced(item: BundlePacket) -> BundlePacket:
     """As an announcement names a large packet."""
     return item._replace(data=None)
 
@@ -82,7 +82,7 @@ def announced(item: Packet) -> Packet:
 def announce(
     bundle: int,
     exchange: int,
-    packets: dict[int, Packet] | None = None,
+    packets: dict[int, BundlePacket] | None = None,
     *,
     compute: float = 0.01,
     sets_min: bool = True,
@@ -110,7 +110,7 @@ def given(effects: Iterable[Any], kind: type[T]) -> list[T]:
 
 def sent(effects: Iterable[Any], kind: type[T], to: int | None = None) -> list[T]:
     """The messages of one kind, to one element or to all."""
-    return [s.message for s in given(effects, Send) if isinstance(s.message, kind) and to in (None, s.element)]
+    return [s.message for s in given(effects, SendTo) if isinstance(s.message, kind) and to in (None, s.element)]
 
 
 def notes(effects: Iterable[Any], kind: str) -> list[dict[str, Any]]:
@@ -159,8 +159,8 @@ class Driven:
         return self.member.tick(self.now)
 
     def submit(
-        self, exchange: int, packets: dict[int, Packet] | None = None, *, bundle: int = 0, digest: bytes = b"same",
-        raised: bool = False, sets_min: bool = True, life: int | None = None,
+        self, exchange: int, packets: dict[int, BundlePacket] | None = None, *, bundle: int = 0,
+        digest: bytes = b"same", raised: bool = False, sets_min: bool = True, life: int | None = None,
     ) -> list[Any]:  # fmt: skip
         """The worker ends a computation."""
         life = self.clone(bundle).life if life is None else life
@@ -245,7 +245,7 @@ def test_a_large_packet_is_pushed_only_by_the_clone_of_the_receivers_column(elem
     for other in (1, 3):
         (message,) = sent(effects, Announce, other)
         assert message.packets == ((1, announced(big)),)
-    assert [(s.element, s.message.packet) for s in given(effects, Send) if isinstance(s.message, Data)] == [
+    assert [(s.element, s.message.packet) for s in given(effects, SendTo) if isinstance(s.message, Data)] == [
         (receiver, big)
     ]
 
@@ -253,7 +253,7 @@ def test_a_large_packet_is_pushed_only_by_the_clone_of_the_receivers_column(elem
 def pushed(member: Driven, dest: int = 1) -> list[int]:
     """To whom it sends a large packet by itself."""
     effects = member.submit(0, {dest: packet("big", LARGE)})
-    return [s.element for s in given(effects, Send) if isinstance(s.message, Data)]
+    return [s.element for s in given(effects, SendTo) if isinstance(s.message, Data)]
 
 
 def test_large_packets_are_designated_among_live_clones() -> None:
@@ -272,8 +272,8 @@ def test_a_large_packet_is_asked_of_the_one_that_announced_it_after_grace_not_be
     member.submit(0, {1: packet("a")})
     member.hear(announce(1, 0, {0: announced(packet("big", LARGE))}), 3)
     assert not sent(member.later(LIMITS.grace / 2, step=0.0005), Pull)
-    asked = [s for s in given(member.later(LIMITS.grace, step=0.0005), Send) if isinstance(s.message, Pull)]
-    assert asked == [Send(3, Pull(1, 0, 0))]
+    asked = [s for s in given(member.later(LIMITS.grace, step=0.0005), SendTo) if isinstance(s.message, Pull)]
+    assert asked == [SendTo(3, Pull(1, 0, 0))]
     assert given(member.hear(Data(1, 0, 0, packet("big", LARGE)), 3), Deliver)
     assert not sent(member.later(0.5), Pull)
 
@@ -293,7 +293,7 @@ def test_what_nobody_has_announced_is_asked_of_every_clone_after_patience_and_ag
     member.submit(0, {1: packet("a")})
     assert not sent(member.later(LIMITS.patience * 0.9), Pull)
     effects = member.later(LIMITS.patience * 0.3)
-    assert [s.element for s in given(effects, Send) if isinstance(s.message, Pull)] == [1, 3]
+    assert [s.element for s in given(effects, SendTo) if isinstance(s.message, Pull)] == [1, 3]
     assert len(sent(member.later(3.0), Pull)) >= 4
     assert given(member.hear(Data(1, 0, 0, packet("x")), 3), Deliver)
 
@@ -397,7 +397,7 @@ def test_a_tail_costs_a_pull_of_passive_siblings_and_nothing_else() -> None:
     """N2: only silence is fenced; the clone goes on, and nobody else is judged."""
     member = computing(view([0, 2, (3, Role.PASSIVE)], [1]))
     effects = member.later(1.0)
-    told = {s.element for s in given(effects, Send) if isinstance(s.message, Tail)}
+    told = {s.element for s in given(effects, SendTo) if isinstance(s.message, Tail)}
     assert 3 in told
     assert told <= {2, 3}  # its siblings
     assert not given(effects, Die) + given(effects, StopWorker) + given(effects, StartWorker)
@@ -710,7 +710,7 @@ def test_a_clone_more_than_a_round_behind_asks_for_a_siblings_state_at_its_next_
     assert delivery.ask
     member.hear(announce(0, 4, head=4), 2)
     effects = member.head(2, asks=True)
-    assert given(effects, Send) == [Send(2, Want(0, 1, 2))]
+    assert given(effects, SendTo) == [SendTo(2, Want(0, 1, 2))]
     assert not given(effects, Answer)
 
 
@@ -796,7 +796,7 @@ def test_a_laggard_of_three_does_not_leave_out_what_it_must_judge() -> None:
     assert not given(member.hear(announce(0, 5, head=5, state=b"d5"), 4), Answer)
     assert given(member.later(4 * LIMITS.patience + 0.1), Answer) == [Answer(0, None)]
     effects = member.submit(1, {1: packet("a")})
-    assert {s.element for s in given(effects, Send) if isinstance(s.message, Announce)} == {1, 2, 3, 4, 5}
+    assert {s.element for s in given(effects, SendTo) if isinstance(s.message, Announce)} == {1, 2, 3, 4, 5}
     member.hear(announce(1, 1, {0: packet("x")}), 3)
     member.hear(announce(1, 1, {0: packet("x")}), 5)
     member.later(17 * LIMITS.patience)
@@ -903,7 +903,7 @@ def test_a_donor_that_is_no_more_is_not_waited_for(gone: bool) -> None:
     newcomer = Driven(4, view([(4, Role.JOINING, 2), 2, 5], [1], number=2))
     assert sent(newcomer.started, Want, 2)
     effects = newcomer.command(Orders(view([(4, Role.JOINING, 2), *hosts], [1], number=3)))
-    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [5] * gone
+    assert [s.element for s in given(effects, SendTo) if isinstance(s.message, Want)] == [5] * gone
     laggard = Driven(0, view([0, 2, 5], [1]))
     laggard.head(0)
     for sibling in (2, 5):
@@ -911,7 +911,7 @@ def test_a_donor_that_is_no_more_is_not_waited_for(gone: bool) -> None:
     laggard.round(0)
     assert sent(laggard.head(1, asks=True), Want, 2)
     effects = laggard.command(Orders(view([0, *hosts], [1], number=2)))
-    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [5] * gone
+    assert [s.element for s in given(effects, SendTo) if isinstance(s.message, Want)] == [5] * gone
     if gone:
         effects = laggard.command(Orders(view([0], [1], number=3)))
         assert given(effects, Answer) == [Answer(0, None)]
@@ -1148,9 +1148,9 @@ def test_a_clone_says_before_which_head_no_round_is_run_again() -> None:
 def test_a_newcomer_asks_its_siblings_in_turn_until_one_answers() -> None:
     """One join mechanism: a donor may die while it is asked."""
     member = Driven(4, view([(4, Role.JOINING, 2), 0, 2], [1], number=2))
-    assert given(member.started, Send) == [Send(0, Want(0, 2, -1))]
+    assert given(member.started, SendTo) == [SendTo(0, Want(0, 2, -1))]
     effects = member.later(15.3 * LIMITS.patience)  # 5, and 10
-    assert [s.element for s in given(effects, Send) if isinstance(s.message, Want)] == [2, 0]
+    assert [s.element for s in given(effects, SendTo) if isinstance(s.message, Want)] == [2, 0]
     assert not given(effects, StartWorker)
     state = donated(member, 3, since=2)
     assert given(member.hear(state, 2), StartWorker)

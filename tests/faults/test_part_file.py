@@ -14,7 +14,7 @@ from bsp.faults.checkpoints import archive, part_file
 from bsp.faults.checkpoints.npy import encode
 from bsp.faults.engine import frames
 from bsp.faults.errors import CheckpointError
-from bsp.faults.protocol.messages import Handover, Packed, Packet, Snapshot
+from bsp.faults.protocol.messages import BundlePacket, Handover, Packed, Snapshot
 
 OF = {"job": "ab" * 32, "checkpoint": "checkpoint-000120", "bundle": 1, "assignment": 3, "superstep": 120, "head": 40}
 LARGE = 1 << 16
@@ -30,8 +30,8 @@ def place(head: int, loop: int, data: Packed, final: bool = False) -> Snapshot:
     return Snapshot(1, head, loop, head, final, 50, 10, 120, b"digest", data, 7, 9)
 
 
-def packet(data: bytes) -> Packet:
-    return Packet(len(data), b"d", data)
+def packet(data: bytes) -> BundlePacket:
+    return BundlePacket(len(data), b"d", data)
 
 
 HANDOVER = Handover(

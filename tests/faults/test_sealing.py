@@ -22,7 +22,7 @@ import pytest
 import xxhash
 
 from bsp.faults.checkpoints import archive
-from bsp.faults.checkpoints.folder import Part, write_part
+from bsp.faults.checkpoints.folder import PartFile, write_part
 from bsp.faults.checkpoints.key import Key
 from bsp.faults.engine.agent import Agent
 from bsp.faults.protocol.messages import Read
@@ -198,7 +198,7 @@ def test_an_agent_unpickles_nothing_but_the_bytes_that_bsprun_has_named(
     job = json.loads(np.load(inside(folder) / told[0]["file"])["part.json"])["job"]
     agent = object.__new__(Agent)
     agent._settings = {
-        "resume": (str(inside(folder)), [list(Part(**part).__dict__.values()) for part in told]),
+        "resume": (str(inside(folder)), [list(PartFile(**part).__dict__.values()) for part in told]),
         "job": job,
     }
     agent._done, agent._peers, agent.element = queue.SimpleQueue(), Silent(), 1  # type: ignore[assignment]

@@ -23,33 +23,33 @@ from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.clone import Clone
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
+    BundlePacket,
+    ClonePlace,
     Commit,
     Ended,
     Finished,
     Handover,
-    Host,
     Leave,
     Limits,
     Once,
     Orders,
-    Packet,
     Print,
     Reply,
     Role,
-    Send,
+    SendTo,
     Submitted,
     Write,
 )
 from bsp.faults.simulate import simulation
-from bsp.faults.simulate.program import Script
-from bsp.faults.simulate.schedules import Schedule, drawn, survivable
+from bsp.faults.simulate.program import SimulatedProgram
+from bsp.faults.simulate.schedules import SimulatedRun, drawn, survivable
 from bsp.faults.simulate.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "100"))
 PROCESSES = 2
 
 
-def ran(schedule: Schedule) -> Simulation:
+def ran(schedule: SimulatedRun) -> Simulation:
     """The run of a schedule, to its end."""
     run = Simulation(schedule)
     run.run()
@@ -90,11 +90,13 @@ def test_no_schedule_delivers_anything_wrong(kind: str, schedules: int) -> None:
     assert all("schedules:" in text and text.rstrip().endswith("; 0 failed") for text, _ in told)
 
 
-def three_faults(seed: int) -> Schedule:
+def three_faults(seed: int) -> SimulatedRun:
     """p = 4, HC = 2, S = 2; three elements are lost, each when the one before has been replaced."""
     rng = random.Random(f"three faults {seed}")
-    script = Script(4, rng.randrange(0, 4), ((rng.randrange(60, 80), 1), (rng.randrange(5, 20), 1)), 1, once=5)
-    schedule = Schedule(seed, script, 8, 2, 1, Limits(hang_limit=0.5, linger=0.2), step=0.05, harmless=True)
+    script = SimulatedProgram(
+        4, rng.randrange(0, 4), ((rng.randrange(60, 80), 1), (rng.randrange(5, 20), 1)), 1, once=5
+    )
+    schedule = SimulatedRun(seed, script, 8, 2, 1, Limits(hang_limit=0.5, linger=0.2), step=0.05, harmless=True)
     schedule.tail = rng.choice((0.0, 4.0))
     when = rng.random() * 0.3
     for element in rng.sample(range(10), 3):
@@ -112,13 +114,15 @@ def test_three_well_spaced_faults_are_always_survived() -> None:
     assert counted(runs)["died"] > 2 * len(runs)
 
 
-def one_flip(seed: int) -> Schedule:
+def one_flip(seed: int) -> SimulatedRun:
     """p = 4, HC = 3: a bit of a message or of a state, while clones lag and messages are lost."""
     rng = random.Random(f"one flip {seed}")
     loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
-    script = Script(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
+    script = SimulatedProgram(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
     limits = Limits(hang_limit=rng.choice((1.0, 2.0)), linger=0.2)
-    schedule = Schedule(seed, script, 12, rng.choice((0, 2)), 1, limits, step=rng.choice((0.01, 0.05)), harmless=True)
+    schedule = SimulatedRun(
+        seed, script, 12, rng.choice((0, 2)), 1, limits, step=rng.choice((0.01, 0.05)), harmless=True
+    )
     schedule.tail, schedule.lossy = rng.choice((0.0, 2.0, 1.2)), rng.choice((0.0, 0.0, 0.01, 0.05))
     for _ in range(rng.randrange(0, 3)):
         schedule.faults.append((0.0, "slow", rng.randrange(12), rng.choice((2.0, 5.0))))
@@ -168,7 +172,7 @@ def test_mixed_schedules_end_in_every_way_a_job_can() -> None:
 
 
 @pytest.mark.parametrize("draw", [drawn, survivable])
-def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], Schedule]) -> None:
+def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], SimulatedRun]) -> None:
     """A failing seed replays identically."""
     for seed in range(12):
         assert history(ran(draw(seed))) == history(ran(draw(seed)))
@@ -207,10 +211,12 @@ def deaths(run: Simulation) -> int:
     return sum(kind in ("died", "relaunched", "restored", "remade") for _, kind, _ in run.notes)
 
 
-def effects_of(schedule: Schedule) -> Simulation:
+def effects_of(schedule: SimulatedRun) -> Simulation:
     """The same schedule with a program that writes and calls `proc.once` often."""
     script = schedule.script
-    schedule.script = Script(script.bundles, script.before, script.loops, script.after, script.large, text=1, once=2)
+    schedule.script = SimulatedProgram(
+        script.bundles, script.before, script.loops, script.after, script.large, text=1, once=2
+    )
     return ran(schedule)
 
 
@@ -254,7 +260,9 @@ class Heavy(Simulation):
 @pytest.mark.parametrize("fault", [(1.0, "crash", 1, 0.0), (1.0, "slow", 1, 5.0)])
 def test_large_states_are_not_sent_again_and_again(fault: tuple[float, str, int, float]) -> None:
     """N6: in twenty seconds; a newcomer joins, a laggard jumps."""
-    schedule = Schedule(1, Script(4, 1, ((400, 1),), 1, text=0), 8, 1, 1, Limits(linger=0.2), step=0.05, harmless=True)
+    schedule = SimulatedRun(
+        1, SimulatedProgram(4, 1, ((400, 1),), 1, text=0), 8, 1, 1, Limits(linger=0.2), step=0.05, harmless=True
+    )
     schedule.faults = [fault]
     run = Heavy(schedule)
     run.run()
@@ -266,7 +274,7 @@ def test_large_states_are_not_sent_again_and_again(fault: tuple[float, str, int,
 class Held(Simulation):
     """bsprun is told to hold at some moment; a checkpoint of one head ends the run."""
 
-    def __init__(self, schedule: Schedule, when: float) -> None:
+    def __init__(self, schedule: SimulatedRun, when: float) -> None:
         super().__init__(schedule)
         self.at(when, self._hold)
 
@@ -285,12 +293,12 @@ class Held(Simulation):
             super()._obey([effect])
 
 
-def holding(seed: int) -> tuple[Schedule, float]:
+def holding(seed: int) -> tuple[SimulatedRun, float]:
     """Loops of rounds, and the moment of a hold."""
     rng = random.Random(f"hold {seed}")
     loops = tuple((rng.randrange(2, 20), rng.choice((1, 2))) for _ in range(3))
-    script = Script(rng.choice((2, 4)), rng.randrange(3), loops, 1, text=0)
-    schedule = Schedule(seed, script, script.bundles * rng.choice((1, 2)), 1, 1, Limits(hang_limit=1.0, linger=0.2))
+    script = SimulatedProgram(rng.choice((2, 4)), rng.randrange(3), loops, 1, text=0)
+    schedule = SimulatedRun(seed, script, script.bundles * rng.choice((1, 2)), 1, 1, Limits(hang_limit=1.0, linger=0.2))
     return schedule, rng.random() * script.exchanges() * 0.01
 
 
@@ -310,7 +318,7 @@ def test_a_hold_ends_with_a_checkpoint_of_one_head_or_with_the_program() -> None
 class Raising(Simulation):
     """The program raises before an exchange and catches it behind it; the text of some exceptions differs."""
 
-    def __init__(self, schedule: Schedule, exchange: int, alike: bool) -> None:
+    def __init__(self, schedule: SimulatedRun, exchange: int, alike: bool) -> None:
         super().__init__(schedule)
         self.exchange, self.alike = exchange, alike
 
@@ -322,8 +330,8 @@ class Raising(Simulation):
 
 def raising(seed: int, alike: bool) -> Raising:
     rng = random.Random(f"raise {seed}")
-    script = Script(2, 1, ((12, 1),), 1)
-    schedule = Schedule(seed, script, 4, 1, 1, Limits(hang_limit=1.0, linger=0.2), lossy=rng.choice((0.0, 0.05)))
+    script = SimulatedProgram(2, 1, ((12, 1),), 1)
+    schedule = SimulatedRun(seed, script, 4, 1, 1, Limits(hang_limit=1.0, linger=0.2), lossy=rng.choice((0.0, 0.05)))
     schedule.harmless = alike
     if rng.random() < 0.5:
         schedule.faults = [(rng.random() * 0.2, rng.choice(("crash", "worker dies", "stop")), rng.randrange(4), 0.0)]
@@ -368,8 +376,8 @@ def test_an_exception_that_one_of_three_raises_otherwise_costs_that_clone_its_st
 def test_memory_does_not_grow_with_the_job() -> None:
     """A month of rounds: what is kept is what somebody may still need."""
     for seed in range(6):
-        script = Script(3, 1, ((200, 1),), 0, large=2 * (seed % 2), text=0)
-        schedule = Schedule(seed, script, 6, 0, 1, Limits(linger=0.2), tail=3.0 * (seed % 3 > 0))
+        script = SimulatedProgram(3, 1, ((200, 1),), 0, large=2 * (seed % 2), text=0)
+        schedule = SimulatedRun(seed, script, 6, 0, 1, Limits(linger=0.2), tail=3.0 * (seed % 3 > 0))
         run = ran(schedule)
         assert not run.wrong
         for node in run.nodes:
@@ -384,8 +392,8 @@ def test_memory_does_not_grow_with_the_job() -> None:
 @pytest.mark.parametrize("every", [0, 4])
 def test_values_of_calls_do_not_pile_up(vertical: int, every: int) -> None:
     """N9: a month of proc.once; no call is made again because its value was forgotten."""
-    script = Script(2, 2, ((200, 1),), 0, text=0, once=1)
-    run = ran(Schedule(1, script, 4, 0, vertical, Limits(linger=0.2, every=every), harmless=True))
+    script = SimulatedProgram(2, 2, ((200, 1),), 0, text=0, once=1)
+    run = ran(SimulatedRun(1, script, 4, 0, vertical, Limits(linger=0.2, every=every), harmless=True))
     assert not run.wrong
     assert len(run.called) == 202 and set(run.called.values()) == {1}
     assert len(run.arbiter.once) <= 12
@@ -396,7 +404,7 @@ def test_with_three_clones_the_text_is_right_too() -> None:
     for seed in range(60):
         schedule = protected_flip(seed)
         script = schedule.script
-        schedule.script = Script(script.bundles, script.before, script.loops, script.after, text=2)
+        schedule.script = SimulatedProgram(script.bundles, script.before, script.loops, script.after, text=2)
         schedule.faults = [(when, "flip state", 2 * (element % 3), much) for when, _, element, much in schedule.faults]
         run = ran(schedule)
         assert not run.wrong, f"flip {seed}: {run.wrong}"
@@ -405,8 +413,8 @@ def test_with_three_clones_the_text_is_right_too() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_who_was_held_for_a_checkpoint_that_nobody_can_write_goes_on(seed: int) -> None:
     """N13: a full disk stops no job."""
-    script = Script(4, 1, ((40, 1),), 1, text=0)
-    run = Full(Schedule(seed, script, 8, 0, 1, Limits(linger=0.2), harmless=True))
+    script = SimulatedProgram(4, 1, ((40, 1),), 1, text=0)
+    run = Full(SimulatedRun(seed, script, 8, 0, 1, Limits(linger=0.2), harmless=True))
     for when in (0.1, 0.25):
         run.at(when, lambda: run._obey(run.arbiter.hold(run.now)))
     assert isinstance(run.run(until=30.0), Finished)
@@ -490,14 +498,14 @@ class Ruthless(Arbiter):
     def _refresh(self, bundle: int, element: int, why: str) -> bool:
         if super()._refresh(bundle, element, why):
             return True
-        self._replace(bundle, element, Host(element, Role.JOINING, self.view.number + 1))
+        self._replace(bundle, element, ClonePlace(element, Role.JOINING, self.view.number + 1))
         return True
 
 
 class Nameless(Member):
     """N7 without names: what comes is what is waited for."""
 
-    def _take(self, clone: Clone, exchange: int, source: int, packet: Packet, sender: int) -> None:
+    def _take(self, clone: Clone, exchange: int, source: int, packet: BundlePacket, sender: int) -> None:
         super()._take(clone, clone.complete, source, packet, sender)
 
 
@@ -521,7 +529,7 @@ class Headless(Member):
     """N10 without heads: a state is said to be of the exchange that its clone has come to."""
 
     def _do(self, effect: Any) -> None:
-        if type(effect) is Send and type(effect.message) is Handover and effect.message.snapshot is not None:
+        if type(effect) is SendTo and type(effect.message) is Handover and effect.message.snapshot is not None:
             state = effect.message
             state = state._replace(snapshot=state.snapshot._replace(exchange=state.announced))
             effect = effect._replace(message=state)
@@ -602,16 +610,16 @@ class Gullible(Arbiter):
         return self._flush()
 
 
-def protected_flip(seed: int) -> Schedule:
+def protected_flip(seed: int) -> SimulatedRun:
     """Three clones of each bundle, and a bit of one clone's bytes turns over."""
     rng = random.Random(f"flip {seed}")
-    script = Script(2, 1, ((12, 1),), 1, text=0)
-    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=1.0, linger=0.2), harmless=True)
+    script = SimulatedProgram(2, 1, ((12, 1),), 1, text=0)
+    schedule = SimulatedRun(seed, script, 6, 0, 1, Limits(hang_limit=1.0, linger=0.2), harmless=True)
     schedule.faults = [(0.02 + 0.1 * rng.random(), "flip", rng.randrange(6), 0.0)]
     return schedule
 
 
-def pair_flip(seed: int) -> Schedule:
+def pair_flip(seed: int) -> SimulatedRun:
     """Two clones of each bundle, and a bit of one clone's bytes turns over."""
     schedule = protected_flip(seed)
     schedule.elements, schedule.harmless = 4, False
@@ -619,23 +627,23 @@ def pair_flip(seed: int) -> Schedule:
     return schedule
 
 
-def lossy(seed: int) -> Schedule:
+def lossy(seed: int) -> SimulatedRun:
     """Two clones of each bundle; every fifth message is lost, and as many come twice or late."""
     rng = random.Random(f"lossy {seed}")
-    script = Script(3, 1, ((40, 1),), 1, large=rng.choice((0, 3)))
-    schedule = Schedule(seed, script, 6, 0, 1, Limits(hang_limit=5.0, linger=0.2), lossy=0.2, harmless=True)
+    script = SimulatedProgram(3, 1, ((40, 1),), 1, large=rng.choice((0, 3)))
+    schedule = SimulatedRun(seed, script, 6, 0, 1, Limits(hang_limit=5.0, linger=0.2), lossy=0.2, harmless=True)
     schedule.faults = [(0.1, "slow", rng.randrange(6), 2.0)]
     return schedule
 
 
-def lonely(seed: int) -> Schedule:
+def lonely(seed: int) -> SimulatedRun:
     """One clone of each bundle, and the same network."""
     schedule = lossy(seed)
     schedule.elements, schedule.faults = 3, []
     return schedule
 
 
-def joining(seed: int) -> Schedule:
+def joining(seed: int) -> SimulatedRun:
     """The same network, and elements that die."""
     schedule = lossy(seed)
     rng = random.Random(f"joining {seed}")
@@ -644,10 +652,10 @@ def joining(seed: int) -> Schedule:
     return schedule
 
 
-def cramped(seed: int) -> Schedule:
+def cramped(seed: int) -> SimulatedRun:
     """The same network, little memory for what a clone that lags may still need, and nobody dies."""
     schedule = lossy(seed)
-    schedule.script = Script(2, 1, ((40, 1),), 1, large=1, text=0)
+    schedule.script = SimulatedProgram(2, 1, ((40, 1),), 1, large=1, text=0)
     schedule.elements, schedule.limits = 4, Limits(hang_limit=2.0, linger=0.2, retention=4 << 20)
     schedule.faults = [(0.0, "slow", seed % 4, 20.0)]
     return schedule
@@ -656,7 +664,7 @@ def cramped(seed: int) -> Schedule:
 class Suspended(Simulation):
     """All elements and bsprun sleep for ten seconds, as on a computer that is closed."""
 
-    def __init__(self, schedule: Schedule, when: float) -> None:
+    def __init__(self, schedule: SimulatedRun, when: float) -> None:
         super().__init__(schedule)
         self.at(when, self._sleep)
 
@@ -691,7 +699,7 @@ def stopped(seed: int) -> Simulation:
     return Held(schedule, when)
 
 
-def begun(drawn: Schedule | Simulation) -> Simulation:
+def begun(drawn: SimulatedRun | Simulation) -> Simulation:
     """A run of what was drawn."""
     return drawn if isinstance(drawn, Simulation) else Simulation(drawn)
 
@@ -702,7 +710,7 @@ def harmed(run: Simulation) -> bool:
 
 
 @cache
-def survived(draw: Callable[[int], Schedule | Simulation]) -> bool:
+def survived(draw: Callable[[int], SimulatedRun | Simulation]) -> bool:
     """Whether the whole protocol survives all SEEDS of a kind of schedules unharmed; several rules are tried by one."""
     whole = [begun(draw(seed)) for seed in SEEDS]
     for run in whole:
@@ -725,7 +733,7 @@ SEEDS = range(24)
     ],
 )  # fmt: skip
 def test_the_simulation_sees_what_a_rule_prevents(
-    broken: type, draw: Callable[[int], Schedule | Simulation], monkeypatch: pytest.MonkeyPatch
+    broken: type, draw: Callable[[int], SimulatedRun | Simulation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A protocol without the rule fails in a fixed range of schedules that the whole one survives unharmed."""
     assert survived(draw)
@@ -761,7 +769,7 @@ def test_the_simulation_checks_every_delivery() -> None:
         def _to_worker(self, node: Any, element: int, effect: Any) -> None:
             if type(effect) is simulation.Deliver and element == 1 and effect.exchange == 3:
                 source = next(iter(effect.packets))
-                effect.packets[source] = Packet(8, 1, 1)  # type: ignore[arg-type]
+                effect.packets[source] = BundlePacket(8, 1, 1)  # type: ignore[arg-type]
             super()._to_worker(node, element, effect)
 
     schedule = protected_flip(0)

@@ -42,7 +42,7 @@ class Coding(NamedTuple):
         )
 
 
-class Facts(NamedTuple):
+class CodingFacts(NamedTuple):
     """One process's part of what the coding of a column needs, over the rows that are kept."""
 
     missing: int  # values, in the rows that are kept
@@ -74,7 +74,7 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
     used = [table.column(name) for name in [*columns, *others]]
     kept = _kept(table, used)
 
-    def look() -> tuple[int, list[Facts]]:
+    def look() -> tuple[int, list[CodingFacts]]:
         count = sum(len(chunk[0]) for chunk in table.chunks) if kept is None else sum(int(rows.sum()) for rows in kept)
         return count, [_facts(table, k, kept) for k in used]
 
@@ -114,7 +114,7 @@ def _missing(values: np.ndarray) -> np.ndarray:
     return np.isnan(values) if values.dtype.kind == "f" else values < 0
 
 
-def _facts(table: Table, k: int, kept: Kept) -> Facts:
+def _facts(table: Table, k: int, kept: Kept) -> CodingFacts:
     missing, first, begin = 0, -1, 0
     low, high = np.inf, -np.inf
     levels = table.levels[k]
@@ -135,10 +135,10 @@ def _facts(table: Table, k: int, kept: Kept) -> Facts:
             first = begin + int(np.argmax(lost)) if first < 0 and lost.any() else first
             missing += int(np.count_nonzero(lost))
         begin += len(values)
-    return Facts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
+    return CodingFacts(missing, first, float(low), float(high), tuple(np.flatnonzero(present[:-1]).tolist()))
 
 
-def _check_missing(table: Table, facts: dict[int, list[Facts]], advice: str) -> None:
+def _check_missing(table: Table, facts: dict[int, list[CodingFacts]], advice: str) -> None:
     """Raise DataError that names each column with missing values, their number, the first of them, and what to do."""
     gone = {k: each for k, each in facts.items() if any(fact.missing for fact in each)}
     if not gone:
@@ -157,7 +157,7 @@ def _check_missing(table: Table, facts: dict[int, list[Facts]], advice: str) -> 
     raise DataError(f"{table.source}: values are missing: {', '.join(parts)}; {advice}")
 
 
-def _coded(table: Table, name: str, facts: Sequence[Facts]) -> Coded:
+def _coded(table: Table, name: str, facts: Sequence[CodingFacts]) -> Coded:
     levels = table.levels[table.column(name)]
     if levels is None:
         low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)

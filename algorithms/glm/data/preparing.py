@@ -12,7 +12,7 @@ import numpy as np
 
 from bsp.algorithms.glm.data.coding import Coding, coding_of, matrix
 from bsp.algorithms.glm.data.inputs import matrix_of, numbers, opened, part_of, vector_of
-from bsp.algorithms.glm.data.responses import Facts, check_weights, classes_of, facts_of, shares
+from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family
@@ -107,7 +107,7 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
     looked_at: list[Any] = []
     labelled = classify and parts.vectors.trials is None
 
-    def look() -> Facts:
+    def look() -> LabelFacts:
         vectors = zip(parts.vectors[1:], _CALLED[1:], strict=True)
         weights, offset, trials = (None if each is None else numbers(each, what) for each, what in vectors)
         if trials is not None and not family.proportions:
@@ -148,7 +148,7 @@ def _of_checked(costs: Costs, parts: _Parts, target: str, family: Family, classi
         return found._replace(rows=Rows(X, y, weights, offset, trials, of.names))
     labelled = classify and parts.vectors.trials is None
     labels = np.arange(2 * labelled).astype(parts.vectors.y.dtype)
-    agreed(lambda: Facts(True, labels.tolist(), labels.tolist()))
+    agreed(lambda: LabelFacts(True, labels.tolist(), labels.tolist()))
     rows = Rows(parts.values, *parts.vectors, parts.names)
     return Prepared(rows, target, None, np.arange(2) if classify else None, ())
 

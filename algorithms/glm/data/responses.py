@@ -11,7 +11,7 @@ from bsp.algorithms.glm.errors import DataError
 _FEW = 10  # labels that are told
 
 
-class Facts(NamedTuple):
+class LabelFacts(NamedTuple):
     """One process's labels and weights, from which all processes decide the classes."""
 
     weighted: bool  # whether a row has a weight above 0
@@ -19,11 +19,11 @@ class Facts(NamedTuple):
     present: list[Any]  # those of rows with a weight
 
 
-def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> Facts:
+def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> LabelFacts:
     """Return the facts of this process's part.  Raises DataError if values are no labels."""
     some = values if weights is None else values[weights > 0]
     if not labelled:
-        return Facts(bool(some.size), [], [])
+        return LabelFacts(bool(some.size), [], [])
     if values.dtype.kind == "f" and (values != np.round(values)).any():
         raise DataError(
             "Unknown label type: continuous. A classifier needs labels of two classes; "
@@ -33,16 +33,16 @@ def facts_of(values: np.ndarray, weights: np.ndarray | None, labelled: bool) -> 
         labels, present = (np.unique(each)[:_FEW].tolist() for each in (values, some))
     except TypeError:
         raise DataError("Unknown label type: labels of different types in one y") from None
-    return Facts(bool(some.size), labels, present)
+    return LabelFacts(bool(some.size), labels, present)
 
 
-def check_weights(told: list[Facts]) -> None:
+def check_weights(told: list[LabelFacts]) -> None:
     """Raise DataError if no row of any process has a weight."""
     if not any(facts.weighted for facts in told):
         raise DataError("Sample weights must contain at least one non-zero number.")
 
 
-def classes_of(told: list[Facts], target: str) -> list[Any]:
+def classes_of(told: list[LabelFacts], target: str) -> list[Any]:
     """Return the two labels, sorted.  Raises DataError if there are more, or fewer."""
     found = sorted({label for facts in told for label in facts.labels})
     if len(found) > 2:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bsp.algorithms.glm.errors import DataError, agreed, no_column
-from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, PathLike, Rows, TextRows, is_number, table_of
+from bsp.arrays.files import CHUNK_ROWS, Chunk, Codes, Columns, PathLike, TableRows, TextRows, is_number, table_of
 from bsp.arrays.procedures import world
 from bsp.values.payload import cuts_of
 
@@ -194,7 +194,7 @@ def _numbers(values: Any) -> np.ndarray | None:
 # --------------------------------------------------------------------------------- agreement
 
 
-def _read(source: str, part: Rows, texts: set[int]) -> Columns:
+def _read(source: str, part: TableRows, texts: set[int]) -> Columns:
     """Read the columns; raise DataError that names the source for what is wrong in it."""
     try:
         return part.columns(texts)
@@ -204,7 +204,7 @@ def _read(source: str, part: Rows, texts: set[int]) -> Columns:
         raise DataError(f"{source}: {wrong}") from None
 
 
-def _agreed(source: str, part: Rows) -> Table:
+def _agreed(source: str, part: TableRows) -> Table:
     """Read this process's rows and agree on the columns with all processes.  One superstep, two if there are texts."""
     found: list[Columns] = []
 
@@ -242,11 +242,11 @@ def _mixture(found: Columns, k: int) -> tuple[int, int, int, str] | None:
     return int(numeric[codes].sum()), int(rows.size), *first
 
 
-def _place_on(part: Rows, pid: int, row: int) -> str | None:
+def _place_on(part: TableRows, pid: int, row: int) -> str | None:
     return part.place(row) if world().pid == pid else None
 
 
-def _check_mixtures(source: str, part: Rows, told: Sequence[Any], texts: Iterable[int]) -> None:
+def _check_mixtures(source: str, part: TableRows, told: Sequence[Any], texts: Iterable[int]) -> None:
     """Raise DataError for a column with texts of which most values are numbers."""
     for k in sorted(texts):
         columns = [(count, mixtures[k]) for _, count, mixtures in told]

@@ -21,7 +21,7 @@ from bsp.algorithms.glm.solvers.semidefinite import explained, factor
 from bsp.algorithms.glm.solvers.survey import Survey
 
 
-class Fit(NamedTuple):
+class FitSums(NamedTuple):
     """Sums of a fit over the rows of all processes."""
 
     deviance: Any
@@ -31,7 +31,7 @@ class Fit(NamedTuple):
     grams: dict[str, np.ndarray]  # (d, d) "information", "hessian", "meat": those asked for
 
 
-def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
+def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
     """Return the sums of the fit at beta.  Collective.
 
     Cost: a pass, with a product of X with itself for each matrix; one superstep of 2 + TERMS + |wanted|·d(d + 1)/2
@@ -60,7 +60,7 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> Fit:
     found = {
         name: unpacked(total[2 + TERMS + i * size : 2 + TERMS + (i + 1) * size], of.d) for i, name in enumerate(wanted)
     }
-    return Fit(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
+    return FitSums(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
 
 
 def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:

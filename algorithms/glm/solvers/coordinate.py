@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bsp.algorithms.glm.solvers.objective import Objective, Point
+from bsp.algorithms.glm.solvers.objective import Objective, ObjectivePoint
 
 SWEEPS = 10_000
 EPS = float(np.finfo(float).eps)
 
 
-def proximal_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
+def proximal_step(objective: Objective, point: ObjectivePoint, kept: np.ndarray) -> np.ndarray:
     """Return the s that minimises g's + s'Hs/2 + lasso·|b + s|_1, over all columns.
 
     Cost: W = d² flops a sweep, d³/3 for each linear system; no supersteps.

@@ -14,7 +14,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.solvers.newton import ROUNDING, SUFFICIENT, Progress
-from bsp.algorithms.glm.solvers.objective import Objective, Point
+from bsp.algorithms.glm.solvers.objective import Objective, ObjectivePoint
 
 PAIRS = 10
 FLAT = 0.9  # of the slope at the start of a line: where the search ends
@@ -78,7 +78,7 @@ def two_loops(pairs: list[Pair], scale: np.ndarray, gradient: np.ndarray) -> np.
     return direction
 
 
-def _searched(objective: Objective, start: Point, direction: np.ndarray) -> Point | None:
+def _searched(objective: Objective, start: ObjectivePoint, direction: np.ndarray) -> ObjectivePoint | None:
     """Return a point on the line that meets the strong Wolfe conditions; None if rounding leaves none.
 
     The objective is convex, so the slope along the line decides on which side of a point to look.

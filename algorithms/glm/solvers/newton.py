@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import bsp
-from bsp.algorithms.glm.solvers.objective import Objective, Point
+from bsp.algorithms.glm.solvers.objective import Objective, ObjectivePoint
 from bsp.algorithms.glm.solvers.semidefinite import explained, factor
 
 SUFFICIENT = 1e-4  # of the decrease that the slope promises
@@ -23,11 +23,11 @@ LEAST = 1e-14  # relative decrease of the objective that can be seen
 SMALLEST = 2.0**-30  # share of a step
 USUAL = 6  # iterations that a prediction without values assumes
 
-Direction = Callable[[Objective, Point, np.ndarray], np.ndarray]
+Direction = Callable[[Objective, ObjectivePoint, np.ndarray], np.ndarray]
 Progress = Callable[[int, float, float], None]
 
 
-def newton_step(objective: Objective, point: Point, kept: np.ndarray) -> np.ndarray:
+def newton_step(objective: Objective, point: ObjectivePoint, kept: np.ndarray) -> np.ndarray:
     """Return -H^-1 g in the kept columns."""
     assert point.curvature is not None
     return factor(point.curvature, kept).solve(-point.gradient)
@@ -82,7 +82,7 @@ def descend(objective: Objective, start: np.ndarray, direction: Direction, progr
     return state
 
 
-def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
+def _begin(objective: Objective, first: ObjectivePoint, state: bsp.State) -> None:
     """Fix the units of the gradient and the columns that are linearly independent, at the first point."""
     assert first.curvature is not None
     state.units = objective.units(first)
@@ -94,7 +94,7 @@ def _begin(objective: Objective, first: Point, state: bsp.State) -> None:
         state.notes = tuple(f"{what}: it is left out, with coefficient 0" for what in dependent)
 
 
-def _good(found: Point, norm: Any, state: bsp.State) -> Any:
+def _good(found: ObjectivePoint, norm: Any, state: bsp.State) -> Any:
     """Return whether the objective is low enough, or lower by rounding only with a shorter gradient."""
     if state.point is None:
         return True
@@ -109,7 +109,7 @@ def _unseen(state: bsp.State) -> Any:
     return -state.promise <= LEAST * np.abs(state.point.value)
 
 
-def _idle(found: Point, norm: Any, state: bsp.State) -> Any:
+def _idle(found: ObjectivePoint, norm: Any, state: bsp.State) -> Any:
     """Return whether an accepted step has changed nothing but the last digits."""
     if state.point is None:
         return False

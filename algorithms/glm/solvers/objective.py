@@ -21,7 +21,7 @@ from bsp.algorithms.glm.solvers.survey import Survey, look_for_nonfinite
 EPS = float(np.finfo(float).eps)
 
 
-class Point(NamedTuple):
+class ObjectivePoint(NamedTuple):
     """The objective at beta; gradient and curvature are of the smooth part, without the L1 penalty."""
 
     beta: np.ndarray
@@ -53,7 +53,7 @@ class Objective:
         self.penalised = np.ones(of.d)
         self.penalised[: of.model.fit_intercept] = 0.0
 
-    def at(self, beta: np.ndarray, curvature: str = "full") -> Point:
+    def at(self, beta: np.ndarray, curvature: str = "full") -> ObjectivePoint:
         """Return value, gradient, and "full", "diagonal" or no ("none") curvature.  Collective: one superstep."""
         loss, gradient, bend = add_up(self.of, beta, curvature)
         d = len(gradient)
@@ -69,9 +69,9 @@ class Objective:
                 bend = unpacked(sums[d + 1 :], d) + np.diag(ridged)
             elif curvature == "diagonal":
                 bend = sums[d + 1 :] + ridged
-        return Point(beta, value, gradient, bend)
+        return ObjectivePoint(beta, value, gradient, bend)
 
-    def units(self, first: Point) -> np.ndarray:
+    def units(self, first: ObjectivePoint) -> np.ndarray:
         """Return the units (d,) of the gradient's components, from the first point: see `Solution.gradient_norm`.
 
         Raises DataError if there is no finite number: then X holds others, or the start is too far away.
@@ -97,13 +97,13 @@ class Objective:
         found: np.ndarray = np.where(units > 0, units, 1.0)
         return found
 
-    def slope(self, point: Point) -> np.ndarray:
+    def slope(self, point: ObjectivePoint) -> np.ndarray:
         """Return the minimum-norm subgradient (d,)."""
         lasso = self.lasso * self.penalised
         at_zero = np.sign(point.gradient) * np.maximum(np.abs(point.gradient) - lasso, 0.0)
         found: np.ndarray = np.where(point.beta != 0, point.gradient + lasso * np.sign(point.beta), at_zero)
         return found
 
-    def norm(self, point: Point, units: np.ndarray, kept: Any = slice(None)) -> Any:
+    def norm(self, point: ObjectivePoint, units: np.ndarray, kept: Any = slice(None)) -> Any:
         """Return `Solution.gradient_norm`, over the columns that are not left out."""
         return np.max((np.abs(self.slope(point)) / units)[kept])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.abstract import Account, abstract_generator, abstract_numpy, carried, counter, expectation
+from bsp.abstract import HeldMemory, abstract_generator, abstract_numpy, carried, counter, expectation
 from bsp.abstract.array import owned
 from bsp.abstract.elementwise import from_sequence, holds_abstract
 from bsp.cost.model import Machine
@@ -19,7 +19,7 @@ class Abstraction:
     """The part of an element that hosts processes without values: their accounts, memory and random numbers."""
 
     def __init__(self, nprocs: int, machine: Machine) -> None:
-        self.accounts = [Account() for _ in range(nprocs)]
+        self.accounts = [HeldMemory() for _ in range(nprocs)]
         self.rates = _rates(machine)
         self.bounded = False  # whether some work or size counted so far is an upper bound
         self._turn = 0

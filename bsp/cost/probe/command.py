@@ -29,7 +29,7 @@ from bsp.cost.machine_file import (
     to_machine,
 )
 from bsp.cost.prediction.predict import predict
-from bsp.cost.probe.fit import Fit
+from bsp.cost.probe.fit import FittedRates
 from bsp.cost.probe.program import PATTERNS, Measured, measure, pattern
 from bsp.cost.probe.rates import rates
 from bsp.cost.report.tables import machines_text, probe_text
@@ -134,7 +134,7 @@ def refused(found: Measured, seconds: float) -> str | None:
 
 
 def _profile(
-    elements: int, alone: Mapping[str, float], busy: Mapping[str, float], fits: Mapping[str, Fit], hosts: str
+    elements: int, alone: Mapping[str, float], busy: Mapping[str, float], fits: Mapping[str, FittedRates], hosts: str
 ) -> Profile:
     """Return the profile: seconds are turned into flop-times at r, the rate of BLAS-1 work in cache.
 
@@ -148,7 +148,7 @@ def _profile(
     alike = slots[0] if len(set(slots)) == 1 else slots
     memory = psutil.virtual_memory().total / slots[0]
 
-    def level(name: str, fit: Fit) -> dict[str, Any]:
+    def level(name: str, fit: FittedRates) -> dict[str, Any]:
         return {
             "name": name, "ports": alike if name == "between hosts" else 1,
             **{term.name: fit.rates[term.name] * r for term in OF_LEVELS},

@@ -21,7 +21,7 @@ from bsp.cost.model import WORD
 from bsp.cost.terms import TERMS
 
 if TYPE_CHECKING:
-    from bsp.cost.probe.program import Point
+    from bsp.cost.probe.program import ProbePoint
 
 TIGHT = 0.1  # relative width of a 95 % interval
 _RESAMPLES = 200
@@ -30,7 +30,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedRates:
     """The rates of one level in seconds, by term; the seconds of a word by block size; 95 % intervals by term."""
 
     rates: dict[str, float]
@@ -58,7 +58,7 @@ class Fit:
         return [name for name, (low, _) in self.intervals.items() if low <= 0]
 
 
-def fitted(samples: Sequence[Sequence[float]], points: Sequence[Point], hosts: int) -> Fit:
+def fitted(samples: Sequence[Sequence[float]], points: Sequence[ProbePoint], hosts: int) -> FittedRates:
     """Return the fit to `samples`, rounds × points, in seconds a boundary; `hosts` processes share an element."""
     times = np.array(samples)
     rates, by_size = _rates(times.min(axis=0), points, hosts)
@@ -72,10 +72,12 @@ def fitted(samples: Sequence[Sequence[float]], points: Sequence[Point], hosts: i
             low, high = np.percentile([each[term.name] for each in drawn], [2.5, 97.5])
             intervals[term.name] = float(low), float(high)
     sizes = [point.size for point in points[-len(by_size) :]]
-    return Fit({term.name: rates[term.name] for term in TERMS}, tuple(zip(sizes, by_size, strict=True)), intervals)
+    return FittedRates(
+        {term.name: rates[term.name] for term in TERMS}, tuple(zip(sizes, by_size, strict=True)), intervals
+    )
 
 
-def _rates(best: np.ndarray, points: Sequence[Point], hosts: int) -> tuple[dict[str, float], list[float]]:
+def _rates(best: np.ndarray, points: Sequence[ProbePoint], hosts: int) -> tuple[dict[str, float], list[float]]:
     """Return every term, and g by block size, from one time for each point; see `program.POINTS` for their order."""
     (empty, one, fine, new, sent, cold), rest = best[:6].tolist(), best[6:]
     sizes = [point.size for point in points[6:]]

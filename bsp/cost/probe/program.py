@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 import bsp
-from bsp.cost.probe.fit import Fit, fitted
+from bsp.cost.probe.fit import FittedRates, fitted
 from bsp.cost.probe.rates import rates
 from bsp.processes import Process
 
@@ -29,7 +29,7 @@ _SCRATCH = 1 << 17  # words that a process computes on between boundaries: a meg
 
 
 @dataclass(frozen=True)
-class Point:
+class ProbePoint:
     """A kind of superstep to measure: every process puts `count` blocks of `size` bytes to its neighbour.
 
     kind : "blocks"; "sends": as messages; "cold": as messages that land in new memory; "fine": words one by one;
@@ -42,13 +42,16 @@ class Point:
 
 
 POINTS = (
-    Point(0, 0),
-    Point(8, 1),
-    Point(8, FINE, "fine"),
-    Point(0, 0, "new"),
-    Point(1 << 20, 2, "sends"),
-    Point(1 << 20, 2, "cold"),
-    *(Point(size, 64 if size <= 4096 else 8 if size <= 64 << 10 else 2 if size <= 1 << 20 else 1) for size in SIZES),
+    ProbePoint(0, 0),
+    ProbePoint(8, 1),
+    ProbePoint(8, FINE, "fine"),
+    ProbePoint(0, 0, "new"),
+    ProbePoint(1 << 20, 2, "sends"),
+    ProbePoint(1 << 20, 2, "cold"),
+    *(
+        ProbePoint(size, 64 if size <= 4096 else 8 if size <= 64 << 10 else 2 if size <= 1 << 20 else 1)
+        for size in SIZES
+    ),
 )
 
 
@@ -57,8 +60,8 @@ class Measured:
     """The result of the program: flop/s with all elements busy, and a fit for each level."""
 
     rates: dict[str, float]
-    inside: Fit | None
-    between: Fit | None
+    inside: FittedRates | None
+    between: FittedRates | None
     rounds: int
     tight: bool
 
@@ -76,7 +79,7 @@ def measure(proc: Process, budget: float, live: bool, inside_too: bool = True) -
     outer = _Bench(proc) if proc.nprocs > 1 else None
     between: list[list[float]] = []
     inside: list[list[float]] = []
-    fits: tuple[Fit | None, Fit | None] = None, None
+    fits: tuple[FittedRates | None, FittedRates | None] = None, None
     began, tight, rounds = perf_counter(), False, 0
     while True:
         turns = order.permutation(len(POINTS)).tolist()
@@ -134,7 +137,7 @@ class _Bench:
         self.where = np.random.default_rng(2).permutation(FINE)
         proc.sync()
 
-    def issue(self, point: Point) -> None:
+    def issue(self, point: ProbePoint) -> None:
         """Do the work of one superstep, which leaves the caches as a program would, and issue its traffic."""
         self.scratch += 1
         if point.kind == "new":
@@ -152,7 +155,7 @@ class _Bench:
                 block = slice(start, start + words)
                 self.room.put(self.to, self.values[block], at=block, buffered=self.buffered or point.size <= _SMALL)
 
-    def times(self, point: Point) -> tuple[float, float, int]:
+    def times(self, point: ProbePoint) -> tuple[float, float, int]:
         """Run some supersteps of a point; return their seconds, those of work among them, and their number."""
         moved = 16 * FINE if point.kind == "fine" else point.size * point.count
         repeat = max(2, int(_SAMPLE / (1e-4 + moved * 1e-9)))
@@ -231,7 +234,7 @@ class _Progress:
         self._live = live
         self._budget = budget
 
-    def show(self, seconds: float, rounds: int, fit: Fit) -> None:
+    def show(self, seconds: float, rounds: int, fit: FittedRates) -> None:
         """Update the line."""
         if self._live:
             loosest, width = fit.loosest

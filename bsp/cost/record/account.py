@@ -22,7 +22,7 @@ _MOST_EXCHANGES = 100
 INSIDE = "inside an element"
 
 
-class Sums(NamedTuple):
+class SuperstepSums(NamedTuple):
     """Sums of S supersteps of some processes; traffic in bytes, because words are rounded after summing."""
 
     work: np.ndarray  # (S, processes here): seconds
@@ -63,7 +63,7 @@ class Account:
         self._choices: list[tuple[int, Choice]] = []
         self._exchanges: Counter[Choice] = Counter()
 
-    def absorb(self, sums: Sums) -> None:
+    def absorb(self, sums: SuperstepSums) -> None:
         """Add the sums of all processes in the next supersteps."""
         work, wall = sums.work, sums.wall
         sent, received = (-(-each.astype(np.int64) // WORD) for each in (sums.sent, sums.received))

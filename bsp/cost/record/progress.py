@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EVERY = 0.2  # seconds between lines
 
 
-class Line(Protocol):
+class DisplayLine(Protocol):
     """A place where one line of text is shown, and replaced by the next one."""
 
     def show(self, text: str) -> None:
@@ -96,7 +96,7 @@ class NotebookLine:
     end = show
 
 
-def live_line() -> Line:
+def live_line() -> DisplayLine:
     """Return the place for a live line in this interpreter: a notebook's output, a terminal, or standard error."""
     handle = display_line()
     if handle is not None:
@@ -104,10 +104,10 @@ def live_line() -> Line:
     return TerminalLine() if sys.stderr is not None and sys.stderr.isatty() else PlainLine()
 
 
-class Progress:
+class RunProgress:
     """The progress of a run, as element 0 shows it."""
 
-    def __init__(self, machine: Machine = DEFAULT, line: Line | None = None) -> None:
+    def __init__(self, machine: Machine = DEFAULT, line: DisplayLine | None = None) -> None:
         """Begin a count.
 
         machine : the machine whose prices are shown.  line : None: the terminal that standard error is.

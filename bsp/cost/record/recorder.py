@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bsp.cost.model import WORD, Machine, Traffic
-from bsp.cost.record.account import Account, Sums, starts
+from bsp.cost.record.account import Account, SuperstepSums, starts
 from bsp.values.effects import Effect, Get, Put, PutEach
 from bsp.values.payload import size_of
 
@@ -55,7 +55,7 @@ class Recorder:
         self._single: list[int] = []  # superstep, source, dest, bytes, kind of each effect, one after the other
         self._multi: list[tuple[int, int, tuple[int, ...], int]] = []
         self._registers: list[int] = []
-        self._folded: list[Sums] = []
+        self._folded: list[SuperstepSums] = []
         self._settled = 0
         self.account = Account(machine, nprocs, elements) if pids.start == 0 else None
         self._mark = perf_counter()
@@ -168,7 +168,7 @@ class Recorder:
         pairs = np.unique((at[traffic] * p + of[traffic]) * p + to_[traffic])
         bin_of = np.arange(p) * self.bins // p
         self._folded.append(
-            Sums(
+            SuperstepSums(
                 work=np.array(self._work).reshape(rows, len(self.pids)),
                 wall=np.array(self._wall),
                 sent=_sums(at, of, bytes_, (rows, p)),
@@ -276,12 +276,12 @@ def _traffic(
     )
 
 
-def _joined(parts: Sequence[Sums]) -> Sums:
+def _joined(parts: Sequence[SuperstepSums]) -> SuperstepSums:
     """Return sums of consecutive supersteps as one, one after the other."""
     if len(parts) == 1:
         return parts[0]
     join = np.concatenate
-    return Sums(
+    return SuperstepSums(
         join([part.work for part in parts]), join([part.wall for part in parts]),
         join([part.sent for part in parts]), join([part.received for part in parts]),
         join([part.messages for part in parts]), join([part.landed for part in parts]),
@@ -295,7 +295,7 @@ def _joined(parts: Sequence[Sums]) -> Sums:
     )  # fmt: skip
 
 
-def _together(parts: Sequence[Sums]) -> Sums:
+def _together(parts: Sequence[SuperstepSums]) -> SuperstepSums:
     """Return sums of the same supersteps on different elements as one; the wall clock is element 0's."""
     if len(parts) == 1:
         return parts[0]
@@ -303,7 +303,7 @@ def _together(parts: Sequence[Sums]) -> Sums:
     def total(arrays: Sequence[Any]) -> Any:
         return sum(arrays[1:], arrays[0])
 
-    return Sums(
+    return SuperstepSums(
         np.concatenate([part.work for part in parts], axis=1), parts[0].wall,
         total([part.sent for part in parts]), total([part.received for part in parts]),
         total([part.messages for part in parts]), total([part.landed for part in parts]), parts[0].registers,

@@ -449,9 +449,9 @@ def test_work_adds_up_and_is_priced_by_rates() -> None:
 
 
 def test_memory_peaks_are_kept_by_account() -> None:
-    from bsp.abstract import Account
+    from bsp.abstract import HeldMemory
 
-    mine, others = Account(), Account()
+    mine, others = HeldMemory(), HeldMemory()
     before, counter.account = counter.account, mine
     try:
         a = AbstractArray(1000)

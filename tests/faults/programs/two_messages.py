@@ -4,22 +4,22 @@ import sys
 import time
 
 from bsp.faults.engine.peers import Peers
-from bsp.faults.protocol.messages import Data, Handover, Packed, Packet, Snapshot
+from bsp.faults.protocol.messages import BundlePacket, Data, Handover, Packed, Snapshot
 
 LARGE, SMALL = 1 << 26, 1 << 20
 
 
-def packet(letter: bytes) -> Packet:
-    return Packet(SMALL, letter, letter * SMALL)
+def packet(letter: bytes) -> BundlePacket:
+    return BundlePacket(SMALL, letter, letter * SMALL)
 
 
 peers = Peers((), time.monotonic())
 peers.learn([("127.0.0.1", port) for port in peers._comm.allgather(peers.port)])
 if peers.rank == 0:
     snapshot = Snapshot(0, 5, 0, 5, False, 5, 0, 5, b"d", Packed(b"S" * LARGE, (), ()), 0)
-    kept = ((4, ((1, Packet(SMALL, b"H", memoryview(b"H" * SMALL))),), b""),)
+    kept = ((4, ((1, BundlePacket(SMALL, b"H", memoryview(b"H" * SMALL))),), b""),)
     peers.send(1, Handover(0, 1, (), snapshot, (), 5, 5, kept, ()))
-    peers.send(1, Data(0, 7, 1, Packet(SMALL, b"D", memoryview(b"D" * SMALL))))
+    peers.send(1, Data(0, 7, 1, BundlePacket(SMALL, b"D", memoryview(b"D" * SMALL))))
     while peers.busy:
         peers.take(time.monotonic())
 else:
