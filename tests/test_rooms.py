@@ -100,7 +100,7 @@ bsp/command -> faults/advise, faults/options
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.
 PUBLIC = {
     "bsp.arrays", "bsp.arrays.files", "bsp.arrays.linalg", "bsp.arrays.linalg.factored", "bsp.arrays.linalg.panels",
-    "bsp.arrays.linalg.tall", "bsp.arrays.procedures", "bsp.arrays.typing",
+    "bsp.arrays.linalg.row_blocks", "bsp.arrays.procedures", "bsp.arrays.typing",
 }  # fmt: skip
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from bsp import arrays as ba
 from bsp.algorithms.qr.factoring import check, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
-from bsp.arrays.linalg import tall
+from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.factored import signed_svd
-from bsp.arrays.linalg.tall import RowBlocks
+from bsp.arrays.linalg.row_blocks import RowBlocks
 from bsp.arrays.procedures import Array, procedure
 from bsp.arrays.typing import ArrayLike
 
@@ -53,6 +53,6 @@ def pca(A: ArrayLike, k: int) -> PCA:
     total = np.sum(variance)
     ratio = variance / np.where(total > 0, total, 1)
     components = vt[:k].copy()
-    scores = tall.to_array(tall.times(rows, components.T), a.dtype)
+    scores = row_blocks.to_array(row_blocks.times(rows, components.T), a.dtype)
     small = [on_all(each.copy()) for each in (components, variance[:k], ratio[:k], mean)]
     return PCA(small[0], small[1], small[2], small[3], scores)

@@ -11,8 +11,8 @@ from bsp import arrays as ba
 from bsp.algorithms.qr import methods
 from bsp.algorithms.qr.pricing import METHODS, gram_first, of_factored, of_nothing
 from bsp.arrays import linalg
-from bsp.arrays.linalg import panels, tall
-from bsp.arrays.linalg.tall import Factors, RowBlocks
+from bsp.arrays.linalg import panels, row_blocks
+from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import Array, DType, array_of, everywhere, leaf, node_of, procedure, replicated, world, wrap
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import declares
@@ -66,7 +66,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     m, n = a.shape
     if m < n:
         return _wide(a, method)
-    if method == "columns" or (method == "auto" and not tall.is_tall(a)):
+    if method == "columns" or (method == "auto" and not row_blocks.is_tall(a)):
         q, r = panels.householder(a, a.dtype, True) if a.size else linalg.qr(a)
         assert q is not None
         _check_array(r, a, "qr")
@@ -76,7 +76,7 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     rows = rows_of(a)
     found, taken, reason, kappa = factored(rows, a.dtype, method, "qr")
     assert found.q is not None
-    return QR(tall.to_array(found.q, a.dtype), on_all(found.r), taken, reason, kappa)
+    return QR(row_blocks.to_array(found.q, a.dtype), on_all(found.r), taken, reason, kappa)
 
 
 @declares(of_factored)
@@ -188,8 +188,8 @@ def rows_of(a: Array) -> RowBlocks:
     """Return A in blocks of whole rows; as it is where every process has all of it."""
     layout = a.layout
     if layout.replicated and layout.blocks == 1:
-        return RowBlocks(layout, tall.settled(a, layout))
-    return tall.by_rows(a)
+        return RowBlocks(layout, row_blocks.settled(a, layout))
+    return row_blocks.by_rows(a)
 
 
 def on_all(values: Any) -> Array:

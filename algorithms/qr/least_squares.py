@@ -11,7 +11,7 @@ from bsp.algorithms.qr.factoring import check, matrix, on_all, rows_of
 from bsp.algorithms.qr.methods import r_only
 from bsp.arrays import linalg
 from bsp.arrays.linalg.factored import beside, cut_of, solved
-from bsp.arrays.linalg.tall import is_tall
+from bsp.arrays.linalg.row_blocks import is_tall
 from bsp.arrays.procedures import Array, array_of, procedure
 from bsp.arrays.typing import ArrayLike
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from bsp.algorithms.qr import passes
-from bsp.arrays.linalg import tall
-from bsp.arrays.linalg.tall import Factors, RowBlocks
+from bsp.arrays.linalg import row_blocks
+from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import DType, world
 
 NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
@@ -56,17 +56,17 @@ def condition(r: Any, scaled: bool = False) -> float:
 def direct(rows: RowBlocks, dtype: DType) -> Factors:
     """Return Q and R by Householder reflections, up and down a tree.
 
-    Cost: W = 6(m/p)n² + the tree's, H = (a-1)n² words and S = 1 for each of its log_a p levels (see `tall.tsqr`),
+    Cost: W = 6(m/p)n² + the tree's, H = (a-1)n² words and S = 1 for each of its log_a p levels (see `row_blocks.tsqr`),
     M = 2(m/p)n words: the reflections, and Q.
     """
     with np.errstate(all="ignore"):  # what is not finite in A is found in R
-        return tall.tsqr(rows, dtype)
+        return row_blocks.tsqr(rows, dtype)
 
 
 def r_only(rows: RowBlocks, dtype: DType) -> Any:
     """Return R by the tree.  Cost: W = 2(m/p)n² + the tree's, H and S as `direct`, M = a piece of the rows."""
     with np.errstate(all="ignore"):
-        return tall.tsqr(rows, dtype, want_q=False).r
+        return row_blocks.tsqr(rows, dtype, want_q=False).r
 
 
 def indirect(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:

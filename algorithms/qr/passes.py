@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.arrays.linalg.tall import BLOCK, RowBlocks
+from bsp.arrays.linalg.row_blocks import BLOCK, RowBlocks
 from bsp.arrays.procedures import Axis, Blocks, DType, layout_of, world
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from bsp.abstract import table
-from bsp.arrays.linalg import tall
-from bsp.arrays.linalg.tall import Factors, RowBlocks
+from bsp.arrays.linalg import row_blocks
+from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import DType, world
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, Totals
@@ -40,7 +40,7 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
     """Declare the cost of `factoring.factored`; of "auto" the longest way there is."""
     here = world()
     m, n = rows.layout.shape
-    way = _Way(costs, tall.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
+    way = _Way(costs, row_blocks.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
     way.take(method)
     k = min(m, n)
     q = RowBlocks(rows.layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
@@ -64,7 +64,7 @@ class _Way:
         self.pass_flops = float(self.own) * n * n * table.complexity(dtype)
         self.block = self.own * n * dtype.itemsize // 8
         self.square = 8 * n * n * dtype.itemsize // 8
-        self.piece = tall.pieces_words(self.own, n, dtype.itemsize)
+        self.piece = row_blocks.pieces_words(self.own, n, dtype.itemsize)
 
     def take(self, method: str) -> None:
         """Declare all steps of a method."""
@@ -94,7 +94,7 @@ class _Way:
 
     def tree(self, want_q: bool) -> None:
         """Declare reflections, and R's factored in a tree."""
-        tall.declared_tree(self.costs, self.counts, self.n, self.dtype, want_q, pid=self.pid)
+        row_blocks.declared_tree(self.costs, self.counts, self.n, self.dtype, want_q, pid=self.pid)
 
     def gram(self) -> None:
         """Declare AᴴA, its sum, and its Cholesky factor."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bsp.algorithms.qr.factoring import factored, matrix, on_all, rows_of
 from bsp.arrays import linalg
-from bsp.arrays.linalg import tall
+from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.factored import svd_of
 from bsp.arrays.procedures import Array, procedure
 from bsp.arrays.typing import ArrayLike
@@ -30,7 +30,7 @@ def svd(A: ArrayLike) -> SVD:
     Raises LinAlgError for NaN or infinity in A.
     """
     a = matrix(A, "svd")
-    if not a.shape[1] or not tall.is_tall(a):
+    if not a.shape[1] or not row_blocks.is_tall(a):
         return SVD(*linalg.svd(a, full_matrices=False))
     found, *_ = factored(rows_of(a), a.dtype, "auto", "svd")
     u, s, vt = svd_of(found, a.dtype)

@@ -6,8 +6,8 @@
 Names, arguments and errors are NumPy's; NumPy's own functions accept arrays, too: np.linalg.solve(A, b).
 Factorisations are not lazy: they run when they are called, and every process must call them.
 
-To write further procedures: `bsp.arrays.linalg.tall` factors rows that are dealt to the processes, `factored` computes
-SVD and least squares from their R, and `panels` works by block columns.
+To write further procedures: `bsp.arrays.linalg.row_blocks` factors rows that are dealt to the processes, `factored`
+computes SVD and least squares from their R, and `panels` works by block columns.
 """
 
 from bsp.arrays.linalg.functions import (

@@ -13,7 +13,7 @@ from bsp.abstract import table
 from bsp.arrays.array import Array
 from bsp.arrays.expressions.graph import DType
 from bsp.arrays.expressions.layout import Axis, layout_of
-from bsp.arrays.linalg.tall import Factors, RowBlocks, settled, times, to_array
+from bsp.arrays.linalg.row_blocks import Factors, RowBlocks, settled, times, to_array
 from bsp.declared import Costs, declares
 
 

@@ -39,7 +39,7 @@ from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.gathering import SILENT_BYTES, decided, warned
-from bsp.arrays.linalg import factored, panels, tall
+from bsp.arrays.linalg import factored, panels, row_blocks
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.typing import ArrayLike, Axes, DTypeLike, Ord
@@ -185,7 +185,7 @@ def _stacks(function: Callable[..., Any], arrays: Sequence[Array], cores: Sequen
     owns = [array.shape[array.ndim - core :] for array, core in zip(arrays, cores, strict=True)]
     for array, own in zip(arrays, owns, strict=True):
         spread = wrap(build.broadcast(array._node, outer + own))
-        placed.append(tall.settled(spread, layout_of((*lead, *[Axis(length) for length in own]))))
+        placed.append(row_blocks.settled(spread, layout_of((*lead, *[Axis(length) for length in own]))))
     samples = _tuple(function(*[here.empty((0, *own), array.dtype) for array, own in zip(arrays, owns, strict=True)]))
     made: list[Blocks] = [{} for _ in samples]
     said = ""
@@ -220,7 +220,7 @@ def _real(dtype: DType) -> DType:
 
 def _signed_qr(found: Any) -> tuple[Any, Any]:
     q, r = found
-    phase = tall.phases(r)
+    phase = row_blocks.phases(r)
     k = phase.shape[-1]
     if q.shape[-1] > k:  # mode "complete": the signs of the further columns are arbitrary
         q, r = np.array(q), np.array(r)
@@ -306,9 +306,9 @@ def _qr_dealt(a: Array, want_q: bool) -> tuple[Any, Array]:
     if m < n:
         q, r = qr(a[:, :m])
         return q, concat([r, matmul(_adjoint(q), a[:, m:])], axis=1).persist()
-    if tall.is_tall(a):
-        rows, small = tall.tsqr(tall.by_rows(a), a.dtype, want_q)
-        return None if rows is None else tall.to_array(rows, a.dtype), _given(small)
+    if row_blocks.is_tall(a):
+        rows, small = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype, want_q)
+        return None if rows is None else row_blocks.to_array(rows, a.dtype), _given(small)
     return panels.householder(a, a.dtype, want_q)
 
 
@@ -342,13 +342,13 @@ def svd(x: ArrayLike, /, full_matrices: bool = True, compute_uv: bool = True, he
     if full_matrices and m != n:
         values = _brought(a, "svd with full_matrices=True", "pass full_matrices=False", max(m, n) ** 2)
         return SVDResult(*[_given(each) for each in _svd_of(values, True)])
-    if m < n and tall.is_tall(a.T):
+    if m < n and row_blocks.is_tall(a.T):
         u, s, vh = svd(_adjoint(a), full_matrices=False)
         return SVDResult(_adjoint(vh), s, _adjoint(u))
-    if not tall.is_tall(a):
+    if not row_blocks.is_tall(a):
         values = _brought(a, "svd", "singular values of a tall matrix are distributed")
         return SVDResult(*[_given(each) for each in _svd_of(values, False)])
-    u, s, vh = factored.svd_of(tall.tsqr(tall.by_rows(a), a.dtype), a.dtype)
+    u, s, vh = factored.svd_of(row_blocks.tsqr(row_blocks.by_rows(a), a.dtype), a.dtype)
     return SVDResult(u, _given(s), _given(vh))
 
 
@@ -366,8 +366,8 @@ def svdvals(x: ArrayLike, /) -> Array:
 def _small_factor(a: Array, name: str) -> Any:
     """Return, on every process, a matrix with the singular values of a large one: R, or the whole matrix."""
     for each in (a, a.T):
-        if tall.is_tall(each):
-            r = tall.tsqr(tall.by_rows(each), a.dtype, want_q=False).r
+        if row_blocks.is_tall(each):
+            r = row_blocks.tsqr(row_blocks.by_rows(each), a.dtype, want_q=False).r
             spoilt = decided(np.isnan(r).any(), usual=False)
             if spoilt and not decided(reductions.any(_UFUNCS["isnan"](a)), usual=True):
                 return np.full_like(r, np.inf)  # infinities made R NaN; NumPy raises for NaN in x, not for infinities
@@ -432,11 +432,11 @@ def pinv(
         )[0]
     if m < n:
         return _adjoint(pinv(_adjoint(a), rtol=cut))
-    if not tall.is_tall(a):
+    if not row_blocks.is_tall(a):
         return _given(function(_brought(a, "pinv", "inv and solve of a regular matrix are distributed")))
-    q, r = tall.tsqr(tall.by_rows(a), a.dtype)
+    q, r = row_blocks.tsqr(row_blocks.by_rows(a), a.dtype)
     assert q is not None
-    return _adjoint(tall.to_array(tall.times(q, np.conj(function(r)).T), a.dtype))
+    return _adjoint(row_blocks.to_array(row_blocks.times(q, np.conj(function(r)).T), a.dtype))
 
 
 @procedure
@@ -467,9 +467,9 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: float | None = None) -> tuple[Array
     if _is_whole(matrix) and (_is_whole(right) or not m * n):
         x, rest, rank, s = np.linalg.lstsq(_values(matrix), _values(right), rcond=cut)
         found = (_given(x), _given(rest), rank, _given(s))
-    elif m < n and tall.is_tall(matrix.T):
+    elif m < n and row_blocks.is_tall(matrix.T):
         found = _lstsq_wide(matrix, right, cut)
-    elif tall.is_tall(matrix) and m:
+    elif row_blocks.is_tall(matrix) and m:
         found = _lstsq_tall(matrix, right, cut)
     else:
         x, rest, rank, s = np.linalg.lstsq(
@@ -488,14 +488,14 @@ def _kept(s: Any, cut: Any) -> tuple[Any, Any]:
 
 def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]:
     n, k = a.shape[1], b.shape[1]
-    rows = tall.by_rows(a)
+    rows = row_blocks.by_rows(a)
     if k <= n:
-        r = tall.tsqr(factored.beside(rows, b), a.dtype, want_q=False).r
+        r = row_blocks.tsqr(factored.beside(rows, b), a.dtype, want_q=False).r
         x, rest, rank, s = factored.solved(r, a.shape[0], n, cut)
         return _given(x), _given(rest), rank, _given(s)
-    q, r = tall.tsqr(rows, a.dtype)
+    q, r = row_blocks.tsqr(rows, a.dtype)
     assert q is not None
-    c = _values(matmul(_adjoint(tall.to_array(q, a.dtype)), b))
+    c = _values(matmul(_adjoint(row_blocks.to_array(q, a.dtype)), b))
     u, s, vh = np.linalg.svd(r, full_matrices=False)
     inverse, rank = _kept(s, cut)
     x = _given(np.conj(vh).T @ (inverse[:, None] * (np.conj(u).T @ c)))
@@ -507,12 +507,12 @@ def _lstsq_tall(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]
 
 
 def _lstsq_wide(a: Array, b: Array, cut: Any) -> tuple[Array, Array, Any, Array]:
-    q, r = tall.tsqr(tall.by_rows(_adjoint(a)), a.dtype)
+    q, r = row_blocks.tsqr(row_blocks.by_rows(_adjoint(a)), a.dtype)
     assert q is not None
     u, s, vh = np.linalg.svd(r, full_matrices=False)
     inverse, rank = _kept(s, cut)
     small = u @ (inverse[:, None] * (vh @ _values(b)))
-    return tall.to_array(tall.times(q, small), a.dtype), _given(np.empty(0, s.dtype)), rank, _given(s)
+    return row_blocks.to_array(row_blocks.times(q, small), a.dtype), _given(np.empty(0, s.dtype)), rank, _given(s)
 
 
 # ------------------------------------------------------------------------- square matrices
@@ -575,7 +575,7 @@ def _solve_columns(a: Array, b: Array) -> Array:
     if layout.replicated or layout.table is not None or layout.axes[0].parts > 1:
         parts = min(world().nprocs, b.shape[1])
         layout = dealt(b.shape, (1, parts), (1, parts))
-    right = tall.settled(b, layout)
+    right = row_blocks.settled(b, layout)
     values = _values(a)
     np.linalg.inv(values)  # raises LinAlgError on every process, also on those without columns of b
     return wrap(leaf(b.shape, b.dtype, layout, {at: np.linalg.solve(values, each) for at, each in right.items()}))

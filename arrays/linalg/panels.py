@@ -22,7 +22,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Layout, dealt
-from bsp.arrays.linalg.tall import phases, settled
+from bsp.arrays.linalg.row_blocks import phases, settled
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
 

@@ -28,9 +28,9 @@ from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, opening, packed
+from bsp.hosts.launcher import reaching
 from bsp.hosts.lifeline import Ending, LastMoments, end_of
 from bsp.hosts.processes import GRACE
-from bsp.hosts.reach import reaching
 from bsp.hosts.remote_shell import VARIABLE
 from bsp.hosts.silence import LOOK_SECONDS, Silence, host_answers
 from bsp.hosts.text import TextWriter

@@ -4,7 +4,8 @@ An element hosts clones of bundles (groups of processes).  All clones of a progr
 numbered exchanges.  `Member` holds the state and makes the decisions of one element's agent; `Arbiter` (arbiter.py)
 does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no MPI.  The
 MPI engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones
-(clone.py), computing times (tails.py, N2), the marks of all clones (retention.py, N4), their digests (votes.py, N11).
+(clone.py), computing times (min_time.py, N2), the marks of all clones (retention.py, N4), their digests (votes.py,
+N11).
 
 Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes.  A clone therefore takes
 a packet from whichever sibling sends it first and never depends on one particular sender.  What a clone sent is
@@ -87,9 +88,9 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
+from bsp.faults.protocol.min_time import Pace
 from bsp.faults.protocol.pauses import Pauses
 from bsp.faults.protocol.retention import Retention
-from bsp.faults.protocol.tails import Pace
 from bsp.faults.protocol.votes import KEPT_STATES, Votes
 
 # After waiting t seconds for a sibling's state, a clone computes on its own for _REST * t seconds before it asks again:

@@ -20,7 +20,7 @@ import bsp.arrays as ba
 from bsp.algorithms.qr import QR, cost, passes, qr
 from bsp.arrays.execution import world as worlds
 from bsp.arrays.expressions import layout
-from bsp.arrays.linalg import tall
+from bsp.arrays.linalg import row_blocks
 from bsp.cost.model import Machine
 from bsp.errors import ShapeError
 from tools import qr_study as study
@@ -444,11 +444,11 @@ def test_trees_of_any_arity_give_one_r_or_are_refused(arity: int, nprocs: int) -
     pieces = pieces_of(a, nprocs)
 
     def main(proc: Any) -> Any:
-        found = tall.tsqr(tall.by_rows(ba.from_local(pieces[proc.pid])), a.dtype, pattern=arity)
+        found = row_blocks.tsqr(row_blocks.by_rows(ba.from_local(pieces[proc.pid])), a.dtype, pattern=arity)
         assert found.q is not None
-        return tall.to_array(found.q, a.dtype).compute(), found.r
+        return row_blocks.to_array(found.q, a.dtype).compute(), found.r
 
-    if arity > nprocs or 2 * tall.tree_of(nprocs, arity)[0] < nprocs:
+    if arity > nprocs or 2 * row_blocks.tree_of(nprocs, arity)[0] < nprocs:
         with pytest.raises(ValueError, match=f"arity {arity} does not reach {nprocs} processes"):
             bsp.run(main, nprocs=nprocs)
     else:
@@ -456,9 +456,9 @@ def test_trees_of_any_arity_give_one_r_or_are_refused(arity: int, nprocs: int) -
 
 
 def test_the_tree_has_the_arity_that_is_cheapest() -> None:
-    assert tall.cheapest(Machine(g=1e3, L=1.0, o=0.0), 64, 50) == "tree"
-    assert tall.cheapest(Machine(g=1e-3, L=1e9, o=0.0), 64, 50) == "direct"
-    assert tall.cheapest(Machine(), 64, 32) == 4
+    assert row_blocks.cheapest(Machine(g=1e3, L=1.0, o=0.0), 64, 50) == "tree"
+    assert row_blocks.cheapest(Machine(g=1e-3, L=1e9, o=0.0), 64, 50) == "direct"
+    assert row_blocks.cheapest(Machine(), 64, 32) == 4
 
 
 # ------------------------------------------------------------------------------------ the pieces
@@ -470,8 +470,8 @@ def test_blocks_in_the_cache_are_factored_as_one_matrix_is(rows: int, columns: i
     a = sample(14, rows, columns)
 
     def main(proc: Any) -> None:
-        own = tall.Blocked([a[: rows // 3], a[rows // 3 :]], columns, a.dtype, True)
-        without = tall.Blocked([a], columns, a.dtype, False)
+        own = row_blocks.Blocked([a[: rows // 3], a[rows // 3 :]], columns, a.dtype, True)
+        without = row_blocks.Blocked([a], columns, a.dtype, False)
         q = np.concatenate(own.times(np.eye(len(own.r))))
         np.testing.assert_allclose(q @ own.r, a, rtol=0, atol=1e-12)
         np.testing.assert_allclose(q.T @ q, np.eye(q.shape[1]), rtol=0, atol=1e-13)
@@ -486,7 +486,7 @@ def test_division_by_a_triangle_and_its_gram_matrix_are_what_they_say(dtype: Any
     eps = np.finfo(dtype).eps
 
     def main(proc: Any) -> None:
-        rows = tall.by_rows(ba.asarray(a, grid=(3, 1)))
+        rows = row_blocks.by_rows(ba.asarray(a, grid=(3, 1)))
         found, summed = passes.divided_and_gram(rows, r, a.dtype)
         q = np.concatenate([found.blocks[at] for at in sorted(found.blocks)])
         np.testing.assert_allclose(q @ r, a, rtol=0, atol=1e3 * eps)

@@ -17,7 +17,7 @@ from bsp.arrays.errors import GatherRefused, GatherWarning
 from bsp.arrays.execution import world as worlds
 from bsp.arrays.expressions import layout
 from bsp.arrays.linalg import functions as linalg
-from bsp.arrays.linalg import panels, tall
+from bsp.arrays.linalg import panels, row_blocks
 from bsp.arrays.planning.chains import splits
 from bsp.cost.model import Machine
 
@@ -114,12 +114,12 @@ def test_tsqr_of_rows_dealt_raggedly_is_that_of_the_whole(nprocs: int, pattern: 
     pieces = np.split(a, cuts)
 
     def main(proc: Any) -> Any:
-        rows = tall.by_rows(ba.from_local(pieces[proc.pid]))
-        q, r = tall.tsqr(rows, a.dtype, pattern=pattern)
-        without = tall.tsqr(rows, a.dtype, False, pattern).r
+        rows = row_blocks.by_rows(ba.from_local(pieces[proc.pid]))
+        q, r = row_blocks.tsqr(rows, a.dtype, pattern=pattern)
+        without = row_blocks.tsqr(rows, a.dtype, False, pattern).r
         close(without, r)
         assert q is not None
-        return tall.to_array(q, a.dtype).compute(), r
+        return row_blocks.to_array(q, a.dtype).compute(), r
 
     q, r = same_everywhere(main, nprocs)
     assert_qr(a, q, r)
@@ -134,16 +134,16 @@ def test_tsqr_costs_what_its_docstring_says(nprocs: int, pattern: str, superstep
     n = 6
 
     def main(proc: Any) -> None:
-        rows = tall.by_rows(ba.zeros((nprocs * 10, n), grid=(nprocs, 1)))
-        tall.tsqr(rows, np.dtype(float), pattern=pattern, want_q=False)
+        rows = row_blocks.by_rows(ba.zeros((nprocs * 10, n), grid=(nprocs, 1)))
+        row_blocks.tsqr(rows, np.dtype(float), pattern=pattern, want_q=False)
 
     each = (nprocs - 1) * n * n if pattern == "direct" else n * n
     assert [h for _, h in counted(main, nprocs)] == [each] * supersteps
 
 
 def test_tsqr_takes_the_tree_where_words_are_dear_and_one_superstep_where_supersteps_are() -> None:
-    assert tall.cheapest(Machine(g=1e3, L=1.0, o=0.0), 64, 50) == "tree"
-    assert tall.cheapest(Machine(g=1e-3, L=1e9, o=0.0), 64, 50) == "direct"
+    assert row_blocks.cheapest(Machine(g=1e3, L=1.0, o=0.0), 64, 50) == "tree"
+    assert row_blocks.cheapest(Machine(g=1e-3, L=1e9, o=0.0), 64, 50) == "direct"
 
 
 def test_qr_of_tall_rows_is_one_superstep_and_leaves_q_where_the_rows_are() -> None:
