@@ -59,7 +59,7 @@ class Pieces(NamedTuple):
     stop: np.ndarray
     block: np.ndarray  # (rows, source axes): the source block
     source: np.ndarray  # (rows,): the pid of the source block's owner
-    dests: np.ndarray  # (rows, k): pids that receive the piece; -1: no further receiver
+    dests: np.ndarray | None  # (rows, k): pids that receive the piece; -1: no further one.  None: all but the source
 
     @property
     def sizes(self) -> np.ndarray:
@@ -67,14 +67,26 @@ class Pieces(NamedTuple):
         found: np.ndarray = np.prod(self.stop - self.start, axis=1, dtype=np.int64)
         return found
 
+    def receivers(self, nprocs: int) -> np.ndarray:
+        """Return the number of processes that receive each piece."""
+        if self.dests is None:
+            return np.full(len(self.source), nprocs - 1)
+        found: np.ndarray = (self.dests >= 0).sum(axis=1)
+        return found
+
     def traffic(self, nprocs: int, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the bytes that each process sends and receives."""
         size = self.sizes * itemsize
-        goes = self.dests >= 0
-        out = np.bincount(self.source, size * goes.sum(axis=1), nprocs)
-        rows, columns = np.nonzero(goes)
-        into = np.bincount(self.dests[rows, columns], size[rows], nprocs)
-        return out.astype(np.int64), into.astype(np.int64)
+        out = np.bincount(self.source, size * self.receivers(nprocs), nprocs).astype(np.int64)
+        if self.dests is None:
+            into = size.sum() - np.bincount(self.source, size, nprocs).astype(np.int64)
+        elif self.dests.shape[1] == 1:
+            rows = np.flatnonzero(self.dests[:, 0] >= 0)
+            into = np.bincount(self.dests[rows, 0], size[rows], nprocs).astype(np.int64)
+        else:
+            rows, columns = np.nonzero(self.dests >= 0)
+            into = np.bincount(self.dests[rows, columns], size[rows], nprocs).astype(np.int64)
+        return out, into
 
 
 def stays(source: Layout, access: Sequence[Access], tasks: Layout) -> bool:
@@ -133,16 +145,15 @@ def pieces(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int)
         return Pieces(labels, task, start, stop, block, np.zeros(rows, np.int64), nobody)
     owners = source.owner[tuple(block.T)].reshape(rows)
     if tasks.replicated:
-        dests = np.broadcast_to(np.arange(nprocs), (rows, nprocs)).copy()
+        return Pieces(labels, task, start, stop, block, owners, None)
+    others = [label for label in range(len(tasks.axes)) if label not in labels]
+    count = int(np.prod([tasks.axes[label].parts for label in others], dtype=np.int64))
+    runs = tasks.owner.transpose(*labels, *others).reshape(*[tasks.axes[label].parts for label in labels], count)
+    dests = runs[tuple(task.T)].reshape(rows, runs.shape[-1])
+    if dests.shape[1] > 1:
+        dests = np.sort(dests, axis=1)
+        dests[:, 1:][dests[:, 1:] == dests[:, :-1]] = -1
     else:
-        others = [label for label in range(len(tasks.axes)) if label not in labels]
-        count = int(np.prod([tasks.axes[label].parts for label in others], dtype=np.int64))
-        runs = tasks.owner.transpose(*labels, *others).reshape(*[tasks.axes[label].parts for label in labels], count)
-        dests = runs[tuple(task.T)].reshape(rows, runs.shape[-1])
-        if dests.shape[1] > 1:
-            dests = np.sort(dests, axis=1)
-            dests[:, 1:][dests[:, 1:] == dests[:, :-1]] = -1
-        else:
-            dests = dests.copy()
+        dests = dests.copy()
     dests[dests == owners[:, None]] = -1
     return Pieces(labels, task, start, stop, block, owners, dests)

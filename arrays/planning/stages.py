@@ -117,7 +117,7 @@ class Fetch:
         if self.local:
             return 0
         table = self.pieces
-        return int(np.bincount(table.source, (table.dests >= 0).sum(axis=1), self.nprocs).max(initial=0))
+        return int(np.bincount(table.source, table.receivers(self.nprocs), self.nprocs).max(initial=0))
 
     def regions_held(self) -> np.ndarray:
         """Return, by process, the bytes of the regions of all its tasks, as if each region were copied together."""
@@ -150,23 +150,34 @@ class Fetch:
     # ------------------------------------------------------------------ on one process
 
     @cached_property
-    def _columns(self) -> tuple[list[Any], ...]:
-        """Columns of the table as lists, then the cuts of the source's axes and of the labels."""
+    def _cuts(self) -> tuple[list[list[int]], list[list[int]]]:
+        """The cuts of the source's axes, and of the labels, as lists."""
+        axes = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
+        return axes, [self.tasks.axes[label].bounds.tolist() for label in self.ref.labels]
+
+    @cached_property
+    def _by_source(self) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of the table by their owner, and where each owner's begin and end."""
+        source = self.pieces.source
+        order = np.argsort(source, kind="stable")
+        return order, np.searchsorted(source[order], np.arange(self.nprocs + 1))
+
+    @cached_property
+    def _by_task(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """The rows of the table by task, where each task's begin and end, and the numbers of parts that count tasks."""
         table = self.pieces
-        cuts = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
-        labels = [self.tasks.axes[label].bounds.tolist() for label in table.labels]
-        return (
-            table.task.tolist(), table.start.tolist(), table.stop.tolist(), table.block.tolist(),
-            table.source.tolist(), cuts, labels,
-        )  # fmt: skip
+        radix = [self.tasks.axes[label].parts for label in table.labels]
+        codes = np.ravel_multi_index(tuple(table.task.T), radix) if radix else np.zeros(len(table.source), np.int64)
+        order = np.argsort(codes, kind="stable")
+        return order, np.searchsorted(codes[order], np.arange(int(np.prod(radix, dtype=np.int64)) + 1)), radix
 
     def row(self, number: int) -> Row:
         """Return a row of the table as slices; sender and receivers of the piece use the same object."""
         found = self._rows.get(number)
         if found is not None:
             return found
-        task, start, stop, block, source, cuts, labels = self._columns
-        low, high, at = start[number], stop[number], block[number]
+        table, (cuts, labels) = self.pieces, self._cuts
+        low, high, at = table.start[number].tolist(), table.stop[number].tolist(), table.block[number].tolist()
         column = self._column
         index: list[Any] = []
         for axis, (label, first, step) in enumerate(self.ref.access):
@@ -180,9 +191,9 @@ class Fetch:
             index.append(slice(begin, None if end < 0 else end, step))
         into = tuple(
             slice(low[k] - cut[part], high[k] - cut[part])
-            for k, (cut, part) in enumerate(zip(labels, task[number], strict=True))
+            for k, (cut, part) in enumerate(zip(labels, table.task[number].tolist(), strict=True))
         )
-        owner = -1 if self.ref.value.layout.replicated else source[number]
+        owner = -1 if self.ref.value.layout.replicated else int(table.source[number])
         found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), into)
         return found
 
@@ -190,11 +201,17 @@ class Fetch:
         """Return the rows that a process sends, in order, with the receivers of each."""
         if self.local:
             return []
-        table = self.pieces
+        dests = self.pieces.dests
+        order, bounds = self._by_source
         found = []
-        for number in np.flatnonzero((table.source == pid) & (table.dests >= 0).any(axis=1)):
-            dests = table.dests[number]
-            found.append((self.row(int(number)), tuple(dests[dests >= 0].tolist())))
+        for number in order[bounds[pid] : bounds[pid + 1]].tolist():
+            to = (
+                [*range(pid), *range(pid + 1, self.nprocs)]
+                if dests is None
+                else dests[number][dests[number] >= 0].tolist()
+            )
+            if to:
+                found.append((self.row(number), tuple(to)))
         return found
 
     def regions(self, pid: int) -> dict[Shape, ReadRegion]:
@@ -203,26 +220,19 @@ class Fetch:
         mine = self.tasks.mine(pid)
         if all(tuple(at[label] for label in table.labels) in self._regions for at in mine):
             return {at: self._regions[tuple(at[label] for label in table.labels)] for at in mine}
-        wanted: dict[Shape, list[int]] = {tuple(at[label] for label in table.labels): [] for at in mine}
-        if len(table.source) > 4 * len(wanted) and table.task.shape[1]:
-            radix = [self.tasks.axes[label].parts for label in table.labels]
-            codes = np.ravel_multi_index(tuple(table.task.T), radix)
-            my_codes = np.ravel_multi_index(tuple(np.array(list(wanted), np.int64).reshape(-1, len(radix)).T), radix)
-            candidates = np.flatnonzero(np.isin(codes, my_codes))
-        else:
-            candidates = np.arange(len(table.source))
-        for number in candidates:
-            at = tuple(int(k) for k in table.task[number])
-            if at in wanted:
-                wanted[at].append(int(number))
+        order, bounds, radix = self._by_task
         found: dict[Shape, ReadRegion] = {}
         for at in mine:
             part = tuple(at[label] for label in table.labels)
             region = self._regions.get(part)
             if region is None:
+                code = 0
+                for k, parts in zip(part, radix, strict=True):
+                    code = code * parts + k
                 full = self.tasks.box(at)
                 shape = tuple(full[label][1] - full[label][0] for label in table.labels)
-                region = self._regions[part] = ReadRegion(shape, [self.row(number) for number in wanted[part]])
+                rows = order[bounds[code] : bounds[code + 1]].tolist()
+                region = self._regions[part] = ReadRegion(shape, [self.row(number) for number in rows])
             found[at] = region
         return found
 
