@@ -374,10 +374,12 @@ class Coarray(NotAValue):
             try:
                 array = np.broadcast_to(array, region.shape)
             except ValueError:
-                raise ShapeError(
-                    f"put of values of shape {array.shape} into a region of shape {region.shape} of "
-                    f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
-                ) from None
+                sample = self._task.element.sample
+                if sample is None or dest in sample.place:  # else its shape is but that of a process like it
+                    raise ShapeError(
+                        f"put of values of shape {array.shape} into a region of shape {region.shape} of "
+                        f"{self._name} on process {dest}: they do not broadcast{self._place(line)}"
+                    ) from None
         if buffered:
             held = self._task.element.staging.copy(array, self._dtype)
         elif array.dtype == self._dtype and array.flags.c_contiguous:

@@ -298,7 +298,7 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays and pickles); k-ary tree
         (gkn + L) log_k p.  Source: McColl 1.6.1.
         """
-        return collectives.broadcast(self, value, root, group, algorithm)
+        return (self._task.element.sampled or collectives).broadcast(self, value, root, group, algorithm)
 
     def reduce(
         self, value: Any, op: Op = "add", root: int = 0, group: Group = None, algorithm: str | None = None
@@ -312,7 +312,7 @@ class Process:
         result has the type of the input.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); k-ary tree (gkn + L) log_k p.
         """
-        return collectives.reduce(self, value, op, root, group, algorithm)
+        return (self._task.element.sampled or collectives).reduce(self, value, op, root, group, algorithm)
 
     def allreduce(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
         """Return the values of all processes combined by `op`, on every process.
@@ -321,7 +321,7 @@ class Process:
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays); tree twice
         (gkn + L) log_k p.
         """
-        return collectives.allreduce(self, value, op, group, algorithm)
+        return (self._task.element.sampled or collectives).allreduce(self, value, op, group, algorithm)
 
     def scan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
         """Return the values of processes 0..pid combined by `op` (an inclusive prefix).
@@ -329,28 +329,28 @@ class Process:
         value, op : as in `reduce`; each prefix combines in the tree of D3.
         Cost, n words: one-phase g(p-1)n + L; two-phase about 2gn + 2L (arrays).
         """
-        return collectives.scan(self, value, op, group, algorithm, inclusive=True)
+        return (self._task.element.sampled or collectives).scan(self, value, op, group, algorithm, inclusive=True)
 
     def exscan(self, value: Any, op: Op = "add", group: Group = None, algorithm: str | None = None) -> Any:
         """Return the values of processes 0..pid-1 combined by `op` (an exclusive prefix).
 
         Process 0 gets the identity of `op`, or None if `op` has none.  Cost: that of `scan`.
         """
-        return collectives.scan(self, value, op, group, algorithm, inclusive=False)
+        return (self._task.element.sampled or collectives).scan(self, value, op, group, algorithm, inclusive=False)
 
     def gather(self, value: object, root: int = 0, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on process `root`; None on the others.
 
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree g(p-1)n + L log_k p with fewer messages.
         """
-        return collectives.gather(self, value, root, group, algorithm)
+        return (self._task.element.sampled or collectives).gather(self, value, root, group, algorithm)
 
     def allgather(self, value: object, group: Group = None, algorithm: str | None = None) -> Any:
         """Return a list of the values of all processes, by pid, on every process.
 
         Cost, n words each: one-phase g(p-1)n + L; doubling g(p-1)n + L log_2 p with log_2 p messages.
         """
-        return collectives.allgather(self, value, group, algorithm)
+        return (self._task.element.sampled or collectives).allgather(self, value, group, algorithm)
 
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, group: Group = None, algorithm: str | None = None
@@ -361,7 +361,7 @@ class Process:
         Cost, n words each: one-phase g(p-1)n + L; k-ary tree the same words from the root in log_k p
         supersteps, with fewer messages.
         """
-        return collectives.scatter(self, values, root, group, algorithm)
+        return (self._task.element.sampled or collectives).scatter(self, values, root, group, algorithm)
 
     def alltoall(self, values: Sequence[Any], group: Group = None, algorithm: str | None = None) -> Any:
         """Send values[i] to process i; return the list of what arrived from each process, by pid.
@@ -369,7 +369,7 @@ class Process:
         values : one value for each process.
         Cost, n words each: one-phase g(p-1)n + L; logarithmic g(p/2)n log_2 p + L log_2 p.
         """
-        return collectives.alltoall(self, values, group, algorithm)
+        return (self._task.element.sampled or collectives).alltoall(self, values, group, algorithm)
 
     def total_exchange(
         self, rows: ArrayLike | Sequence[Any], counts: Sequence[int] | np.ndarray | None = None,
@@ -384,7 +384,7 @@ class Process:
         The rows received are in order of source pid.
         Cost: h = the most rows any process sends or receives; g·h + L.
         """
-        return collectives.total_exchange(self, rows, counts, algorithm)
+        return (self._task.element.sampled or collectives).total_exchange(self, rows, counts, algorithm)
 
     def transfer(self, payload: object = None, to: int | None = None, expect: bool = False) -> Any:
         """Send `payload` to process `to`, if given; return what arrives if `expect`, else None.
@@ -396,7 +396,7 @@ class Process:
         Cost, n words: g·n + L.  Source: MSL 3.3.3.
         Raises TransferMismatch, which ends the job.
         """
-        return collectives.transfer(self, payload, to, expect)
+        return (self._task.element.sampled or collectives).transfer(self, payload, to, expect)
 
     # ------------------------------------------------------------------------------- rounds
 

@@ -11,7 +11,7 @@ x = proc.coarray(1)
 x.put((proc.pid + 1) % proc.nprocs, proc.pid)
 proc.sync()
 
-left = int(x.local[0])
-print(f"process {proc.pid} of {proc.nprocs}: my left neighbour is {left}")
-if left != (proc.pid - 1) % proc.nprocs:
+left = x.local[0]
+print(f"process {proc.pid} of {proc.nprocs}: my left neighbour is {left:.0f}")
+if bsp.expect(left != (proc.pid - 1) % proc.nprocs, times=0):
     raise SystemExit("the ring is broken")

@@ -25,7 +25,7 @@ def links(vertex: int) -> np.ndarray:
 
 mine = np.arange(proc.pid, n, p)
 out = [links(int(vertex)) for vertex in mine]
-degree = np.array([targets.size for targets in out])
+degree = np.array([targets.size for targets in out], int)
 source = np.repeat(np.arange(mine.size), degree)
 target = np.concatenate([*out, np.empty(0, int)]).astype(int)
 

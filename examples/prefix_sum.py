@@ -18,10 +18,10 @@ while distance < proc.nprocs:
         left.put(proc.pid + distance, total)
     proc.sync(label=f"distance {distance}")
     if proc.pid >= distance:
-        total += int(left.local[0])
+        total = total + left.local[0]
     distance *= 2
 
 k = proc.pid + 1
 print(f"process {proc.pid}: 1 + 4 + ... + {k * k} = {total}")
-if total != k * (k + 1) * (2 * k + 1) // 6 or total != proc.scan(mine):
+if bsp.expect((total != k * (k + 1) * (2 * k + 1) // 6) | (total != proc.scan(mine)), times=0):
     sys.exit("wrong prefix sum")

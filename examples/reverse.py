@@ -14,5 +14,5 @@ x.put(proc.nprocs - 1 - proc.pid, x.local)
 proc.sync()
 
 print(f"process {proc.pid} holds {x.local[0]}")
-if x.local[0] != proc.nprocs - 1 - proc.pid:
+if bsp.expect(x.local[0] != proc.nprocs - 1 - proc.pid, times=0):
     sys.exit("not reversed")

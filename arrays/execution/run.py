@@ -14,6 +14,7 @@ from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.orders import Direct, Pieced, PlanOrders, TaskOrder
 from bsp.arrays.planning.plan import Plan
 from bsp.arrays.planning.stages import Fetch, Row, Value
+from bsp.declared import shaped
 from bsp.engine.task import Call
 from bsp.transport.header import digest
 from bsp.values.effects import Send
@@ -234,6 +235,9 @@ class Declared(Run):
 
     def _meet(self, level: int) -> None:
         """End a superstep; the copies of pieces that are not contiguous are held until it has ended."""
+        if self.world.task.element.sample is not None:
+            self._meet_of_sample(level)
+            return
         copies = []
         for fetch, row, _ in self.orders.sends[level] if level < self.plan.last else ():
             piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
@@ -252,3 +256,18 @@ class Declared(Run):
     def _received(self, number: int, row_number: int, piece: Any) -> Any:
         """Return a piece that has arrived: in its place in a region, or in memory of its own."""
         return piece if (number, row_number) in self._landed else self.empty(piece.shape, piece.dtype)
+
+    def _meet_of_sample(self, level: int) -> None:
+        """End a superstep in which a few processes run: the plan tells what all exchange, and what arrives here."""
+        world, plan = self.world, self.plan
+        last = level >= plan.last
+        if not last:
+            recorder: Any = world.task.element.recorder
+            recorder.moved(world.context.id, lambda: plan.exchanged(level))
+            self._prepare(level)
+        world.task.label = plan.text
+        world.task.boundary(Call(self._text, self._digests[level], (world.context,)))
+        for _, number, row in self.orders.receives[level] if not last else ():
+            fetch = plan.fetches[number]
+            shape = tuple(each.stop - each.start for each in fetch.row(row).into)
+            self._arrived[number][row] = self._received(number, row, shaped(shape, fetch.ref.value.dtype))

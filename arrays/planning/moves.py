@@ -74,6 +74,13 @@ class Pieces(NamedTuple):
         found: np.ndarray = (self.dests >= 0).sum(axis=1)
         return found
 
+    def pairs(self, itemsize: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Return source, receiver and bytes of all that moves; None if every piece goes to everybody."""
+        if self.dests is None:
+            return None
+        rows, columns = np.nonzero(self.dests >= 0)
+        return self.source[rows], self.dests[rows, columns], self.sizes[rows] * itemsize
+
     def traffic(self, nprocs: int, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the bytes that each process sends and receives."""
         size = self.sizes * itemsize

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,10 +151,16 @@ def _exchanged_by_hosts(steps: Steps, packed: list[Packed]) -> dict[int, Packed]
     return found
 
 
-def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | np.ndarray | None, algorithm: str | None) -> Any:
-    """Return the rows, or values, that all processes have for this one; see `Process.total_exchange`."""
+def total_exchange(
+    proc: Process, rows: Any, counts: Sequence[int] | np.ndarray | None, algorithm: str | None,
+    exchange: Callable[..., Any] = alltoall,
+) -> Any:  # fmt: skip
+    """Return the rows, or values, that all processes have for this one; see `Process.total_exchange`.
+
+    exchange : carries it out, a function as `alltoall`.
+    """
     if not isinstance(rows, np.ndarray) and not is_abstract(rows):
-        return alltoall(proc, rows, None, algorithm, "total_exchange")
+        return exchange(proc, rows, None, algorithm, "total_exchange")
     p = proc.nprocs
     if rows.ndim == 0:
         raise ShapeError(f"total_exchange of a 0-d array: its first axis is dealt to processes{proc._place()}")
@@ -166,6 +172,6 @@ def total_exchange(proc: Process, rows: Any, counts: Sequence[int] | np.ndarray 
         )
     cuts = np.cumsum([0, *shares])
     parts = [rows[cuts[k] : cuts[k + 1]] for k in range(p)]
-    received = alltoall(proc, parts, None, algorithm, "total_exchange")
+    received = exchange(proc, parts, None, algorithm, "total_exchange")
     together = joined(received)
     return together if counts is None else (together, [len(part) for part in received])

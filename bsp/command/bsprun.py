@@ -82,6 +82,7 @@ def _run_parser() -> Parser:
     )
     add("--predict", action="store_true", help="say what the run would cost, without running it on MPI")
     add("--abstract", action="store_true", help="with --predict: carry arrays as shapes, count the work")
+    add("--every-process", action="store_true", help="with --abstract: run also those that others could stand for")
     add("--sweep", metavar="1,2,4", help="with --predict: for each of these P")
     add("--json", action="store_true", help="with --predict: as JSON")
     add("--trace", metavar="FILE.json", help="record every superstep")
@@ -215,7 +216,7 @@ def _check(parser: Parser, options: argparse.Namespace, program: list[str]) -> N
     _no_hosts_among(parser, options.mpi_args.split())
     if options.elements is not None and options.elements < 1:
         parser.error(f"-n {options.elements}: a program runs on 1 element or more")
-    for name in ("abstract", "sweep", "json"):
+    for name in ("abstract", "every_process", "sweep", "json"):
         if getattr(options, name) and not options.predict:
             parser.error(f"--{name} goes with --predict")
     if options.profile is not None:
@@ -341,7 +342,7 @@ def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) ->
             Launch(
                 nprocs=nprocs, elements=1, program=program, seed=options.seed, blas_threads=options.blas_threads,
                 machine=_profile(parser, options, elements, hosts),
-                predict={"elements": elements, "abstract": options.abstract},
+                predict={"elements": elements, "abstract": options.abstract, "every_process": options.every_process},
             )
         )  # fmt: skip
     return forecast(jobs, options.sweep is not None, options.json, options.trace, options.trace_format, options.report)

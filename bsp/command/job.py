@@ -247,9 +247,9 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
         os.dup2(nobody.fileno(), 1)  # also for what the script prints past sys.stdout
         sys.stdout, sys.stderr, sys.stdin = nobody, said, no_input()
         try:
-            found, verdict, _ = predicted(
+            found, verdict, element = predicted(
                 host, settings["nprocs"], settings["predict"]["elements"], machine, settings["seed"],
-                settings["predict"]["abstract"], program, say,
+                settings["predict"]["abstract"], program, say, settings["predict"]["every_process"],
             )  # fmt: skip
         except NoRoom as wrong:
             return 2, f"bsprun: error: {wrong}\n"
@@ -266,6 +266,8 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     what = str(verdict.failure) if verdict.failure is not None else ended
     asks = verdict.failure is None or "IndexError" in what
     hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""
+    if element.sample is not None:
+        hint += f" ({len(element.sample.pids)} of {element.nprocs} processes ran, for all; --every-process runs each)"
     return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
 
 

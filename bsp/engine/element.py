@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from bsp.checking.overlaps import Checker
     from bsp.coarray import Coarray
     from bsp.cost.prediction.abstraction import Abstraction
+    from bsp.cost.prediction.sample import Sample
+    from bsp.cost.prediction.sampled_collectives import SampledCollectives
     from bsp.cost.record.progress import RunProgress
     from bsp.cost.record.recorder import Recorder
     from bsp.engine.recovery import Recovery
@@ -105,6 +107,8 @@ class Element:
         self.recovery = recovery
         self.progress: RunProgress | None = None
         self.abstract: Abstraction | None = None
+        self.sample: Sample | None = None  # some processes run and stand for all
+        self.sampled: SampledCollectives | None = None
         self.transport: Transport = transport or Solo()
         self.index = self.transport.index
         self.layout = Hosting(nprocs, self.transport.elements)
@@ -137,7 +141,7 @@ class Element:
 
         main : returns the `__main__` module of a pid, or None if it has none of its own.
         """
-        for pid in self.layout.pids(self.index):
+        for pid in self.layout.pids(self.index) if self.sample is None else self.sample.pids:
             task = Task(self, pid, self.seed, main(pid))
             task.body = _bound(body, task)
             self.tasks.append(task)
@@ -368,6 +372,8 @@ class Element:
             self.verdict = Verdict(True, None, 0, in_step=True)
             return
         self.superstep += 1
+        if self.sample is not None:
+            self.superstep += self.recorder.extra()  # type: ignore[union-attr]
         if self.lifeline is not None and self.hub is None:
             self.lifeline.turn(self.tasks[0].pid, self.superstep)
         if self.profile is not None:
@@ -397,7 +403,7 @@ class Element:
                 task.fault = mistake
         if self.recorder is not None:
             self.recorder.issued(effects)
-        return effects
+        return effects if self.sample is None else self.sample.among(effects)
 
     # ------------------------------------------------------------------ registration
 
@@ -425,7 +431,7 @@ class Element:
             for context in task.call.contexts:
                 for coarray, known in zip(context.coarrays[context.registered :], shapes[context.id], strict=True):
                     assert coarray is not None
-                    coarray._learn(known)
+                    coarray._learn(known if self.sample is None else self.sample.everybodys(known))
                 context.registered = len(context.coarrays)
         return True
 
@@ -448,7 +454,7 @@ class Element:
 
     def dtype_of(self, pid: int, context: int, coarray: int) -> np.dtype[Any]:
         """Return the dtype of a coarray's instance on a process here."""
-        instance = self.tasks[pid - self.tasks[0].pid].contexts[context].coarrays[coarray]
+        instance = self._at(pid).contexts[context].coarrays[coarray]
         assert instance is not None
         return instance.local.dtype
 
@@ -460,7 +466,7 @@ class Element:
         """
         place = None
         for dest in dests:
-            landings = self.tasks[dest - self.tasks[0].pid].contexts[context].landings
+            landings = self._at(dest).contexts[context].landings
             if landings and landings.get(source):
                 place = landings[source].pop(0)
         return place if len(dests) == 1 else None
@@ -469,22 +475,25 @@ class Element:
         """Return the dtype of the answer to a get of a process here: that of its own instance, the same everywhere."""
         return self._instance(get.source, get).local.dtype
 
+    def _at(self, pid: int) -> Task:
+        """Return the process `pid`, which runs here."""
+        return self.tasks[pid - self.tasks[0].pid if self.sample is None else self.sample.place[pid]]
+
     def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
         """Return the instance, on process `pid` here, of the coarray that an effect addresses."""
-        coarray = self.tasks[pid - self.tasks[0].pid].contexts[effect.context].coarrays[effect.coarray]
+        coarray = self._at(pid).contexts[effect.context].coarrays[effect.coarray]
         assert coarray is not None
         return coarray
 
     def hand_out(self, send: Send) -> None:
         """Append a message to the inboxes of its receivers here; every receiver gets a copy of its own (D9)."""
-        first = self.tasks[0].pid
         for k, dest in enumerate(send.dests):
             array = send.array
             if array is not None and not send.shared and (send.borrowed or k):  # the first may have the buffered one
                 array = array.copy()
             if array is not None:
                 array = received(array)
-            arriving = self.tasks[dest - first].contexts[send.context].arriving
+            arriving = self._at(dest).contexts[send.context].arriving
             arriving.append((send.source, send.tag, array, send.pickled))
 
     # --------------------------------------------------------------------------- text

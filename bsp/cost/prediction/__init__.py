@@ -1,1 +1,1 @@
-"""Predictions: all processes run in one interpreter, and their supersteps are priced on a machine."""
+"""Predictions: all processes run in one interpreter, or a few that stand for all; a machine prices their supersteps."""

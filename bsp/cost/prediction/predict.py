@@ -19,6 +19,9 @@ import psutil
 from bsp.cost.machine_file import host_id, profile_of, to_machine
 from bsp.cost.model import Machine
 from bsp.cost.prediction.clock import OwnClock
+from bsp.cost.prediction.sample import WIDE, Sample
+from bsp.cost.prediction.sample_recorder import SampleRecorder
+from bsp.cost.prediction.sampled_collectives import SampledCollectives
 from bsp.cost.record.account import starts
 from bsp.cost.record.recorder import Recorder
 from bsp.cost.record.trace import headed, peak_bytes
@@ -81,12 +84,15 @@ def predict(
     seed: int = 0,
     abstract: bool = False,
     blas_threads: int | None = None,
+    every_process: bool = False,
 ) -> Prediction:
     """Predict the cost of `bsp.run(main, *args, nprocs=nprocs)` on `machine`.  With real data it runs all processes.
 
     machine : a Machine, a machine file or a name that `bsprun --machine` takes; None: this one, as probed.
     elements : number of the machine's elements that are used; None: all, at most nprocs.
-    abstract : carry arrays as shapes and count the work instead of doing it.
+    abstract : carry arrays as shapes and count the work instead of doing it.  More than 4096 processes are then
+        predicted from a few that run and stand for those that do alike (see `bsp.cost.prediction.sample`).
+    every_process : run all of them nevertheless.
     Raises what the program raises; ValueNeeded where an abstract program asks for a value.
     """
     from bsp.runner import blas_limit, raise_failure
@@ -104,7 +110,14 @@ def predict(
 
     with blas_limit(blas_threads if blas_threads is not None else 1 if nprocs > 1 else None):
         record, verdict, element = predicted(
-            host, nprocs, elements, model, seed, abstract, [getattr(main, "__name__", "a function")]
+            host,
+            nprocs,
+            elements,
+            model,
+            seed,
+            abstract,
+            [getattr(main, "__name__", "a function")],
+            every_process=every_process,
         )
     raise_failure(verdict, element)
     return Prediction(record)
@@ -112,17 +125,24 @@ def predict(
 
 def predicted(
     host: Host, nprocs: int, elements: int, machine: Machine, seed: int, abstract: bool = False,
-    program: Sequence[str] = (), say: Callable[[str], None] = lambda text: None,
+    program: Sequence[str] = (), say: Callable[[str], None] = lambda text: None, every_process: bool = False,
 ) -> tuple[dict[str, Any], Verdict, Element]:  # fmt: skip
     """Return the record of a prediction, how the program ended, and the element that hosted it.
 
     host : gives the element its processes.  say : called with messages during the prediction.
     """
     seen = machine.using(elements)
-    recorder = Recorder(nprocs, elements, range(nprocs), seen)
-    element = Element(nprocs, None, seed, None, machine, recorder)
-    host(element)
+    sample = Sample(nprocs) if abstract and nprocs > WIDE and not every_process else None
     notes: list[str] = []
+    if sample is None:
+        recorder = Recorder(nprocs, elements, range(nprocs), seen)
+        element = Element(nprocs, None, seed, None, machine, recorder)
+    else:
+        recorder = SampleRecorder(nprocs, elements, seen, sample)
+        element = Element(nprocs, None, seed, None, machine, recorder)
+        element.sample, element.sampled = sample, SampledCollectives(sample, recorder)
+        notes.append(f"{len(sample.pids)} of {nprocs} processes ran; the others are taken to do as those")
+    host(element)
     around: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if abstract:
         from bsp.cost.prediction.abstraction import Abstraction
@@ -152,6 +172,8 @@ def predicted(
     first = starts(nprocs, elements)
     if element.abstract is not None:
         peaks = [account.peak_bytes for account in element.abstract.accounts]
+        if sample is not None:
+            peaks = sample.everybodys([peaks[pid] for pid in sample.pids])
         passing = 0
         if element.abstract.bounded:
             record["notes"].append("some sizes depend on values: work, words and memory are upper bounds")

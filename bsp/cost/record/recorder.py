@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,16 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 18  # processes times supersteps that are folded at once
 _RAW = 1 << 21  # numbers that are folded before the chunk is full, to bound memory
-_BLOCK, _FINE, _SEND, _STAGED = range(4)  # how data reaches its place; see model.Traffic
+BLOCK, FINE, SEND, STAGED = range(4)  # how data reaches its place; see model.Traffic
+
+
+class Exchanged(NamedTuple):
+    """Traffic of all processes in one superstep."""
+
+    pairs: np.ndarray  # (rows, 4): source, destination, bytes, and how they travel, one of the four kinds
+    out: np.ndarray  # (p,): bytes sent beside, to so many that pairs are not listed
+    into: np.ndarray
+    messages: int  # beside
 
 
 class Recorder:
@@ -89,18 +98,18 @@ class Recorder:
                     effect.source,
                     effect.dest,
                     effect.values.nbytes,
-                    _BLOCK if effect.region.index is None else _STAGED,
+                    BLOCK if effect.region.index is None else STAGED,
                 )
             elif isinstance(effect, PutEach):
                 size = effect.values.nbytes if effect.scalars else 2 * WORD * effect.values.size
-                single += (step, effect.source, effect.dest, size, _FINE)
+                single += (step, effect.source, effect.dest, size, FINE)
             elif isinstance(effect, Get):
                 size = 0 if effect.positions is None else WORD * effect.positions.size
-                single += (step, effect.source, effect.dest, size, _FINE)
+                single += (step, effect.source, effect.dest, size, FINE)
             else:
                 size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 if len(effect.dests) == 1:
-                    single += (step, effect.source, effect.dests[0], size, _SEND)
+                    single += (step, effect.source, effect.dests[0], size, SEND)
                 else:
                     self._multi.append((step, effect.source, effect.dests, size))
 
@@ -113,9 +122,9 @@ class Recorder:
         step, single = len(self._wall), self._single
         for get, coarray in gets:
             if get.positions is not None:
-                single += (step, get.dest, get.source, WORD * get.positions.size, _FINE)
+                single += (step, get.dest, get.source, WORD * get.positions.size, FINE)
             elif get.region is not None:
-                single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, _STAGED)
+                single += (step, get.dest, get.source, prod(get.region.shape) * coarray.dtype.itemsize, STAGED)
 
     def ended(self, tasks: Sequence[Task], transport: Transport) -> None:
         """Add the superstep that has ended.  Every few thousand supersteps collective: gathers all elements' sums."""
@@ -161,10 +170,10 @@ class Recorder:
             which = np.repeat(np.arange(len(each)), each)
             spread = multi[which]
             step, source, size = (np.concatenate(both) for both in zip((step, source, size), spread.T, strict=True))
-            dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), _SEND)])
+            dest, kind = np.concatenate([dest, to]), np.concatenate([kind, np.full(len(to), SEND)])
         other = source != dest
         at, of, to_, bytes_ = step[other], source[other], dest[other], size[other]
-        traffic = (bytes_ > 0) | (kind[other] == _SEND)
+        traffic = (bytes_ > 0) | (kind[other] == SEND)
         pairs = np.unique((at[traffic] * p + of[traffic]) * p + to_[traffic])
         bin_of = np.arange(p) * self.bins // p
         self._folded.append(
@@ -201,7 +210,7 @@ class Recorder:
         source = np.concatenate([self.owner[source], multi[:, 1]])
         dest = np.concatenate([self.owner[dest], multi[:, 2]])
         size = np.concatenate([size, multi[:, 3]]) / WORD
-        kind = np.concatenate([kind, np.full(len(multi), _SEND)])
+        kind = np.concatenate([kind, np.full(len(multi), SEND)])
         found = []
         levels = self.machine.outer
         for k, level in enumerate(levels):
@@ -230,7 +239,7 @@ class Recorder:
     def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
         """Return the words that arrive in memory of their own; every receiver of a multiple send has a copy."""
         step, _, dest, size, kind = single.T
-        staged = kind >= _SEND
+        staged = kind >= SEND
         multi = self._crossing()
         return _sums(
             np.concatenate([step[staged], multi[:, 0]]),
@@ -270,9 +279,9 @@ def _traffic(
 ) -> Traffic:
     return Traffic(
         _sums(step, port, np.ones(len(step)), shape),
-        _sums(step, port, np.where(kind == _FINE, 0.0, words), shape),
-        _sums(step, port, np.where(kind == _FINE, words, 0.0), shape),
-        _sums(step, port, np.where(kind >= _SEND, words, 0.0), shape),
+        _sums(step, port, np.where(kind == FINE, 0.0, words), shape),
+        _sums(step, port, np.where(kind == FINE, words, 0.0), shape),
+        _sums(step, port, np.where(kind >= SEND, words, 0.0), shape),
     )
 
 

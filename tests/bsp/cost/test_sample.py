@@ -1,0 +1,224 @@
+"""Predictions of very wide worlds: a few processes run, and what they show for all is what all would do."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import bsp
+import bsp.arrays as ba
+from bsp.cost.prediction import predict as predicting
+from bsp.cost.prediction.sample import CannotStand, Sample
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+MACHINE = bsp.Machine(p=1 << 20, name="wide")
+
+
+def both(main: Callable[..., Any], p: int, monkeypatch: pytest.MonkeyPatch, **more: Any) -> list[bsp.Prediction]:
+    """The prediction with all processes, and that by a sample."""
+    monkeypatch.setattr(predicting, "WIDE", 8)
+    return [
+        bsp.predict(main, nprocs=p, machine=MACHINE, elements=p, abstract=True, every_process=every, **more)
+        for every in (True, False)
+    ]
+
+
+def h_of(found: bsp.Prediction) -> list[int]:
+    return [max(row["h_sent"], row["h_received"]) for row in found]
+
+
+def ring(proc: bsp.Process) -> None:
+    x = proc.coarray(3)
+    x.put((proc.pid + 1) % proc.nprocs, np.ones(3))
+    proc.sync()
+
+
+def line(proc: bsp.Process) -> None:
+    """Neighbours on both sides, by messages whose shapes the receiver uses."""
+    for other in (proc.pid - 1, proc.pid + 1):
+        if 0 <= other < proc.nprocs:
+            proc.send(other, np.ones(5))
+    proc.sync()
+    for message in proc.inbox:
+        proc.send(message.source, np.concatenate([message.payload, message.payload]))
+    proc.sync()
+    assert all(message.payload.shape == (10,) for message in proc.inbox)
+    assert len(proc.inbox) == 2 - (proc.pid in (0, proc.nprocs - 1))
+
+
+def opposite(proc: bsp.Process) -> None:
+    proc.send(proc.nprocs - 1 - proc.pid, np.ones(7))
+    proc.sync()
+    assert [message.source for message in proc.inbox] == [proc.nprocs - 1 - proc.pid]
+
+
+def to_root(proc: bsp.Process) -> None:
+    proc.send(0, np.ones(4))
+    proc.sync()
+    assert [each.source for each in proc.inbox] == ([*range(proc.nprocs)] if proc.pid == 0 else [])
+
+
+def to_all(proc: bsp.Process) -> None:
+    for dest in range(proc.nprocs):
+        proc.send(dest, np.ones(2))
+    proc.sync()
+    assert [each.source for each in proc.inbox] == [*range(proc.nprocs)]
+
+
+def reads(proc: bsp.Process) -> None:
+    x = proc.coarray(6)
+    proc.sync()
+    found = x.get((proc.pid + 2) % proc.nprocs, at=slice(0, 4))
+    all_of = x.get_each([(proc.pid + 1) % proc.nprocs] * 2, [0, 5])
+    proc.sync()
+    assert found.value.shape == (4,) and all_of.value.shape == (2,)
+
+
+def collectives(proc: bsp.Process) -> None:
+    """Collectives of arrays, by algorithms that send arrays and nothing else."""
+    x = np.ones((4, 5))
+    assert proc.broadcast(x if proc.pid == 0 else None).shape == (4, 5)
+    assert proc.allreduce(x).shape == (4, 5)
+    proc.reduce(x, "max", root=0)
+    assert proc.scan(np.ones(3)).shape == proc.exscan(np.ones(3)).shape == (3,)
+    assert len(proc.allgather(np.ones(2), algorithm="one-phase")) == proc.nprocs
+    assert [each.shape for each in proc.alltoall([np.ones(3)] * proc.nprocs, algorithm="one-phase")] == [
+        (3,)
+    ] * proc.nprocs
+    found = proc.gather(np.ones(6), algorithm="one-phase")
+    assert (found is None) == (proc.pid > 0)
+    mine, counts = proc.total_exchange(np.ones((2 * proc.nprocs, 3)), [2] * proc.nprocs, algorithm="one-phase")
+    assert mine.shape == (2 * proc.nprocs, 3) and counts == [2] * proc.nprocs
+
+
+def arrays(proc: bsp.Process) -> None:
+    x = ba.ones((proc.nprocs * 40, 3))
+    y = (x - x.mean(axis=0)).persist()
+    ba.sum(y.T @ y).compute()
+    ba.roll(y[:, 0], 1).persist()
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+@pytest.mark.parametrize("main", [ring, line, opposite, to_root, to_all, reads, arrays])
+def test_a_sample_predicts_what_all_processes_do(
+    main: Callable[..., Any], p: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every, some = both(main, p, monkeypatch)
+    assert some.supersteps == every.supersteps
+    assert h_of(some) == h_of(every)
+    assert some.messages == every.messages
+    assert some.record["words_by_level"] == every.record["words_by_level"]
+    assert some.seconds == pytest.approx(every.seconds, rel=0.02)
+    assert f"8 of {p} processes ran; the others are taken to do as those" in some.record["notes"]
+
+
+def numbers(proc: bsp.Process) -> None:
+    p, k = proc.nprocs, proc.pid
+    assert proc.allreduce(1) == p and proc.allreduce(k, "max") == p - 1
+    assert proc.reduce(2, root=0) == (2 * p if k == 0 else None)
+    assert (proc.scan(1), proc.exscan(1)) == (k + 1, k)
+    assert proc.allgather("x") == ["x"] * p
+    assert proc.gather(3) == ([3] * p if k == 0 else None)
+    assert proc.alltoall([k] * p)[0] == 0
+    assert proc.allreduce(["a"], lambda a, b: a + b) == ["a"] * p
+    assert proc.allreduce(np.ones((4, 5))).shape == (4, 5)
+    assert proc.scan(np.ones(3)).shape == (3,)
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+def test_collectives_of_arrays_cost_what_they_cost(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, some = both(collectives, p, monkeypatch)
+    assert h_of(some) == h_of(every)
+    assert some.seconds == pytest.approx(every.seconds, rel=0.05)
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+def test_collectives_give_their_results(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, some = both(numbers, p, monkeypatch)
+    assert some.supersteps == every.supersteps
+    assert every.words / 3 <= some.words <= every.words  # the pickles of bundles are longer than what is in them
+    assert some.seconds == pytest.approx(every.seconds, rel=0.15)
+
+
+@pytest.mark.parametrize("name", ["heat", "hello", "prefix_sum", "reverse", "shortest_paths", "transpose"])
+def test_examples_by_a_sample(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = EXAMPLES / f"{name}.py"
+    code = compile(path.read_text(), str(path), "exec")
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    every, some = both(lambda proc: exec(code, {"__name__": "__main__", "__file__": str(path)}), 64, monkeypatch)
+    assert some.supersteps == every.supersteps
+    assert some.words == pytest.approx(every.words, rel=0.2)  # of pickled numbers, the largest are longest
+    assert some.seconds == pytest.approx(every.seconds, rel=0.15)
+
+
+@given(p=st.integers(9, 3000), stride=st.integers(1, 40))
+def test_every_process_has_one_alike_that_runs(p: int, stride: int) -> None:
+    sample = Sample(p)
+    assert set(sample.alike.tolist()) == set(sample.pids)
+    assert all(sample.alike[pid] == pid for pid in sample.pids)
+    assert sum(len(of) for of in sample.of.values()) == p
+    assert len(sample.everybodys(sample.pids)) == p and sample.everybodys(sample.pids)[p - 1] == p - 1
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda proc: proc.transfer(1, to=0, expect=proc.pid == 0), "transfer: a few processes cannot stand for all"),
+    (lambda proc: proc.allreduce(1, group=[0, 1]), "of a group: a few processes cannot stand for all"),
+    (lambda proc: proc.broadcast(1, root=proc.nprocs // 3), "process 33 is not one of them"),
+])  # fmt: skip
+def test_what_a_sample_cannot_show_is_said(
+    call: Callable[[bsp.Process], Any], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predicting, "WIDE", 8)
+    with pytest.raises((CannotStand, bsp.ProcessFailed), match=text):
+        bsp.predict(call, nprocs=99, machine=MACHINE, abstract=True)
+
+
+def test_a_mistake_of_the_program_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predicting, "WIDE", 8)
+
+    def main(proc: bsp.Process) -> None:
+        proc.coarray(3).put(0, np.ones(2))
+        proc.sync()
+
+    with pytest.raises(bsp.ShapeError):
+        bsp.predict(main, nprocs=99, machine=MACHINE, abstract=True)
+
+
+def bsprun(*args: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("bsprun")), "--predict", "--machine", "infiniband1000", *args]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900)
+
+
+@pytest.mark.thorough
+def test_sixty_four_thousand_processes(tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import bsp\nimport bsp.arrays as ba\nproc = bsp.process()\n"
+        "X, y = ba.ones((1000 * proc.nprocs, 20)), ba.ones(1000 * proc.nprocs)\n"
+        "beta = ba.linalg.solve(X.T @ X, X.T @ y)\nprint(proc.pid, beta)\n"
+    )
+    found = bsprun("-p", "64000", "--abstract", str(script))
+    assert found.returncode == 0, found.stderr
+    assert "64000 processes on 64000 elements" in found.stdout
+    assert "note: 8 of 64000 processes ran; the others are taken to do as those" in found.stdout
+
+
+def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
+    script = tmp_path / "fails.py"
+    script.write_text("import bsp\nproc = bsp.process()\nproc.transfer()\n")
+    found = bsprun("-p", "5000", "--abstract", str(script))
+    assert found.returncode != 0
+    assert "8 of 5000 processes ran, for all; --every-process runs each" in found.stderr
+    found = bsprun("-p", "5000", "--abstract", "--every-process", str(script))
+    assert found.returncode == 0, found.stderr
+    assert "processes ran" not in found.stdout
+    found = bsprun("-p", "2", "--every-process", str(script))
+    assert found.returncode == 0, found.stderr
