@@ -90,7 +90,7 @@ def predict(
 
     machine : a Machine, a machine file or a name that `bsprun --machine` takes; None: this one, as probed.
     elements : number of the machine's elements that are used; None: all, at most nprocs.
-    abstract : carry arrays as shapes and count the work instead of doing it.  More than 4096 processes are then
+    abstract : carry arrays as shapes and count the work instead of doing it.  More than 1000 processes are then
         predicted from a few that run and stand for those that do alike (see `bsp.cost.prediction.sample`).
     every_process : run all of them nevertheless.
     Raises what the program raises; ValueNeeded where an abstract program asks for a value.

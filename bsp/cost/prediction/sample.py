@@ -18,7 +18,7 @@ from bsp.cost.record.recorder import Exchanged
 from bsp.errors import BspError
 from bsp.values.effects import Effect, Get, Send
 
-WIDE = 4096  # with more processes, predictions without values run a sample
+WIDE = 1000  # with more processes, predictions without values run a sample
 _ENDS = 3  # processes at each end that run, and stand for themselves alone
 _MIDDLE = (0.236, 0.618)  # where in the middle others run: an even pid and an odd one
 _SHIFTED, _MIRRORED, _ROOTED = range(3)  # others send as far as this one, or where it is mirrored, or to the same one

@@ -214,10 +214,10 @@ def test_sixty_four_thousand_processes(tmp_path: Path) -> None:
 def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     script.write_text("import bsp\nproc = bsp.process()\nproc.transfer()\n")
-    found = bsprun("-p", "5000", "--abstract", str(script))
+    found = bsprun("-p", "2000", "--abstract", str(script))
     assert found.returncode != 0
-    assert "8 of 5000 processes ran, for all; --every-process runs each" in found.stderr
-    found = bsprun("-p", "5000", "--abstract", "--every-process", str(script))
+    assert "8 of 2000 processes ran, for all; --every-process runs each" in found.stderr
+    found = bsprun("-p", "2000", "--abstract", "--every-process", str(script))
     assert found.returncode == 0, found.stderr
     assert "processes ran" not in found.stdout
     found = bsprun("-p", "2", "--every-process", str(script))
