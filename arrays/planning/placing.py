@@ -21,6 +21,7 @@ import numpy as np
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.fusing import identity
+from bsp.arrays.planning.hosts import Hosts, Pairs
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
 from bsp.cost.model import Cost, Machine
@@ -39,6 +40,7 @@ class Placer:
         self.memory = memory  # bytes a process may use; 0: no limit
         self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
         self._fetches: dict[Any, Fetch] = {}
+        self._hosts = Hosts(machine, nprocs)
 
     def placed(self, spec: Spec) -> tuple[Layout, str]:
         """Return the layout of a stage's tasks and the name of the pattern."""
@@ -137,7 +139,11 @@ class Placer:
         return layout_of(tuple(axes))
 
     def _grids(self, spec: Spec) -> list[tuple[Layout, str]]:
-        """Return layouts on process grids of all p over each class's longest label; the six best by `_estimate`."""
+        """Return layouts on process grids of all p over each class's longest label; the six best by `_estimate`.
+
+        Neighbours along the last axis of a grid have successive pids.  On several hosts each of the axes is tried in
+        its place, because what moves along it stays inside hosts.
+        """
         longest = [max(group, key=lambda label: spec.labels[label], default=-1) for group in spec.classes]
         found = []
         for grid in _factorings(self.nprocs, len(longest)):
@@ -146,18 +152,31 @@ class Placer:
                 for count, label in zip(grid, longest, strict=True)
             ):
                 continue
-            axes = [Axis(length) for length in spec.labels]
-            for position, (label, count) in enumerate(zip(longest, grid, strict=True)):
-                if count > 1:
-                    axes[label] = Axis(spec.labels[label], count, count, prod(grid[position + 1 :]))
-            found.append((self._estimate(spec, axes), grid, layout_of(tuple(axes))))
+            axes = self._dealt(spec, longest, grid, range(len(grid)))
+            found.append((self._estimate(spec, axes), grid, layout_of(axes)))
         found.sort(key=lambda each: each[0])
 
         def pattern(grid: tuple[int, ...]) -> str:
             only_summed = grid[-1] > 1 and max(grid[:-1], default=1) == 1
             return "partial reduce" if only_summed else f"group-by-join {'x'.join(map(str, grid))}"
 
-        return [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
+        tried = [(tasks, pattern(grid)) for _, grid, tasks in found[:6]]
+        if self._hosts.several:
+            for _, grid, _ in found[:6]:
+                cut = [k for k, count in enumerate(grid) if count > 1]
+                for last in cut[:-1]:
+                    order = [*[k for k in range(len(grid)) if k != last], last]
+                    tried.append((layout_of(self._dealt(spec, longest, grid, order)), pattern(grid)))
+        return tried
+
+    def _dealt(self, spec: Spec, longest: Sequence[int], grid: Sequence[int], order: Sequence[int]) -> tuple[Axis, ...]:
+        """Return the labels' axes on a process grid, whose last axis in `order` has successive pids."""
+        axes = [Axis(length) for length in spec.labels]
+        for position, k in enumerate(order):
+            if grid[k] > 1:
+                stride = prod(grid[each] for each in order[position + 1 :])
+                axes[longest[k]] = Axis(spec.labels[longest[k]], grid[k], grid[k], stride)
+        return tuple(axes)
 
     def _estimate(self, spec: Spec, axes: Sequence[Axis]) -> float:
         """Return the words that a process reads and merges, as if none of them were local."""
@@ -194,15 +213,18 @@ class Placer:
         out = np.zeros(self.nprocs, np.int64)
         into = np.zeros(self.nprocs, np.int64)
         messages = 0
+        moving = []
         for ref in dict.fromkeys(spec.refs):
             fetch = self.fetch(ref, tasks)
             if not fetch.local:
+                moving.append(fetch)
                 sent, received = fetch.traffic
                 out, into = out + sent, into + received
                 messages += fetch.messages
         h = max(out.max(initial=0), into.max(initial=0)) / 8
         if h:
-            total += machine.price(Cost(0, h, 1, messages=messages))
+            pairs = self._pairs(moving)
+            total += self._hosts.price(pairs) if pairs else machine.price(Cost(0, h, 1, messages=messages))
         split = prod(tasks.split(label) for label in spec.over)
         if split > 1:
             size = prod(spec.labels[label] for label in spec.out)
@@ -213,12 +235,28 @@ class Placer:
                     machine.price(Cost(0, (split - 1) * words, 1, messages=split)),
                     machine.price(Cost(0, 2 * words, 2, messages=2 * split)),
                 )
+            elif self._hosts.several and tasks.table is None:
+                stride = min(tasks.axes[label].stride for label in spec.over if tasks.axes[label].deal > 1)
+                total += self._hosts.group_price(each, split, split, stride)
             else:
                 total += machine.price(Cost(0, each, 1, messages=split))
         return total
 
+    def _pairs(self, moving: Sequence[Fetch]) -> list[Pairs]:
+        """Return what moves on several hosts, piece by piece; nothing on one, or where a piece goes to everybody."""
+        found = []
+        for fetch in moving if self._hosts.several else ():
+            pairs = fetch.pieces.pairs(fetch.ref.value.dtype.itemsize)
+            if pairs is None:
+                return []
+            found.append(pairs)
+        return found
+
     def fetch_price(self, fetch: Fetch) -> float:
         """Return the predicted cost of a fetch's exchange, in flop-times."""
+        pairs = self._pairs([fetch])
+        if pairs:
+            return self._hosts.price(pairs)
         out, into = fetch.traffic
         h = max(out.max(initial=0), into.max(initial=0)) / 8
         return Cost(0, float(h), 1, messages=fetch.messages).price(self.machine) if h else 0.0

@@ -12,10 +12,14 @@ from numpys_answers import random
 import bsp
 import bsp.arrays as ba
 from bsp.arrays.array import Array, wrap
+from bsp.arrays.execution import world
+from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import asked
 from bsp.arrays.planning import placing
+from bsp.arrays.planning.hosts import Hosts
 from bsp.arrays.planning.planner import Planner
+from bsp.cost.model import Level, Machine
 from tools import arrays_study as study
 
 
@@ -417,3 +421,59 @@ def test_what_is_on_its_way_is_held_by_the_plan() -> None:
 
     for held, words in bsp.run(main, nprocs=3):
         assert held >= 2 * 8 * words * 0.9
+
+
+CLUSTER = Machine(
+    p=16, name="4 hosts of 4",
+    levels=(
+        Level("inside an element", 1.0, 2e3, 6e3), Level("inside a host", 4.0, 4e3, 2e4, staged=3.0),
+        Level("between hosts", 135.0, 1e4, 2e5, ports=4, staged=3.0),
+    ),
+)  # fmt: skip
+
+
+class OneHost(Hosts):
+    """Every word is taken to cross the network."""
+
+    def __init__(self, machine: Machine, nprocs: int) -> None:
+        super().__init__(machine, nprocs)
+        self.several = False
+
+
+def crossing(m: int, k: int, n: int, hosts: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[int, float]:
+    """The words between hosts of a product on 16 processes, and its price; planned with or without knowing hosts."""
+
+    def main(proc: bsp.Process) -> None:
+        (ba.ones((m, k)) @ ba.ones((k, n))).persist()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(placing, "Hosts", Hosts if hosts else OneHost)
+        patched.setattr(world, "_plans", {})
+        found = bsp.predict(main, nprocs=16, machine=CLUSTER, elements=16, abstract=True)
+    return found.record["words_by_level"][-1], found.seconds
+
+
+@pytest.mark.parametrize(("shape", "words"), [
+    ((4096, 2048, 512), 3_145_728), ((512, 2048, 4096), 9_437_184), ((2048, 2048, 2048), 10_485_760),
+    ((256, 65536, 256), 393_216), ((8192, 512, 8192), 12_582_912),
+])  # fmt: skip
+def test_the_axis_with_more_traffic_stays_inside_hosts(
+    shape: tuple[int, int, int], words: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, seconds = crossing(*shape, True, monkeypatch)
+    flat, slower = crossing(*shape, False, monkeypatch)
+    assert known == words <= flat
+    assert seconds <= slower
+
+
+@pytest.mark.parametrize("shape", [(160, 30, 48), (48, 30, 160), (16, 700, 16), (129, 65, 131)])
+def test_a_product_on_hosts_is_numpys(shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "REPLICATED_SIZE", 16)
+    (m, k, n), rng = shape, np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (m, k)), rng.integers(-9, 9, (k, n))
+
+    def main(proc: bsp.Process) -> None:
+        np.testing.assert_array_equal((ba.asarray(a) @ ba.asarray(b)).compute(), a @ b)
+        np.testing.assert_array_equal(ba.sum(ba.asarray(a).T @ ba.asarray(a), axis=0).compute(), (a.T @ a).sum(axis=0))
+
+    bsp.predict(main, nprocs=16, machine=CLUSTER, elements=16)
