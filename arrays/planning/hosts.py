@@ -14,6 +14,9 @@ from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # source, receiver and bytes of each piece that moves
 
+Pieces = tuple[np.ndarray, np.ndarray]  # source and bytes of each piece that goes to all other processes
+_NOTHING = (np.zeros(0, np.int64),) * 3
+
 
 class Hosts:
     """The ports of each level that p processes of a job have on a machine."""
@@ -27,17 +30,20 @@ class Hosts:
         widest = np.bincount(self._ports[-1]).max()
         self.several = bool(machine.levels) and len(machine.outer) > 1 and nprocs > widest > 1
 
-    def price(self, exchange: Sequence[Pairs]) -> float:
-        """Return the flop-times of a superstep in which these pieces move."""
-        source, dest, size = (np.concatenate(each) for each in zip(*exchange, strict=True))
+    def price(self, exchange: Sequence[Pairs], to_all: Sequence[Pieces] = ()) -> float:
+        """Return the flop-times of a superstep in which pieces move: each to one process, or to all others."""
+        source, dest, size = (np.concatenate(each) for each in zip(_NOTHING, *exchange, strict=True))
         words, apart = size / WORD, self._owner[source] != self._owner[dest]
         between = []
         for k, ports in enumerate(self._ports):
             crosses = ports[source] != ports[dest]
-            if k + 1 < len(self._ports):
-                crosses &= self._ports[k + 1][source] == self._ports[k + 1][dest]
+            wider = self._ports[k + 1] if k + 1 < len(self._ports) else np.zeros_like(ports)
+            crosses &= wider[source] == wider[dest]
             count = int(ports[-1]) + 1
-            between.append(_busiest(ports[source[crosses]], ports[dest[crosses]], words[crosses], count))
+            traffic = _busiest(ports[source[crosses]], ports[dest[crosses]], words[crosses], count)
+            for senders, sizes in to_all:
+                traffic += _spread(ports, wider, senders, sizes / WORD)
+            between.append(traffic)
         here = self._owner[source[~apart]]
         inside = _busiest(here, here, words[~apart], int(self._owner[-1]) + 1)
         return float(self._machine.price(Cost(0, 0, 1, load=Load(0.0, tuple(between), inside, self._turns))))
@@ -62,3 +68,17 @@ def _busiest(out: np.ndarray, into: np.ndarray, words: np.ndarray, ports: int) -
     blocks = np.maximum(np.bincount(out, minlength=ports), np.bincount(into, minlength=ports)).astype(float)
     most = np.maximum(np.bincount(out, words, ports), np.bincount(into, words, ports))
     return Traffic(blocks, most, np.zeros(ports), most)
+
+
+def _spread(ports: np.ndarray, wider: np.ndarray, source: np.ndarray, words: np.ndarray) -> Traffic:
+    """Return the traffic of each port when pieces go to all processes that share the wider port, and not this one."""
+    count = int(ports[-1]) + 1
+    first = np.searchsorted(ports, np.arange(count))
+    inside = np.bincount(ports, minlength=count)
+    around = np.bincount(wider)[wider[first]]
+    found = []
+    for weights in (np.ones(len(source)), words):
+        own = np.bincount(ports[source], weights, count)
+        near = np.bincount(wider[source], weights, int(wider[-1]) + 1)[wider[first]]
+        found.append(np.maximum(own * (around - inside), (near - own) * inside))
+    return Traffic(found[0], found[1], np.zeros(count), found[1])

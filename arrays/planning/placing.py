@@ -21,7 +21,7 @@ import numpy as np
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.planning.fusing import identity
-from bsp.arrays.planning.hosts import Hosts, Pairs
+from bsp.arrays.planning.hosts import Hosts
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
 from bsp.cost.model import Cost, Machine
@@ -223,43 +223,47 @@ class Placer:
                 messages += fetch.messages
         h = max(out.max(initial=0), into.max(initial=0)) / 8
         if h:
-            pairs = self._pairs(moving)
-            total += self._hosts.price(pairs) if pairs else machine.price(Cost(0, h, 1, messages=messages))
+            flat = Cost(0, h, 1, messages=messages)
+            total += self._moving(moving) if self._hosts.several else machine.price(flat)
         split = prod(tasks.split(label) for label in spec.over)
         if split > 1:
             size = prod(spec.labels[label] for label in spec.out)
             words = size * spec.itemsize / 8
             each = prod(spec.labels[label] / tasks.split(label) for label in spec.out) * spec.itemsize / 8
+            ways = [(each, split, 1)]
             if size <= layouts.REPLICATED_SIZE:
-                total += min(
-                    machine.price(Cost(0, (split - 1) * words, 1, messages=split)),
-                    machine.price(Cost(0, 2 * words, 2, messages=2 * split)),
-                )
-            elif self._hosts.several and tasks.table is None:
-                stride = min(tasks.axes[label].stride for label in spec.over if tasks.axes[label].deal > 1)
-                total += self._hosts.group_price(each, split, split, stride)
-            else:
-                total += machine.price(Cost(0, each, 1, messages=split))
+                ways = [((split - 1) * words, split, 1), (2 * words, 2 * split, 2)]
+            stride = min((tasks.axes[label].stride for label in spec.over if tasks.axes[label].deal > 1), default=1)
+            total += min(self._in_groups(*way, split, stride) for way in ways)
         return total
 
-    def _pairs(self, moving: Sequence[Fetch]) -> list[Pairs]:
-        """Return what moves on several hosts, piece by piece; nothing on one, or where a piece goes to everybody."""
-        found = []
-        for fetch in moving if self._hosts.several else ():
-            pairs = fetch.pieces.pairs(fetch.ref.value.dtype.itemsize)
-            if pairs is None:
-                return []
-            found.append(pairs)
-        return found
+    def _in_groups(self, words: float, messages: float, supersteps: int, count: int, stride: int) -> float:
+        """Return the flop-times in which groups of so many processes, `stride` apart, exchange partial results."""
+        if self._hosts.several:
+            return self._hosts.group_price(words, messages, count, stride, supersteps)
+        return float(self.machine.price(Cost(0, words, supersteps, messages=messages)))
+
+    def _moving(self, fetches: Sequence[Fetch]) -> float:
+        """Return the flop-times of the superstep in which these fetches move, on several hosts."""
+        pairs, to_all = [], []
+        for fetch in fetches:
+            itemsize = fetch.ref.value.dtype.itemsize
+            known = fetch.pieces.pairs(itemsize)
+            if known is None:
+                to_all.append((fetch.pieces.source, fetch.pieces.sizes * itemsize))
+            else:
+                pairs.append(known)
+        return self._hosts.price(pairs, to_all)
 
     def fetch_price(self, fetch: Fetch) -> float:
         """Return the predicted cost of a fetch's exchange, in flop-times."""
-        pairs = self._pairs([fetch])
-        if pairs:
-            return self._hosts.price(pairs)
         out, into = fetch.traffic
         h = max(out.max(initial=0), into.max(initial=0)) / 8
-        return Cost(0, float(h), 1, messages=fetch.messages).price(self.machine) if h else 0.0
+        if not h:
+            return 0.0
+        if self._hosts.several:
+            return self._moving([fetch])
+        return Cost(0, float(h), 1, messages=fetch.messages).price(self.machine)
 
     def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
         """Return the cached fetch of a reference for tasks of a layout."""

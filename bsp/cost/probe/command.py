@@ -61,9 +61,9 @@ def probe_hosts(hosts: Sequence[Host], seconds: float, output: str | None, reach
     """
     print(f"bsp probe: {counted(len(hosts), 'host')}, {in_words(hosts)}", file=sys.stderr)
     first = hosts[0]
-    jobs: dict[str, dict[str, Any]] = {}
-    if first.slots > 1 or len(hosts) == 1:
-        jobs["inside a host"] = {"elements": first.slots, "hosts": in_words([first]), "reach": reach}
+    # also for a single element: rounds that wait for a slow network are too few for what an element does by itself
+    inside = {"elements": first.slots, "hosts": in_words([first]), "reach": reach}
+    jobs: dict[str, dict[str, Any]] = {"inside a host": inside}
     if len(hosts) > 1:
         one_each = in_words([Host(host.name, 1) for host in hosts])
         jobs["between hosts"] = {"elements": len(hosts), "hosts": one_each, "reach": reach}
