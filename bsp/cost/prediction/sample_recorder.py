@@ -10,7 +10,7 @@ import numpy as np
 from bsp.cost.model import WORD, Cost, Machine, Traffic
 from bsp.cost.prediction.sample import Sample, Sent
 from bsp.cost.record.account import SuperstepSums
-from bsp.cost.record.recorder import BLOCK, FINE, SEND, STAGED, Exchanged, Recorder, _sums
+from bsp.cost.record.recorder import BLOCK, FINE, SEND, STAGED, Exchanged, Recorder, added_up
 from bsp.values.effects import Effect, Get, Put, PutEach
 from bsp.values.payload import size_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bsp.transport.base import Transport
 
 
-_KEPT = 32  # exchanges whose counts are kept
+_KEPT = 32  # exchanges of plans whose counts are kept
 
 
 class _Counts(NamedTuple):
@@ -148,7 +148,7 @@ class SampleRecorder(Recorder):
         p = self.nprocs
         single = np.column_stack([np.zeros(len(exchanged.pairs), np.int64), exchanged.pairs])
         zero, source, dest, size, kind = single[single[:, 1] != single[:, 2]].T  # to itself a process sends nothing
-        sent, received = _sums(zero, source, size, (1, p)), _sums(zero, dest, size, (1, p))
+        sent, received = added_up(zero, source, size, (1, p)), added_up(zero, dest, size, (1, p))
         of = np.sort((source * p + dest)[(size > 0) | (kind == SEND)])
         messages = int(np.count_nonzero(np.diff(of))) + bool(of.size)
         between, landed = [*self._between(single, 1)], self._landed(single, 1)
@@ -157,9 +157,10 @@ class SampleRecorder(Recorder):
             self._spread(between, exchanged.out, exchanged.into, exchanged.messages)
             landed = landed + np.bincount(self.owner, exchanged.into / WORD, self.elements)
         found = _Counts(sent, received, messages + exchanged.messages, between, self._inside(single, 1), landed)
-        if len(self._counts) >= _KEPT:
-            self._counts.clear()
-        self._counts[id(exchanged)] = exchanged, found  # the exchange is kept, so that its id stays its own
+        if any(each is exchanged for each in self._known.values()):
+            if len(self._counts) >= _KEPT:
+                self._counts.clear()
+            self._counts[id(exchanged)] = exchanged, found  # the exchange is kept, so that its id stays its own
         return found
 
     def _summed(

@@ -180,14 +180,14 @@ class Recorder:
             SuperstepSums(
                 work=np.array(self._work).reshape(rows, len(self.pids)),
                 wall=np.array(self._wall),
-                sent=_sums(at, of, bytes_, (rows, p)),
-                received=_sums(at, to_, bytes_, (rows, p)),
+                sent=added_up(at, of, bytes_, (rows, p)),
+                received=added_up(at, to_, bytes_, (rows, p)),
                 messages=np.bincount(pairs // (p * p), minlength=rows),
                 landed=self._landed(single, rows),
                 registers=np.bincount(self._registers, minlength=rows),
                 between=self._between(single, rows),
                 inside=self._inside(single, rows),
-                heat=_sums(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
+                heat=added_up(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
             )
         )
         for waiting in (self._work, self._wall, self._single, self._multi, self._registers):
@@ -233,15 +233,15 @@ class Recorder:
         singles = _traffic(step[here], self.owner[dest[here]], size[here] / WORD, kind[here], shape)
         multi = self._crossing()
         copies = multi[:, 4] - (multi[:, 1] != multi[:, 2])
-        words = _sums(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
-        return singles + Traffic(_sums(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
+        words = added_up(multi[:, 0], multi[:, 2], copies * multi[:, 3] / WORD, shape)
+        return singles + Traffic(added_up(multi[:, 0], multi[:, 2], copies, shape), words, np.zeros(shape), words)
 
     def _landed(self, single: np.ndarray, rows: int) -> np.ndarray:
         """Return the words that arrive in memory of their own; every receiver of a multiple send has a copy."""
         step, _, dest, size, kind = single.T
         staged = kind >= SEND
         multi = self._crossing()
-        return _sums(
+        return added_up(
             np.concatenate([step[staged], multi[:, 0]]),
             np.concatenate([self.owner[dest[staged]], multi[:, 2]]),
             np.concatenate([size[staged], multi[:, 3] * multi[:, 4]]) / WORD,
@@ -268,7 +268,7 @@ class Recorder:
             self.account.end(work, tail[0][1], [made for *_, some in tail for made in some])
 
 
-def _sums(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
+def added_up(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     """Return an array of this shape with `values` added up at their rows and columns."""
     flat = np.bincount(row * shape[1] + column, values, shape[0] * shape[1])
     return flat.reshape(shape)
@@ -278,10 +278,10 @@ def _traffic(
     step: np.ndarray, port: np.ndarray, words: np.ndarray, kind: np.ndarray, shape: tuple[int, int]
 ) -> Traffic:
     return Traffic(
-        _sums(step, port, np.ones(len(step)), shape),
-        _sums(step, port, np.where(kind == FINE, 0.0, words), shape),
-        _sums(step, port, np.where(kind == FINE, words, 0.0), shape),
-        _sums(step, port, np.where(kind >= SEND, words, 0.0), shape),
+        added_up(step, port, np.ones(len(step)), shape),
+        added_up(step, port, np.where(kind == FINE, 0.0, words), shape),
+        added_up(step, port, np.where(kind == FINE, words, 0.0), shape),
+        added_up(step, port, np.where(kind >= SEND, words, 0.0), shape),
     )
 
 
