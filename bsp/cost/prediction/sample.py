@@ -26,7 +26,7 @@ _LISTED = 4_000_000  # pairs of processes with traffic that are listed one by on
 
 
 class CannotStand(BspError, ValueError):
-    """What a program does that a few of its processes cannot show for all."""
+    """An error for a call whose effect on all processes does not follow from what a few of them do."""
 
 
 class Sent(NamedTuple):
