@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bsp.cost.model import WORD, Cost, Load, Machine, Traffic
+from bsp.cost.record.account import starts
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]  # source, receiver and bytes of each piece that moves
 
@@ -24,7 +25,7 @@ class Hosts:
     def __init__(self, machine: Machine, nprocs: int) -> None:
         elements = min(nprocs, machine.p)
         self._machine = machine
-        self._owner = np.arange(nprocs) * elements // nprocs  # nearly the element; exactly, where it divides p
+        self._owner = np.repeat(np.arange(elements), np.diff(starts(nprocs, elements)))  # the element of each process
         self._ports = [np.asarray(level.port_of(self._owner)) for level in machine.outer]
         self._turns = -(-nprocs // elements)
         widest = np.bincount(self._ports[-1]).max()
