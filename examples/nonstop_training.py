@@ -6,7 +6,7 @@ one stands in a bsp.State, so any process can be made again at the head of any r
 
     bsprun -p 64 -n 4 --clones 2 --standby 2 --events events.jsonl examples/nonstop_training.py
 
-Kill agents (`python -m bsp.faults.engine.agent`) and workers as you like: the output is the same, byte for byte.
+Kill agents (their pids are in the log) and workers as you like: the output is the same, byte for byte.
 Cost of a round, d columns: W = 4(n/p)d flops, H = d + 1 words, one allreduce.
 Run as: bsprun ... examples/nonstop_training.py [rounds] [copies of the data]
 """

@@ -33,6 +33,9 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them;
     "--resume": {"metavar": "DIR", "help": "go on from the last checkpoint there"},
     "--inject": {"metavar": "FAULTS", "help": 'rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"'},
     "--events": {"metavar": "FILE.jsonl", "help": "log each fault, when it was seen, what was done"},
+    "--strict": {
+        "action": "store_true", "default": None, "help": "refuse to run with two clones of a process on one host",
+    },
     "--resilience": {
         "choices": ("auto",), "help": "choose clones, standbys and T as `bsp advise` does, from what follows",
     },
@@ -72,6 +75,11 @@ def asked(options: argparse.Namespace) -> bool:
 def _option(name: str) -> str:
     """Return an option as it is typed: `--tail-limit` for tail_limit."""
     return f"--{name.replace('_', '-')}"
+
+
+def room(options: argparse.Namespace, slots: int) -> int:
+    """Return the elements that hosts with so many slots have room for, with their clones and the standbys."""
+    return max(1, int((slots - (options.standby or 0)) / max(1.0, options.clones or 1.0)))
 
 
 def resume(options: argparse.Namespace) -> None:
@@ -224,6 +232,6 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     )
     resilience = Resilience(
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
-        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(),
+        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), bool(options.strict),
     )  # fmt: skip
     return show(job, resilience) if options.show else run(job, resilience)

@@ -36,7 +36,7 @@ bsp/__init__
 bsp/cost/probe
 
 faults/__init__  faults/errors  faults/injection  faults/protocol  faults/advise
-faults/checkpoints  faults/events  faults/simulate
+faults/carrier  faults/checkpoints  faults/events  faults/simulate
 faults/engine
 faults/options
 

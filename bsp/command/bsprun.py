@@ -349,26 +349,27 @@ def _predict(parser: Parser, options: argparse.Namespace, program: list[str]) ->
 
 
 def _elements(parser: Parser, options: argparse.Namespace, nprocs: int, hosts: list[Host] | None) -> int:
-    """Return the number of elements, each an MPI rank; end with one clear error if the options do not fit."""
+    """Return the number of elements; end with one clear error if the options do not fit."""
     wanted: int | None = options.elements
     if wanted is not None and wanted > nprocs:
         parser.error(
             f"-n {wanted} elements for -p {nprocs} processes; an element hosts at least one: use -n {nprocs} or less"
         )
+    nonstop = _nonstop().asked(options)  # carries its data without MPI
     if hosts is not None:
-        if find_mpiexec() is None:
+        if not nonstop and find_mpiexec() is None:
             parser.error(no_mpi())
-        elements = min(nprocs, sum(host.slots for host in hosts)) if wanted is None else wanted
+        slots = sum(host.slots for host in hosts)
+        elements = min(nprocs, _nonstop().room(options, slots) if nonstop else slots) if wanted is None else wanted
         placed(hosts, elements)  # raises where there is no room
         return elements
-    remote = bool(options.mpi_args)
     most = MOST_ELEMENTS_A_CORE * cores()
-    if wanted is not None and wanted > most and not remote:
+    if wanted is not None and wanted > most and not options.mpi_args:
         parser.error(
             f"-n {wanted} elements on {cores()} cores; use -n {most} or less here, or name machines with --hosts"
         )
     elements = min(nprocs, cores()) if wanted is None else wanted
-    if elements > 1 and find_mpiexec() is None:
+    if elements > 1 and not nonstop and find_mpiexec() is None:
         if wanted is not None:
             parser.error(f"-n {wanted}: {no_mpi()}")
         print(f"bsprun: one element instead of {elements}: {no_mpi()}", file=sys.stderr)

@@ -53,7 +53,6 @@ class Launch:
     predict: dict[str, Any] | None = None  # to be priced and not run: the number of elements, whether abstract
     progress: bool = False  # a live line on stderr
     profile: str | None = None  # a folder for profiles
-    mpi: bool = False  # whether to use mpiexec for a single element too
 
     @property
     def local(self) -> bool:
@@ -97,19 +96,24 @@ class Launch:
         return [mpiexec, *flags, *self.mpi_args, "-n", str(self.elements), *element]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that elements have in addition to this process's."""
-        # hash("a word") and the order of a set are the same on every element and in every run (D6)
-        extra = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self.seed % 2**32))}
-        threads = self.blas_threads or (1 if self.nprocs > 1 else None)
-        if threads is not None:  # D8
-            extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
-        if self.mpi or self.elements > 1 or not self.local:
+        """Return the environment variables that elements have in addition to this process's, those of MPI included."""
+        extra = self.program_environment()
+        if self.elements > 1 or not self.local:
             if hasattr(os, "geteuid") and os.geteuid() == 0:
                 extra |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
             if self.local:
                 # shared memory only: without them Open MPI spends a second looking for networks
                 for name, value in (("OMPI_MCA_pml", "ob1"), ("OMPI_MCA_btl", "self,sm")):
                     extra[name] = os.environ.get(name, value)
+        return extra
+
+    def program_environment(self) -> dict[str, str]:
+        """Return the environment variables that a program has on every element, whatever carries its data."""
+        # hash("a word") and the order of a set are the same on every element and in every run (D6)
+        extra = {"PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", str(self.seed % 2**32))}
+        threads = self.blas_threads or (1 if self.nprocs > 1 else None)
+        if threads is not None:  # D8
+            extra |= dict.fromkeys(BLAS_VARIABLES, str(threads))
         return extra
 
 
@@ -161,7 +165,7 @@ def one_pass(job: Launch, hash_seed: str | None = None, **settings: Any) -> Outc
 def _here(job: Launch, folder: str, environment: dict[str, str], settings: dict[str, Any]) -> Outcome:
     """Run a job whose elements are all on this machine and connected to this process."""
     given = _is_open(0) and not os.isatty(0)  # only the foreground process group may read a terminal
-    single = job.elements == 1 and not job.mpi
+    single = job.elements == 1
     desk = Desk(folder, (0, 1, 2) if given else (1, 2))
     command = job.command(lifeline=folder, keeper=os.getpid(), **settings)
     no_input = job.predict is not None or (given and not single)  # element 0 is given ours

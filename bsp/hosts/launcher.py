@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bsp.hosts.listing import is_here, repeated
 
@@ -13,22 +13,47 @@ _SSH = ("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=8", "-T")
 DAEMON = (sys.executable, "-m", "bsp.hosts.daemon")
 
 
-def reaching(host: str, by: str | None = None, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the command that runs this job's daemon on a host, connected to our standard streams.
+def reaching(
+    host: str,
+    by: str | None = None,
+    command: Sequence[str] = DAEMON,
+    environment: Mapping[str, str] = os.environ,
+) -> list[str]:
+    """Return the command that runs another one on a host, by default this job's daemon, on our standard streams.
 
     by : what to put before it, with `{host}` in the place of the name, such as 'kubectl exec -i {host} --'.
     """
     if is_here(host):
-        return list(DAEMON)
+        return list(command)
     if by is not None:
-        return [*shlex.split(by.replace("{host}", host)), *DAEMON]
+        return [*shlex.split(by.replace("{host}", host)), *command]
     if "SLURM_JOB_ID" in environment and "SLURM_JOB_NODELIST" in environment:
         # a step of its own beside other steps, with all of the host's cores and memory
         return [
             "srun", "--overlap", "--quiet", "--unbuffered", "--nodes=1", "--ntasks=1", f"--nodelist={host}", "--mem=0",
-            f"--cpus-per-task={_cores(environment)}", "--cpu-bind=none", "--export=ALL", *DAEMON,
+            f"--cpus-per-task={_cores(environment)}", "--cpu-bind=none", "--export=ALL", *command,
         ]  # fmt: skip
-    return [*_SSH, host, shlex.join(("env", f"PYTHONPATH={environment.get('PYTHONPATH', '')}", *DAEMON))]
+    return [*_SSH, host, shlex.join(("env", f"PYTHONPATH={environment.get('PYTHONPATH', '')}", *command))]
+
+
+def why_not_started(host: str, said: str, status: int | None, otherwise: str) -> str:
+    """Return why a command could not be run on a host, in a line that says what to do.
+
+    said : the last line on standard error on the way there.  status : of the command that `reaching` made.
+    otherwise : what is known in any case.
+    """
+    python = sys.executable
+    if "No module named" in said:
+        return f"{python} has no nonstop-bsp there ({said}): install it there, in the same place"
+    if status == 127 or "No such file" in said or "not found" in said:
+        return f"there is no {python} there: programs and Python must be installed at the same place on every host"
+    if "ermission denied" in said:
+        return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {host})"
+    if "resolve" in said:
+        return f"its name cannot be resolved ({said})"
+    if "timed out" in said or "No route" in said or "refused" in said:
+        return f"cannot be reached ({said})"
+    return f"{otherwise} (status {status}{': ' + said if said else ''})"
 
 
 def _cores(environment: Mapping[str, str]) -> int:

@@ -28,7 +28,7 @@ from bsp.errors import LaunchError
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.frames import Message, Reader, opening, packed
-from bsp.hosts.launcher import reaching
+from bsp.hosts.launcher import reaching, why_not_started
 from bsp.hosts.lifeline import Ending, LastMoments, end_of
 from bsp.hosts.processes import GRACE
 from bsp.hosts.remote_shell import VARIABLE
@@ -86,19 +86,7 @@ class DaemonLink:
         """Return what is wrong with the host, in a line that says what to do."""
         if self.wrong:
             return self.wrong
-        said, status = self.complaint(), self.process.poll()
-        python = sys.executable
-        if "No module named" in said:
-            return f"{python} has no nonstop-bsp there ({said}): install it there, in the same place"
-        if status == 127 or "No such file" in said or "not found" in said:
-            return f"there is no {python} there: programs and Python must be installed at the same place on every host"
-        if "ermission denied" in said:
-            return f"ssh is refused ({said}): bsprun needs a login without a password (ssh-copy-id {self.host})"
-        if "resolve" in said:
-            return f"its name cannot be resolved ({said})"
-        if "timed out" in said or "No route" in said or "refused" in said:
-            return f"cannot be reached ({said})"
-        return f"{self.lost} (status {status}{': ' + said if said else ''})"
+        return why_not_started(self.host, self.complaint(), self.process.poll(), self.lost)
 
 
 class Links:

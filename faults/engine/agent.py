@@ -1,35 +1,38 @@
-"""An element's agent: the MPI rank that runs the protocol for its workers.
+"""An element's agent: the process that runs the protocol for the element's workers.
 
-bsprun starts `python -m bsp.faults.engine.agent SETTINGS PROGRAM...` through mpiexec.  The agent drives the protocol
-(`Member`) and holds all state that must survive a worker.  It never runs user code, so it answers while user code
-computes, crashes or hangs.  It ends in order only when bsprun orders it.  In every other case it ends by SIGKILL,
-which the other ranks are certain to notice.
+The keeper of its host starts it.  It drives the protocol (`Member`) and holds all state that must survive a worker.  It
+never runs user code, so it answers while user code computes, crashes or hangs.  It ends in order only when bsprun
+orders it, and in every other case by SIGKILL.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
+import math
 import os
 import queue
-import selectors
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import zmq
 from xxhash import xxh3_128_digest
 
+from bsp.faults.carrier.job_key import from_secret
+from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
+from bsp.faults.carrier.message_faults import MessageFaults
+from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.checkpoints import archive, part_file
 from bsp.faults.checkpoints.folder import PartFile, name_at, opened, write_part
 from bsp.faults.engine import forks, idle
-from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted
-from bsp.faults.engine.wire import SECRET, Closed, Wire
+from bsp.faults.engine.control_messages import Addresses, Appeared, Confirmed, FromAgent
+from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.worker import Erred, work
 from bsp.faults.injection import Fault, parse
 from bsp.faults.protocol.member import Member
@@ -60,11 +63,10 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
-from bsp.host import die_with_parent
 
-_SLICE = 0.0002  # seconds between tests of MPI while a message is half sent or half received
-_WAITING = 0.02  # seconds between them while a worker waits, in case the datagram of a message was lost
-_SPIN = 0.0005  # seconds to test MPI before sleeping, where every element has a core
+_FLUSH = 0.001  # seconds between attempts to write what a worker has not taken yet
+_LAST_WORDS = 1.0  # seconds to send what is left when the job ends
+_CONFIRMED = 5.0  # seconds in which bsprun confirms that it knows of an injected fault
 
 
 class _Worker:
@@ -81,70 +83,56 @@ class _Worker:
 class Agent:
     """The agent's event loop, its connections, and the execution of the protocol's effects."""
 
-    def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
-        """Start the fork server and MPI, and connect to bsprun.
+    def __init__(self, settings: dict[str, Any], job: dict[str, Any], program: list[str], term: int, element: int):
+        """Start the fork server and open the connections.
 
-        settings : as `Command.words` makes them.  program : the script and its arguments.
+        settings : of all agents, as `Crew` makes them.  job : of this host's agents.
         """
         self._settings = settings
-        self._secret = os.environ.pop(SECRET)
+        self.element = element
         self._faults = list(parse(settings["inject"])) if settings.get("inject") else []
-        # before MPI_Init: a process must not fork after that
-        self._forks = forks.start(work(settings, program))
-        from bsp.faults.engine.peers import Peers
-
-        self._peers = Peers(self._faults, time.monotonic())
-        self.element = self._peers.rank
+        self._forks = forks.start(work(settings, program))  # before the connections have threads
+        self._mesh = Mesh(from_secret(job["secret"]), element, term, job["network"])
+        faults = MessageFaults(self._faults, element)
+        self._mesh.faults = faults if faults.faults else None
+        self._mesh.meet(BSPRUN, Address(*job["bsprun"]))
+        self._addresses = 0  # number of the latest that have come
+        self._known = False  # bsprun has sent orders, so it knows this agent
+        self._appear_at = 0.0
         limits = Limits(**settings["limits"])
         self._limits = limits
-        self._member = Member(self.element, settings["bundles"], limits, settings.get("resume") is not None)
-        self._selector = selectors.DefaultSelector()
+        self._member = Member(element, settings["bundles"], limits, settings.get("resume") is not None)
         self._workers: dict[int, _Worker] = {}
+        self._by_descriptor: dict[int, _Worker] = {}
+        self._poller = zmq.Poller()
         self._began: set[int] = set()  # bundles that have had a worker here
         self._own: list[Any] = []  # messages of this element to itself
-        # results of the threads that read and write checkpoints
+        self._unread: list[tuple[int, Any]] = []  # messages that came while a confirmation was waited for
+        # results of the threads that read and write checkpoints, and what wakes the loop for them
         self._done: queue.SimpleQueue[Wrote | NotWritten | Handover] = queue.SimpleQueue()
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._look_at = 0.0  # time of the next look at the workers
-        self._spins = settings["spins"]
-        self._bsprun = self._connect()
-
-    def _connect(self) -> Wire:
-        """Connect to bsprun, send the secret, and introduce this element with the address of its bell."""
-        host, port = self._settings["bsprun"]
-        end = socket.create_connection((host, port), timeout=30)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        end.settimeout(None)
-        end.sendall(self._secret.encode())
-        wire = Wire(end)
-        wire.send(("hello", self.element, os.getpid(), socket.gethostname(), self._peers.port))
-        return wire
 
     # ---------------------------------------------------------------------------- the loop
 
     def run(self) -> None:
-        """Run until bsprun orders the end, or is gone."""
+        """Run until bsprun orders the end, or has not been heard for too long."""
         # faults of messages concern all elements and the whole run: one element logs them
         for fault in self._faults if self.element == 0 else ():
             if fault.kind in ("drop", "delay", "duplicate"):
                 self._post(Note("injected", {"fault": str(fault), "element": None, "superstep": 0}))
-        selector = self._selector
-        for what in (self._peers.bell, self._forks, self._bsprun):
-            selector.register(what, selectors.EVENT_READ, what)
+        for what in (self._mesh.socket, self._forks.fileno(), self._bell):
+            self._poller.register(what, zmq.POLLIN)
         pending = False
         while True:
             now = time.monotonic()
-            wait = min(self._member.deadline() - now, 0.1)
-            waiting = any(clone.waiting is not None for clone in self._member.clones.values())
-            if waiting and self._spins:
-                self._spin()
-            if self._peers.busy or pending:
-                wait = min(wait, _SLICE)
-            elif waiting:
-                wait = min(wait, _WAITING)
-            ready = selector.select(max(wait, 0.0))
-            for key, _ in ready:
-                self._read(key.data)
-            self._from_peers()
+            if not self._known and now >= self._appear_at:
+                self._appear_at = now + self._limits.beat
+                self._post(Appeared(os.getpid(), self._mesh.address))
+            wait = min(self._member.deadline(), self._mesh.due(), now + 0.1) - now
+            for descriptor, _ in self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait)))):
+                self._read(descriptor)
+            self._from_mesh()
             while not self._done.empty():
                 done = self._done.get()
                 if isinstance(done, NotWritten):
@@ -154,65 +142,59 @@ class Agent:
             now = time.monotonic()
             if now >= self._member.deadline():
                 self._perform(self._member.tick(now))
+            self._from_myself(now)
             pending = self._flush()
             if now >= self._look_at:
                 self._look_at = now + self._limits.hang_limit / idle.LOOKS
                 self._look_at_workers()
 
-    def _spin(self) -> None:
-        """Test MPI for a short time without sleeping: while the worker waits, its core is free."""
-        until = time.perf_counter() + _SPIN
-        while time.perf_counter() < until:
-            if self._from_peers() and not any(c.waiting is not None for c in self._member.clones.values()):
-                return
-
-    def _read(self, what: Any) -> None:
-        """Handle a connection that has become readable."""
-        if what is self._peers.bell:
-            self._peers.hush()
-        elif what is self._forks:
+    def _read(self, descriptor: Any) -> None:
+        """Handle what has become readable, messages of other processes apart."""
+        if descriptor == self._bell:
+            os.eventfd_read(self._bell)
+        elif descriptor == self._forks.fileno():
             self._from_forks()
-        elif what is self._bsprun:
-            self._from_bsprun()
-        elif what.life in self._workers:
-            self._from_worker(what)
+        elif descriptor in self._by_descriptor:
+            self._from_worker(self._by_descriptor[descriptor])
 
-    def _from_peers(self) -> bool:
-        """Handle messages of other agents, and of this one to itself; return whether others had sent any."""
+    def _from_mesh(self) -> None:
+        """Handle messages of other agents and of bsprun."""
+        unread, self._unread = self._unread, []
+        for sender, message in unread:
+            self._handle(sender, message)
+        for sender, message in self._mesh.take():
+            self._handle(sender, message)
+
+    def _handle(self, sender: int, message: Any) -> None:
         now = time.monotonic()
-        came = self._peers.take(now)
-        for rank, message in came:
-            # a packet with damaged bytes is ignored, and asked for again (N1, N7)
-            if type(message) is not Data or _is_whole(message.packet):
-                self._perform(self._member.receive(now, message, rank))
+        if sender == BSPRUN:
+            self._from_bsprun(now, message)
+        # a packet with damaged bytes is ignored, and asked for again (N1, N7)
+        elif type(message) is not Data or _is_whole(message.packet):
+            self._perform(self._member.receive(now, message, sender))
+        self._from_myself(now)
+
+    def _from_myself(self, now: float) -> None:
+        """Handle this element's messages to itself."""
         while self._own:
             messages, self._own = self._own, []
             for message in messages:
                 self._perform(self._member.receive(now, message, self.element))
-        return bool(came)
 
-    def _from_bsprun(self) -> None:
-        """Handle messages of bsprun."""
-        try:
-            messages = self._bsprun.read()
-        except Closed:
-            _end_by_force("bsprun is gone")
-        for message in messages:
-            now = time.monotonic()
-            if isinstance(message, Order):
-                self._give_up(message)
-                self._perform(self._member.command(now, message.orders))
-            elif isinstance(message, Reply):
-                self._perform(self._member.reply(now, message.once))
-            else:
-                self._peers.learn(message)
-
-    def _give_up(self, order: Order) -> None:
-        """Stop sending to elements that a new view does not contain."""
-        view = order.orders.view
-        if view.number > self._member.view.number:
-            for rank in set(range(self._peers.size)) - view.elements():
-                self._peers.give_up(rank)
+    def _from_bsprun(self, now: float, message: Any) -> None:
+        """Handle a message of bsprun."""
+        if isinstance(message, Order):
+            self._known = True
+            self._perform(self._member.command(now, message.orders))
+        elif isinstance(message, Reply):
+            self._perform(self._member.reply(now, message.once))
+        elif isinstance(message, Addresses) and message.number > self._addresses:
+            self._addresses = message.number
+            for gone in self._mesh.known() - message.of.keys() - {BSPRUN}:
+                self._mesh.forget(gone)
+            for element, address in message.of.items():
+                if element != self.element:
+                    self._mesh.meet(element, address)
 
     # ----------------------------------------------------------------------------- workers
 
@@ -236,8 +218,8 @@ class Agent:
     def _forget(self, worker: _Worker) -> None:
         """Close the connection to a worker."""
         self._workers.pop(worker.life, None)
-        with contextlib.suppress(KeyError, ValueError):
-            self._selector.unregister(worker.wire)
+        if self._by_descriptor.pop(worker.wire.fileno(), None) is not None:
+            self._poller.unregister(worker.wire.fileno())
         worker.wire.close()
 
     def _from_forks(self) -> None:
@@ -256,7 +238,7 @@ class Agent:
                 if worker is not None:
                     self._from_worker(worker)  # messages sent before it ended
                     self._forget(worker)
-                died = Died(message.bundle, message.life, _how(message.status))
+                died = Died(message.bundle, message.life, how_ended(message.status))
                 self._perform(self._member.receive(time.monotonic(), died))
 
     def _start_worker(self, effect: StartWorker) -> None:
@@ -268,7 +250,8 @@ class Agent:
                 end.setsockopt(socket.SOL_SOCKET, option, 1 << 22)
         worker = _Worker(effect.bundle, effect.life, Wire(mine))
         self._workers[effect.life] = worker
-        self._selector.register(worker.wire, selectors.EVENT_READ, worker)
+        self._by_descriptor[worker.wire.fileno()] = worker
+        self._poller.register(worker.wire.fileno(), zmq.POLLIN)
         self._forks.send(Fork(effect.bundle, effect.life, self.element, effect.bundle not in self._began))
         socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
         its.close()
@@ -292,8 +275,8 @@ class Agent:
                 return
 
     def _flush(self) -> bool:
-        """Continue writing to bsprun and the workers; return whether something is still to be written."""
-        waiting = not self._bsprun.flush()
+        """Continue writing to the workers; return whether something is still to be written."""
+        waiting = False
         for worker in list(self._workers.values()):
             if worker.wire.pending:
                 try:
@@ -319,7 +302,7 @@ class Agent:
                 if effect.element == self.element:
                     self._own.append(effect.message)
                 else:
-                    self._peers.send(effect.element, effect.message)
+                    self._mesh.send(effect.element, effect.message)
             elif kind is Deliver or kind is Answer or kind is Once:
                 self._to_worker(effect.bundle, effect)
             elif kind is Tell:
@@ -341,25 +324,16 @@ class Agent:
 
     def _post(self, message: Any) -> None:
         """Send a message to bsprun."""
-        try:
-            self._bsprun.post(message)
-        except Closed:
-            _end_by_force("bsprun is gone")
+        self._mesh.send(BSPRUN, FromAgent(self._addresses, message))
 
     def _with_bytes(self, report: AgentReport) -> Tell:
         """Add the bytes sent to a report."""
-        return Tell(replace(report, sent=self._peers.sent_bytes))
+        return Tell(replace(report, sent=self._mesh.sent_bytes))
 
     def _leave(self) -> None:
-        """End this element in order, after sending a last report.
-
-        MPI_Finalize is left out, because it hangs after failures.
-        """
-        with contextlib.suppress(Closed):
-            self._bsprun.post(self._with_bytes(self._member.report()))
-            until = time.monotonic() + 1.0
-            while not self._bsprun.flush() and time.monotonic() < until:
-                time.sleep(_SLICE)
+        """End this element in order, after sending a last report."""
+        self._post(self._with_bytes(self._member.report()))
+        self._mesh.close(_LAST_WORDS)
         os._exit(0)
 
     # ------------------------------------------------------------------------- checkpoints
@@ -380,7 +354,7 @@ class Agent:
         except Exception as wrong:  # noqa: BLE001 - bsprun must be told, or it would wait for this part
             said = str(wrong) if isinstance(wrong, OSError) else f"{type(wrong).__name__}: {wrong}"
             self._done.put(NotWritten(effect.head, snapshot.superstep, said))
-        self._peers.ring(self.element)
+        os.eventfd_write(self._bell, 1)
 
     def _read_part(self, effect: Read) -> None:
         """Read this element's part of the checkpoint that the job resumes.  It runs in a thread, too.
@@ -399,7 +373,7 @@ class Agent:
             _end_by_force("no state")
         else:
             self._done.put(state._replace(since=effect.since))
-            self._peers.ring(self.element)
+            os.eventfd_write(self._bell, 1)
 
     def _part_of(self, name: str, bundle: int) -> dict[str, Any]:
         """Return the names that a part must carry (N7)."""
@@ -419,8 +393,18 @@ class Agent:
                 continue
             self._faults.remove(fault)
             self._post(Note("injected", {"fault": str(fault), "element": self.element, "superstep": fault.superstep}))
-            self._bsprun.flush()
+            self._await_confirmation(str(fault))
             _hit(fault, worker.pid if fault.worker is not None else os.getpid())
+
+    def _await_confirmation(self, fault: str) -> None:
+        """Wait until bsprun has heard of a fault, because its message may not leave a process that is killed."""
+        until = time.monotonic() + _CONFIRMED
+        while time.monotonic() < until:
+            self._mesh.socket.poll(100)
+            for sender, message in self._mesh.take():
+                if sender == BSPRUN and message == Confirmed(fault):
+                    return
+                self._unread.append((sender, message))
 
 
 def _hit(fault: Fault, pid: int) -> None:
@@ -440,36 +424,26 @@ def _is_whole(packet: BundlePacket) -> bool:
     return not any(packet.digest) or xxh3_128_digest(packet.data) == packet.digest
 
 
-def _how(status: int) -> str:
-    """Return how a worker ended, in words."""
-    if status < 0:
-        return f"was ended by {signal.Signals(-status).name}"
-    return f"left with status {status}"
-
-
 def _end_by_force(why: str) -> Any:
-    """End this process by SIGKILL: other ranks are certain to notice it, unlike an exit with a status."""
+    """End this process by SIGKILL."""
     if os.environ.get("BSP_FAULTS_DEBUG"):
         print(f"agent {os.getpid()}: {why}", file=sys.stderr, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main() -> None:
-    """Run an agent with the arguments of the command line."""
-    settings = json.loads(sys.argv[1])
-    if SECRET not in os.environ:
-        sys.exit(
-            "bsp.faults.engine.agent: an agent works for the bsprun that has started it; start the job with bsprun"
-        )
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        Agent(settings, sys.argv[2:]).run()
-    except BaseException:  # noqa: BLE001 - whatever failed, this element is lost
-        traceback.print_exc()
-        sys.stderr.flush()
-        _end_by_force("an error")
+def lead(job: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
+    """Return the function that runs an agent in a forked process: its settings come over the channel."""
 
+    def life(channel: socket.socket, asked: Fork) -> None:
+        given = Wire(channel)
+        settings, term, element = given.receive()
+        given.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            Agent(settings, job, program, term, element).run()
+        except BaseException:  # noqa: BLE001 - whatever failed, this element is lost
+            traceback.print_exc()
+            sys.stderr.flush()
+            _end_by_force("an error")
 
-if __name__ == "__main__":
-    main()
+    return life

@@ -1,9 +1,9 @@
-"""The fork server: a process that has imported everything and forks workers within milliseconds.
+"""The fork server: a process that has imported everything and forks others within milliseconds.
 
-The agent starts it before MPI_Init, because a process must not fork after that.  It dies with its agent, and the
-workers die with it.  It alone is the workers' parent: it reports how they ended, and it sends them their signals.
-It cannot hit another process whose number the system has reused, because a number is not reused before the parent has
-waited for the process.
+A keeper has one for its agents, and an agent one for its workers.  Each starts it before its own connections have
+threads, because a process with threads must not fork.  The server dies with its owner, and its children die with it.
+It alone is their parent: it reports how they ended, and it sends them their signals.  It cannot hit another process
+whose number the system has reused, because a number is not reused before the parent has waited for the process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bsp.faults.engine.wire import Closed, Wire
+from bsp.faults.carrier.wire import Closed, Wire
 from bsp.host import die_with_parent
 
 
@@ -75,6 +75,18 @@ def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
             os._exit(0)
     its.close()
     return Wire(mine)
+
+
+def how_ended(status: int) -> str:
+    """Return how a process ended, in words.
+
+    status : its exit status, or minus the number of the signal that ended it.
+    """
+    if status == -signal.SIGKILL:
+        return "was killed"
+    if status < 0:
+        return f"was ended by {signal.Signals(-status).name}"
+    return f"left with status {status}"
 
 
 class _Server:

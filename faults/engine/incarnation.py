@@ -1,36 +1,28 @@
-"""bsprun's part of one incarnation: it starts an MPI job of agents and carries out what the `Arbiter` decides.
+"""bsprun's part of one incarnation: it starts the agents and carries out what the `Arbiter` decides.
 
-Each agent has a TCP connection of its own to bsprun.  Its messages are passed to the arbiter, and the arbiter's
-effects are performed here: orders, printing, fencing, checkpoints, the end.
+What agents say is passed to the arbiter, and the arbiter's effects are performed here: orders, printing, fencing,
+checkpoints, the end.  When an agent is lost, another one is started where there is room.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import hmac
-import os
 import pickle
-import queue
-import secrets
-import selectors
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from bsp.errors import LaunchError
-from bsp.faults.checkpoints.folder import Checkpoint, commit, discard, name_at
-from bsp.faults.checkpoints.key import VARIABLE
-from bsp.faults.engine.agent_command import Command
+from bsp.faults.checkpoints.folder import Checkpoint, name_at
+from bsp.faults.engine.commits import Commits
+from bsp.faults.engine.crew import Came, Crew, Event, Said, Silent, Text, Went
+from bsp.faults.engine.homes import Homes
 from bsp.faults.engine.job import LOST, PREEMPTED, Job, digest_of
-from bsp.faults.engine.start_limit import Start
-from bsp.faults.engine.wire import SECRET, Closed, Wire
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import (
     END_COMPARED,
@@ -49,310 +41,250 @@ from bsp.faults.protocol.messages import (
     Tell,
 )
 from bsp.faults.protocol.text import Shown
-from bsp.host import die_with_parent
-from bsp.hosts.processes import GRACE, kill
+from bsp.hosts.processes import GRACE
 
-_DISCARD = 9  # port in the address of an element that is not there
-_RETRY = 60.0  # seconds until a refresh whose checkpoint could not be written is tried again
-# beginnings of Open MPI's messages about ranks whose end is handled here
-_NOISE = (b"[warn] Epoll ", b"pmix_ptl_base: ")
+_TURN = 0.05  # seconds
+_APPEAR = 60.0  # seconds without an agent that introduces itself, after which the missing ones are given up
 
 
 class NotStarted(LaunchError):
-    """Elements died, or hung, before they appeared; the incarnation can be started again."""
-
-
-class _Peer:
-    """The connection to an agent, and the identity of its process."""
-
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-        self.element = -1
-        self.host = ""
-        self.port = 0
-        self.pid = 0
-        self.pidfd = -1
-        self.local = False  # on this machine, where its end can be observed with certainty
+    """Agents were lost before they appeared; the incarnation can be started again."""
 
 
 class Incarnation:
-    """An MPI job of agents, from its start to the end of the program, a checkpoint to continue from, or a loss."""
+    """A set of agents, from its start to the end of the program, a checkpoint to continue from, or a loss."""
 
-    def __init__(self, job: Job, resume: Checkpoint | None, wake: socket.socket) -> None:
-        """Listen for agents.
+    def __init__(self, job: Job, crew: Crew, homes: Homes, resume: Checkpoint | None, wake: socket.socket) -> None:
+        """Prepare the start.
 
         resume : the checkpoint to continue from, if any.  wake : a socket that becomes readable when a signal arrives.
         """
-        self.job = job
+        self.job, self.crew, self.homes = job, crew, homes
         self.launch, self.asked = job.launch, job.asked
         self.resume = resume
         self.count = len(job.rows) + self.asked.standbys
-        self.arbiter = Arbiter(job.rows, self.asked.standbys, self.asked.limits)
+        domains = [homes.domains[host] for host in homes.first] if self.launch.hosts is not None else None
+        self.arbiter = Arbiter(job.rows, self.asked.standbys, self.asked.limits, domains)
         self.arbiter.orders = Orders(self.arbiter.view, printed=job.printed)
         self.arbiter.once = job.once
-        self.peers: dict[int, _Peer] = {}
         self.status: int | None = None
         self.over = False
         self.reason = ""
         self._wake = wake
-        self._secret = secrets.token_hex(32)
-        self._selector = selectors.DefaultSelector()
-        self._listener = socket.create_server(("127.0.0.1" if self.launch.local else "", 0), backlog=256)
-        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(wake, selectors.EVENT_READ, self._woken)
-        self._strangers: dict[socket.socket, bytearray] = {}  # connections without a complete secret yet
-        self._child: subprocess.Popen[bytes] | None = None
+        self._commits = Commits(job)
+        for descriptor in (wake.fileno(), self._commits.bell):
+            crew.also(descriptor)
         self._why: dict[int, str] = {}  # reasons, of elements that are being fenced
-        self._purpose: str | None = None  # of a hold: "refresh" or "preempted"
-        self._held_at = 0.0
+        self._preempting = False
         self._end_at: float | None = None  # time at which bsprun stops waiting for agents to leave
-        self._started = False
-        self._half_line = b""
-        # commits that have ended, with the error, if any
-        self._settled: queue.SimpleQueue[tuple[Commit, str]] = queue.SimpleQueue()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._selector.register(self._bell, selectors.EVENT_READ, self._settle)
+        self._began = False
+        self._came: set[int] = set()  # elements whose agents have appeared
+        self._missing: dict[int, str] = {}  # elements lost before the job began, and how
+        self._appeared_at = time.monotonic()
+        self._numbers = self.count  # the number of the next element
+        self._vacancies: list[tuple[float, int]] = []  # places of lost agents: (time from which to fill it, host)
+        self._degraded: list[str] = []  # bundles that have lost a clone just now, in words
         self._failed_head = -1  # head of the last checkpoint that could not be written
-        self._refresh_at = 0.0  # no refresh is tried before this time
-        self._hosts: dict[int, str] = {}  # of all elements that have appeared
         # for how many seconds bsprun last stood still, and when
         self._stood, self._stood_at = 0.0, float("-inf")
         self._warned: set[int] = set()  # bundles for which a warning has been printed
 
     # ------------------------------------------------------------------------------ start
 
-    def command(self) -> Command:
-        """Return the command that starts the agents."""
-        job = self.job
-        return Command(
-            job.launch, job.asked, job.mpiexec, self.count, job.folder, job.checkpoints, digest_of(job.identity),
-            job.incarnation, self.resume,
-        )  # fmt: skip
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of all agents."""
+        job, launch, asked = self.job, self.launch, self.asked
+        settings: dict[str, Any] = {
+            "bundles": launch.elements, "nprocs": launch.nprocs, "seed": launch.seed, "machine": launch.machine,
+            "every": asked.limits.every, "limits": asdict(asked.limits),
+            "inject": asked.inject if job.incarnation == 0 else None,
+            "checkpoint": job.checkpoints, "job": digest_of(job.identity),
+        }  # fmt: skip
+        if self.resume is not None:
+            parts = [tuple(asdict(part).values()) for part in self.resume.parts]
+            settings["resume"] = str(Path(job.checkpoints) / self.resume.name), parts
+        return settings
 
     def run(self) -> int | None:
         """Run the incarnation; return the exit status, or None to continue from the last checkpoint."""
         if self.job.preempted and self.resume is not None:
             return self._stand()
-        command = self.command()
-        environment = os.environ | command.environment(os.environ) | {SECRET: self._secret}
-        # the agents do not need the user's key
-        environment.pop(VARIABLE, None)
-        if self.launch.local:
-            os.makedirs(environment["PRTE_MCA_prte_tmpdir_base"], exist_ok=True)
-        host, port = self._listener.getsockname()[:2]
-        self._child = subprocess.Popen(
-            command.words(host if self.launch.local else socket.gethostname(), port),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            preexec_fn=die_with_parent,
-        )
-        assert self._child.stderr is not None
-        os.set_blocking(self._child.stderr.fileno(), False)
-        self._selector.register(self._child.stderr, selectors.EVENT_READ, self._launcher_says)
-        start = Start(self._child.pid)
+        self.job.term += 1
+        self.crew.begin(self.job.term, self._settings())
+        for element in range(self.count):
+            self._launch(element)
         turned = time.monotonic()
         while not self.over:
-            ready = self._selector.select(0.05)
+            events = self.crew.hear(_TURN)
             before, turned = turned, time.monotonic()
             if turned - before > 1.0:  # measured over a whole turn: a stop may happen anywhere in it
                 self._stood, self._stood_at = turned - before, turned
-            for key, _ in ready:
-                key.data() if key.fileobj in (self._listener, self._wake) else key.data(key.fileobj)
+            for event in events:
+                if not self.over:
+                    self._on(event)
+            self._hear_signals()
+            for effect, wrong in self._commits.ended():
+                self._settle(effect, wrong)
             if self.over:
                 break
-            now = self._now()
-            if self._started:
-                self._obey(self.arbiter.tick(now))
-                for peer in list(self.peers.values()):
-                    self._flush(peer)
-                self.job.output.show(self.arbiter, now)
-            elif start.is_over():
-                self._start_without(start.seconds)
-            if self._child.poll() is not None and not self.peers and not self.over:
-                if not self._started:
-                    raise LaunchError(f"the elements could not be started (mpiexec's status {self._child.returncode})")
-                self._lose("every element is gone", 0, self.superstep())
-            if self._end_at is not None and time.monotonic() > self._end_at:
+            if self._began:
+                self._obey(self.arbiter.tick(self._now()))
+                self.crew.tell_addresses()
+                self._fill_vacancies()
+                self.job.output.show(self.arbiter, self._now())
+            else:
+                self._look_at_start()
+            if self._end_at is not None and (not self.crew.known() or time.monotonic() > self._end_at):
                 self.over = True
         return self.status
 
-    def _launcher_says(self, pipe: Any) -> None:
-        """Pass on what mpiexec and C code in elements write, without Open MPI's messages about ranks that have died."""
-        data = b""
-        with contextlib.suppress(BlockingIOError, ValueError):
-            data = os.read(pipe.fileno(), 1 << 16)
-        if not data:
-            with contextlib.suppress(KeyError, ValueError):
-                self._selector.unregister(pipe)
-        *lines, self._half_line = (self._half_line + data).split(b"\n")
-        for line in lines:
-            if not any(noise in line for noise in _NOISE):
-                self.job.output.complain(line + b"\n")
+    def _launch(self, element: int) -> None:
+        """Start an agent at the beginning of the incarnation, on another host if its own is lost."""
+        ready, host = self.crew.ready(), self.homes.first[element]
+        if not ready:
+            raise LaunchError("no host is left")
+        self.crew.launch(element, host if host in ready else min(ready, key=self.crew.on))
 
     def _now(self) -> float:
         """Return the seconds since the job began."""
         return time.monotonic() - self.job.began
 
-    def _start_without(self, waited: float) -> None:
-        """Start without the elements that have not appeared, if the others hold all bundles; else raise NotStarted."""
-        missing = sorted(set(range(self.count)) - self.peers.keys())
-        there = {bundle for e, row in enumerate(self.job.rows) if e in self.peers for bundle in row}
-        names = ", ".join(map(str, missing))
+    def _look_at_start(self) -> None:
+        """Begin when all agents have appeared; without some of them, if the others hold all bundles."""
+        if time.monotonic() > self._appeared_at + _APPEAR:
+            for element in set(range(self.count)) - self._came - self._missing.keys():
+                self._missing[element] = f"did not appear in {_APPEAR:.0f} s"
+                self.crew.kill(element)
+        if len(self._came) + len(self._missing) < self.count:
+            return
+        there = {bundle for e, row in enumerate(self.job.rows) if e in self._came for bundle in row}
+        told = "; ".join(f"element {element} {how}" for element, how in sorted(self._missing.items()))
         if len(there) < self.launch.elements:
-            raise NotStarted(f"{len(self.peers)} of {self.count} elements appeared in {waited:.0f} s; not {names}")
-        self.job.say(f"warning: elements {names} did not appear in {waited:.0f} s; the job starts without them")
+            raise NotStarted(told)
+        if told:
+            self.job.say(f"warning: the job starts without some of its elements: {told}")
         self._begin()
-        for element in missing:
-            self._obey(self.arbiter.died(self._now(), element, "did not appear", confirmed=False))
+        for element, how in sorted(self._missing.items()):
+            self._obey(self.arbiter.died(self._now(), element, how, confirmed=False))
+
+    def _begin(self) -> None:
+        """Begin the job."""
+        self._began = True
+        self.job.log.record(
+            "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
+            clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
+            seconds=round(self._now(), 3), agents={f"{e}": pid for e, pid in self.crew.pids().items()},
+            hosts=[self.homes.hosts[host].name for host in self.homes.first],
+        )  # fmt: skip
+        self.job.log.record("view", **self.arbiter.view.plain())
+        self.crew.tell_addresses()
+        if self.job.preempted:
+            self._preempt()
+        self._obey(self.arbiter.tick(self._now()))
 
     def superstep(self) -> int:
         """Return the latest superstep that an element has reported."""
         return max((p.superstep for r in self.arbiter.reports.values() for p in r.clones), default=0)
 
-    # ----------------------------------------------------------------------- connections
+    # ------------------------------------------------------------------------------ events
 
-    def _accept(self) -> None:
-        """Accept a connection, of which nothing is known yet."""
-        end, _ = self._listener.accept()
-        end.setblocking(False)
-        self._strangers[end] = bytearray()
-        self._selector.register(end, selectors.EVENT_READ, self._stranger)
+    def _on(self, event: Event) -> None:
+        """Handle what has happened to an agent, or what it has said."""
+        if isinstance(event, Said):
+            self._hear(event.element, event.message)
+        elif isinstance(event, Came):
+            self._greet(event)
+        elif isinstance(event, Went):
+            self._bury(event)
+        elif isinstance(event, Silent):
+            name = self.homes.hosts[event.host].name
+            why = f"its host {name} has been silent for {event.seconds:.1f} s"
+            self._obey(self.arbiter.suspect(self._now(), event.elements, why))
+        elif isinstance(event, Text):
+            self.job.output.complain(event.data)
 
-    def _stranger(self, end: Any) -> None:
-        """Read the secret from a new connection; nothing that it sends is unpickled before the secret is verified."""
-        said = self._strangers[end]
-        data = b""
-        with contextlib.suppress(OSError):
-            data = end.recv(len(self._secret) - len(said))
-        said += data
-        if data and len(said) < len(self._secret):
+    def _hear(self, element: int, message: Any) -> None:
+        """Handle a message of an agent."""
+        if isinstance(message, Tell):
+            self._obey(self.arbiter.report(self._now(), message.report))
+        elif isinstance(message, Say):
+            self._obey(self.arbiter.text(self._now(), element, *message))
+        elif isinstance(message, Note):
+            self._note(message.kind, message.fields)
+            if message.kind == "injected":
+                self.crew.confirm(element, message.fields["fault"])
+        elif isinstance(message, NotWritten):
+            self._failed(*message)
+        else:
+            self._show_error(*message)
+
+    def _greet(self, event: Came) -> None:
+        """Handle the introduction of an agent; a job that has begun takes it in."""
+        element = event.element
+        self._appeared_at = time.monotonic()
+        self._came.add(element)
+        if not self._began:
+            self.arbiter.appeared(self._now(), element)
             return
-        del self._strangers[end]
-        self._selector.unregister(end)
-        if not hmac.compare_digest(bytes(said), self._secret.encode()):
-            end.close()
+        host = self.homes.hosts[self.crew.host_of(element)]
+        self.job.log.record("appeared", element=element, pid=event.pid, host=host.name)
+        self.crew.tell_addresses()
+        domain = None if self.launch.hosts is None else host.rack or host.name
+        self._obey(self.arbiter.add(self._now(), element, domain))
+
+    def _bury(self, event: Went) -> None:
+        """Handle the loss of an agent; another takes its place, where there is room."""
+        if self._end_at is not None:
             return
-        end.setblocking(True)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Peer(Wire(end))
-        self._selector.register(end, selectors.EVENT_READ, lambda _: self._read(peer))
-
-    def _read(self, peer: _Peer) -> None:
-        """Handle messages of an agent."""
-        try:
-            messages = peer.wire.read()
-        except Closed:
-            self._gone(peer)
+        self._vacancies.append((self.homes.lost(time.monotonic(), event.host), event.host))
+        if not self._began:
+            self._came.discard(event.element)
+            self._missing.setdefault(event.element, event.how)
             return
-        for message in messages:
-            if isinstance(message, Tell):
-                self._obey(self.arbiter.report(self._now(), message.report))
-            elif isinstance(message, Say):
-                self._obey(self.arbiter.text(self._now(), peer.element, *message))
-            elif isinstance(message, Note):
-                self._note(message.kind, message.fields)
-            elif isinstance(message, NotWritten):
-                self._failed(*message)
-            elif message[0] == "hello":
-                self._hello(peer, *message[1:])
-            else:
-                self._show_error(*message)
-
-    def _hello(self, peer: _Peer, element: int, pid: int, host: str, port: int) -> None:
-        """Handle the introduction of an agent; the job begins when all have introduced themselves."""
-        peer.element, peer.host, peer.port, peer.pid = element, host, port, pid
-        if host == socket.gethostname():
-            with contextlib.suppress(OSError):
-                peer.pidfd = os.pidfd_open(pid)
-                peer.local = True
-        self.peers[element] = peer
-        self._hosts[element] = host
-        self.arbiter.appeared(self._now(), element)
-        if element in self.arbiter.dead:  # the job has begun without it
-            self._why[element] = "did not appear"
-            self._kill(peer)
-        elif len(self.peers) == self.count:
-            self._begin()
-
-    def _begin(self) -> None:
-        """Begin the job: send every agent the addresses of all bells."""
-        self._started = True
-        bells = [("127.0.0.1", _DISCARD)] * self.count
-        for e, peer in self.peers.items():
-            bells[e] = "127.0.0.1" if self.launch.local else peer.host, peer.port
-        for peer in self.peers.values():
-            self._post(peer, bells)
-        self.job.log.record(
-            "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
-            clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
-            seconds=round(self._now(), 3), agents={f"{e}": peer.pid for e, peer in sorted(self.peers.items())},
-        )  # fmt: skip
-        self.job.log.record("view", **self.arbiter.view.plain())
-        if self.job.preempted:
-            self._preempt()
-        self._obey(self.arbiter.tick(self._now()))
-
-    def _gone(self, peer: _Peer) -> None:
-        """Handle the loss of a connection: the agent is dead, or is killed now."""
-        self._selector.unregister(peer.wire.end)
-        peer.wire.close()
-        if peer.element < 0 or self.peers.pop(peer.element, None) is None:
+        if event.element not in self._came:
+            self.job.log.record("note", text=f"element {event.element} {event.how} before it appeared")
             return
-        if self.over or self._end_at is not None:
-            self.over = self.over or not self.peers
-            self._bury(peer)
-            return
-        self._kill(peer)
-        self._bury(peer)
-        if self._started:
-            how = self._why.pop(peer.element, "") or self._how_ended()
-            self._obey(self.arbiter.died(self._now(), peer.element, how, confirmed=peer.local))
+        how = self._why.pop(event.element, "") or self._how_ended(event.how)
+        self._obey(self.arbiter.died(self._now(), event.element, how, confirmed=event.certain))
+        self._fill_vacancies()
+        if self._vacancies and not self.over:  # no other agent could be started
+            for text in self._degraded:
+                self.job.say(f"warning: {text}, and no room for another")
+        self._degraded.clear()
 
-    def _how_ended(self) -> str:
+    def _how_ended(self, how: str) -> str:
         """Return the likely reason why an element ended that was not fenced."""
         alone = self.asked.limits.alone
         if time.monotonic() - self._stood_at < alone:
             return (
                 f"had not heard bsprun, which stood still for {self._stood:.0f} s, and ended itself after {alone:g} s"
             )
-        if self._child is not None and self._child.poll() is not None:
-            return "was ended with the MPI launcher"
-        return "was killed"
+        return how
 
-    def _kill(self, peer: _Peer) -> None:
-        """Kill an agent on this machine."""
-        if peer.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(peer.pidfd, signal.SIGKILL)
-
-    def _bury(self, peer: _Peer) -> None:
-        """Release the handle of a dead agent's process."""
-        if peer.pidfd >= 0:
-            os.close(peer.pidfd)
-            peer.pidfd = -1
-
-    def _post(self, peer: _Peer, message: Any) -> None:
-        """Send a message to an agent, if it is still connected."""
-        with contextlib.suppress(Closed):
-            peer.wire.post(message)
-
-    def _flush(self, peer: _Peer) -> None:
-        """Continue writing to an agent."""
-        with contextlib.suppress(Closed):
-            peer.wire.flush()
+    def _fill_vacancies(self) -> None:
+        """Start agents in place of lost ones, as far as there is room; they take over when they have appeared."""
+        now = time.monotonic()
+        for vacancy in list(self._vacancies):
+            due, before = vacancy
+            if now < due or self._end_at is not None or self.over:
+                continue
+            host = self.homes.room(self.crew.on, self.crew.ready(), before, self.arbiter.domains_of_vacancies())
+            if host is None:
+                continue
+            self._vacancies.remove(vacancy)
+            self.crew.launch(self._numbers, host)
+            self._numbers += 1
 
     # --------------------------------------------------------------------------- effects
 
     def _obey(self, effects: Sequence[Any]) -> None:
-        """Perform effects of the arbiter; start a refresh if one has become possible."""
+        """Perform effects of the arbiter."""
         for effect in effects:
             if isinstance(effect, Order):
-                for peer in self.peers.values():
-                    self._post(peer, effect)
+                for element in self.crew.known():
+                    self.crew.post(element, effect)
             elif isinstance(effect, Reply):
-                if effect.element in self.peers:
-                    self._post(self.peers[effect.element], effect)
+                self.crew.post(effect.element, effect)
             elif isinstance(effect, Print):
                 self._print(effect.data)
             elif isinstance(effect, Note):
@@ -373,25 +305,6 @@ class Incarnation:
                 # a corrupt clone may have computed results that were given since the last checkpoint
                 self.job.once = {}
                 self._lose(f"{why} (bsprun --check tells)", found.bundle, found.superstep, "Corruption")
-        if self._purpose is None and not self.over and self._end_at is None and self._may_refresh():
-            self._hold("refresh")
-
-    def _may_refresh(self) -> bool:
-        """Return whether to refresh: a bundle lacks clones, no standby is left, and all hosts are there."""
-        may = self.asked.refresh and time.monotonic() >= self._refresh_at and self._has_all_machines()
-        return may and not self.arbiter.view.standbys and bool(self.arbiter.degraded())
-
-    def _has_all_machines(self) -> bool:
-        """Return whether a new MPI job can start on the same hosts, and will find the checkpoints there."""
-        if self.launch.local:
-            return True
-        alive = {peer.host for peer in self.peers.values()}
-        return self.asked.checkpoint is not None and set(self._hosts.values()) <= alive
-
-    def _hold(self, purpose: str) -> None:
-        """Stop all clones at one head, with a checkpoint; `purpose` decides what happens then."""
-        self._purpose, self._held_at = purpose, time.monotonic()
-        self._obey(self.arbiter.hold(self._now()))
 
     def _print(self, data: bytes) -> None:
         """Print standard output of the program."""
@@ -412,68 +325,53 @@ class Incarnation:
         if kind == "injected":
             self.job.struck.add(fields["fault"])
         if kind == "degraded":
-            self.job.say(
-                f"warning: bundle {fields['bundle']} has {fields['clones']} of {fields['goal']} clones left"
-                f"{' (and {} passive)'.format(fields['passive']) if fields['passive'] else ''}, and no standby"
-            )
+            passive = f" (and {fields['passive']} passive)" if fields["passive"] else ""
+            left = f"{fields['clones']} of {fields['goal']} clones left{passive}"
+            self._degraded.append(f"bundle {fields['bundle']} has {left}")
         self.job.log.record(kind, **fields)
 
     def _fence(self, effect: Fence) -> None:
-        """Kill an element and report its death to the arbiter."""
-        peer = self.peers.get(effect.element)
+        """Kill an element; its death is reported to the arbiter when it is certain, or its host cannot be reached."""
         self.job.log.record("fenced", element=effect.element, reason=effect.why)
-        if peer is None:
+        if effect.element in self.crew.known():
+            self._why[effect.element] = f"was fenced: {effect.why}"
+            self.crew.kill(effect.element)
+        else:
             self._obey(self.arbiter.died(self._now(), effect.element, effect.why))
-            return
-        self._why[effect.element] = f"was fenced: {effect.why}"
-        self._kill(peer)
-        # It cannot be killed from here.  Without orders from bsprun it ends itself; until then its death is unconfirmed
-        # (N9).
-        if not peer.local:
-            self._selector.unregister(peer.wire.end)
-            peer.wire.close()
-            del self.peers[effect.element]
-            self._obey(self.arbiter.died(self._now(), effect.element, effect.why, confirmed=False))
 
     # ----------------------------------------------------------------------- checkpoints
 
     def _commit(self, effect: Commit) -> None:
-        """Commit a checkpoint in the background; `_settle` handles the result."""
-        parts = [part for part, _, _ in effect.parts]
-        superstep = effect.parts[0][1]
+        """Commit a checkpoint in the background."""
+        once = [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()]
         head = {
-            "superstep": superstep,
+            "superstep": effect.parts[0][1],
             "head": effect.head,
             "said": max(said for _, _, said in effect.parts),
             "seconds": round(self._now(), 6),
-            "once": [[list(token), base64.b64encode(value).decode()] for token, value in self.arbiter.once.items()],
+            "once": once,
         }
-        job = self.job
+        self._commits.write(effect, head)
 
-        def write() -> None:
-            try:
-                commit(Path(job.checkpoints), job.key, name_at(superstep), job.identity, parts, head, self.asked.keep)
-                self._settled.put((effect, ""))
-            except OSError as wrong:
-                self._settled.put((effect, str(wrong)))
-            os.eventfd_write(self._bell, 1)
-
-        self.job.disk.do(write)
-
-    def _settle(self, _: Any) -> None:
-        """Handle commits that have ended, well or not."""
-        os.eventfd_read(self._bell)
-        while not self._settled.empty():
-            effect, wrong = self._settled.get()
-            if self.over or self._end_at is not None:
-                continue
-            if wrong:
-                self._failed(effect.head, effect.parts[0][1], wrong)
-            else:
-                self._committed(effect)
+    def _settle(self, effect: Commit, wrong: str) -> None:
+        """Handle the end of a commit; end this incarnation if it was to end with it."""
+        if self.over or self._end_at is not None:
+            return
+        superstep = effect.parts[0][1]
+        if wrong:
+            self._failed(effect.head, superstep, wrong)
+            return
+        size = sum(part.size for part, _, _ in effect.parts)
+        self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
+        if self._is_last(effect.head):
+            self.job.say(f"checkpoint of superstep {superstep} written; go on with --resume {self.job.checkpoints}")
+            self.status = PREEMPTED
+            self._leave()
+        else:
+            self._obey(self.arbiter.committed(self._now(), effect.head))
 
     def _failed(self, head: int, superstep: int, why: str) -> None:
-        """Handle a checkpoint that could not be written: warn, and end the hold that it was for.
+        """Handle a checkpoint that could not be written.
 
         Each writer of a part may report the failure; only the first report counts.
         """
@@ -482,40 +380,23 @@ class Incarnation:
         self._failed_head = head
         self.job.say(f"warning: no checkpoint at superstep {superstep}: {why}")
         self.job.log.record("checkpoint", error=why, superstep=superstep)
-        folder = Path(self.job.checkpoints)
-        self.job.disk.do(lambda: discard(folder, name_at(superstep)))
-        if self._purpose == "preempted":
+        self._commits.discard(superstep)
+        if self._is_last(head):
             self.job.say(f"{self.job.interrupted()}; the last checkpoint stands in {self.job.checkpoints}")
             self.status = 128 + signal.SIGTERM
             self._leave()
-        elif self._purpose == "refresh":
-            self._purpose, self._refresh_at = None, time.monotonic() + _RETRY
-            self.job.say(f"warning: the job goes on with fewer clones; it is refreshed in {_RETRY:g} s if it can be")
-            self._obey(self.arbiter.release(self._now(), head))
         else:
             self._obey(self.arbiter.committed(self._now(), head))
 
-    def _committed(self, effect: Commit) -> None:
-        """Handle a checkpoint that is complete: end this incarnation if it was written for that."""
-        superstep = effect.parts[0][1]
-        size = sum(part.size for part, _, _ in effect.parts)
-        self.job.log.record("checkpoint", name=name_at(superstep), superstep=superstep, bytes=size)
-        if self._purpose is None:
-            self._obey(self.arbiter.committed(self._now(), effect.head))
-            return
-        if self._purpose == "refresh":
-            pause, lost = time.monotonic() - self._held_at, self.arbiter.reach.lost(effect.head, self.arbiter.reports)
-            self.job.log.record("refreshed", superstep=superstep, pause=round(pause, 3), bytes=size, rounds_lost=lost)
-            self.status = None
-        else:
-            self.job.say(f"checkpoint of superstep {superstep} written; go on with --resume {self.job.checkpoints}")
-            self.status = PREEMPTED
-        self._leave()
+    def _is_last(self, head: int) -> bool:
+        """Return whether a checkpoint is the one with which the job is to end, and not one begun before."""
+        hold = self.arbiter.orders.hold
+        return self._preempting and hold is not None and hold.target is not None and head >= hold.target
 
     def _leave(self) -> None:
         """Let every agent leave; those that do not within a time limit are killed."""
-        self._obey(self.arbiter.end(self._now()))
         self._end_at = time.monotonic() + GRACE
+        self._obey(self.arbiter.end(self._now()))
 
     # ----------------------------------------------------------------------------- the end
 
@@ -544,14 +425,14 @@ class Incarnation:
         self.job.log.record("ended", status=LOST, **self.job.totals())
         return LOST
 
-    def _woken(self) -> None:
+    def _hear_signals(self) -> None:
         """Handle signals."""
         with contextlib.suppress(BlockingIOError):
             self._wake.recv(64, socket.MSG_DONTWAIT)
         while self.job.signals:
             number = self.job.signals.pop(0)
             if number == signal.SIGTERM and self.asked.checkpoint is not None and not self.job.preempted:
-                if self._started:
+                if self._began:
                     self.job.preempted = True
                     self.job.say("SIGTERM: a checkpoint is written at the next round; a second SIGTERM ends the job")
                     self._preempt()
@@ -559,14 +440,12 @@ class Incarnation:
                 if self.resume is not None:
                     self.status, self.over = self._stand(), True
                     continue
-            self.job.say(self.job.interrupted(number))
-            self.status, self.over, self.job.left = 128 + number, True, True
+            self.status, self.over = self.job.leave(number), True
 
     def _preempt(self) -> None:
         """Hold all clones for a checkpoint after which the job ends."""
-        if self._purpose is None:
-            self._hold("preempted")
-        self._purpose = "preempted"
+        self._preempting = True
+        self._obey(self.arbiter.hold(self._now()))
 
     def _stand(self) -> int:
         """End before anything was computed: the checkpoint from which the job was to continue is still the last."""
@@ -575,32 +454,9 @@ class Incarnation:
         return PREEMPTED
 
     def close(self) -> None:
-        """End all that belongs to this incarnation: agents, connections, the launcher."""
-        for peer in self.peers.values():
-            self._kill(peer)
-            self._bury(peer)
-            peer.wire.close()
-        for end in self._strangers:
-            end.close()
-        self._listener.close()
-        self._selector.close()
-        if not self.job.disk.finish(GRACE):  # wait for a checkpoint that is being committed
+        """End all that belongs to this incarnation."""
+        self.crew.end_all()
+        for descriptor in (self._wake.fileno(), self._commits.bell):
+            self.crew.not_also(descriptor)
+        if not self._commits.close(GRACE):
             self.job.say("warning: the disk with the checkpoints does not answer")
-        os.close(self._bell)
-        if self._child is not None:
-            _end(self._child, 0.5 if self.status is not None else 0.0)
-            if self._child.stderr is not None:
-                self._child.stderr.close()
-
-
-def _end(child: subprocess.Popen[bytes], patience: float) -> None:
-    """End the launcher and its remaining children; all agents are dead or leaving."""
-    family: list[Any] = []
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = psutil.Process(child.pid).children(recursive=True)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(patience)
-    if child.poll() is None:
-        child.kill()
-        child.wait()
-    kill(family)

@@ -55,7 +55,7 @@ class Resilience:
     inject: str | None = None
     events: str | None = None
     progress: bool = False
-    refresh: bool = True
+    strict: bool = False  # refuse to run with clones of a process on one host
 
     @property
     def option(self) -> str:
@@ -168,19 +168,18 @@ def last_checkpoint(
 class Job:
     """A job with all its incarnations."""
 
-    def __init__(self, launch: Launch, asked: Resilience, folder: str, mpiexec: str) -> None:
-        """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails.
-
-        folder : for files that are deleted with the job.
-        """
-        self.launch, self.asked, self.folder, self.mpiexec = launch, asked, folder, mpiexec
+    def __init__(self, launch: Launch, asked: Resilience) -> None:
+        """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails."""
+        self.launch, self.asked = launch, asked
         self.rows = placed(launch, asked)
         self.identity = identity(launch)  # computed now, because the script may be changed while it runs
-        self.checkpoints = asked.checkpoint or os.path.join(folder, "checkpoints")
-        with _writing(asked.option, self.checkpoints):
-            os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
-            self.key = key_of(asked, self.identity, make=True)
-            tempfile.TemporaryFile(dir=self.checkpoints).close()
+        self.checkpoints = asked.checkpoint or ""
+        self.key = Key.fresh()
+        if asked.checkpoint is not None:
+            with _writing(asked.option, self.checkpoints):
+                os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
+                self.key = key_of(asked, self.identity, make=True)
+                tempfile.TemporaryFile(dir=self.checkpoints).close()
         with _writing("--events", asked.events):
             self.log = EventLog(None if asked.events is None else Path(asked.events))
         self.view: LiveView | None = None
@@ -194,6 +193,7 @@ class Job:
         self.errors: dict[int, Shown] = {}  # standard error that has been shown, by bundle
         self.once: dict[Any, bytes] = {}  # results of proc.once
         self.incarnation = 0
+        self.term = 0  # of the agents, counting also the attempts to start an incarnation
         self.sent = 0  # bytes sent by the agents of all incarnations
         self.signals: list[int] = []  # received and not handled yet
         self.preempted = False  # SIGTERM has asked for a checkpoint and an end
@@ -204,6 +204,8 @@ class Job:
 
     def latest(self) -> Checkpoint | None:
         """Return the last checkpoint that can be used, or None."""
+        if self.asked.checkpoint is None:
+            return None
         begins = self.asked.resume is not None and self.incarnation == 0
         return last_checkpoint(self.asked, self.checkpoints, self.key, self.identity, self.say, begins)
 
@@ -215,6 +217,12 @@ class Job:
         if fresh:
             self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])
+
+    def leave(self, number: int) -> int:
+        """Say which signal ends the job; return the exit status."""
+        self.say(self.interrupted(number))
+        self.left = True
+        return 128 + number
 
     def totals(self) -> dict[str, Any]:
         """Return the totals for the event that ends the job."""

@@ -1,60 +1,61 @@
 """The whole of a nonstop job as bsprun runs it: one incarnation after the other, until the program has ended.
 
-An incarnation is an MPI job of agents with an `Arbiter` of its own.  A later incarnation continues from a checkpoint
-of the one before.  It is started by a planned refresh (the standbys are used up), after a loss that only a checkpoint
-can repair, or by `--resume`.
+An incarnation is a set of agents with an `Arbiter` of its own.  A later one continues from a checkpoint of the one
+before, after a loss that only a checkpoint can repair.  The keepers of the hosts stay throughout.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import signal
 import socket
 import sys
-import tempfile
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
-from bsp.command.launch import Launch
+from bsp.command.launch import Launch, numbered
+from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.faults.checkpoints.folder import Checkpoint
-from bsp.faults.engine.agent_command import Command
+from bsp.faults.checkpoints.key import VARIABLE
+from bsp.faults.engine.crew import Crew, keeper_command
+from bsp.faults.engine.homes import Homes
 from bsp.faults.engine.incarnation import Incarnation, NotStarted
-from bsp.faults.engine.job import Job, Resilience, digest_of, identity, key_of, last_checkpoint, placed
-from bsp.faults.engine.wire import SECRET
-from bsp.host import find_mpiexec, is_open_mpi, no_mpi, temporary_folder
+from bsp.faults.engine.job import Job, Resilience, identity, key_of, last_checkpoint, placed
 
-_FOLDER = "bsprun-"  # prefix of the folder for files that are deleted with the job
 _TRIES = 3  # attempts to start an incarnation
 _IDLE_RESTARTS = 3  # incarnations in a row without progress, after which bsprun gives up
 
 
 def run(launch: Launch, asked: Resilience) -> int:
     """Run the whole job; return its exit status."""
-    mpiexec = _mpiexec()
-    with tempfile.TemporaryDirectory("", _FOLDER, temporary_folder(), ignore_cleanup_errors=True) as folder:
-        job = Job(replace(launch, mpi=True), asked, folder, mpiexec)
+    homes = _homes(launch, asked)
+    job = Job(launch, asked)
 
-        def signalled(number: int, frame: Any) -> None:
-            job.signals.append(number)
+    def signalled(number: int, frame: Any) -> None:
+        job.signals.append(number)
 
-        kept = {n: signal.signal(n, signalled) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
-        wake, waker = socket.socketpair()
-        waker.setblocking(False)
-        signal.set_wakeup_fd(waker.fileno())
-        try:
-            return _incarnations(job, wake)
-        finally:
-            job.close()
-            signal.set_wakeup_fd(-1)
-            for number, handler in kept.items():
-                signal.signal(number, handler)
-            wake.close()
-            waker.close()
+    kept = {n: signal.signal(n, signalled) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    wake, waker = socket.socketpair()
+    waker.setblocking(False)
+    signal.set_wakeup_fd(waker.fileno())
+    try:
+        with contextlib.closing(Crew(homes.hosts, launch.program, launch.reach, launch.local)) as crew:
+            crew.start(_environment(launch), lambda: bool(job.signals))
+            return _incarnations(job, crew, homes, wake)
+    finally:
+        job.close()
+        signal.set_wakeup_fd(-1)
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        wake.close()
+        waker.close()
 
 
 def show(launch: Launch, asked: Resilience) -> int:
-    """Print the command line of the job's first incarnation, without starting it; return the exit status.
+    """Print where everything would run, and the command that starts the keeper of each host; return the exit status.
 
     Nothing is created or changed.
     """
@@ -62,28 +63,49 @@ def show(launch: Launch, asked: Resilience) -> int:
     def say(text: str) -> None:
         print(f"bsprun: {text}", file=sys.stderr)
 
-    folder = os.path.join(temporary_folder(), f"{_FOLDER}XXXXXXXX")
-    launch, job = replace(launch, mpi=True), identity(launch)
-    checkpoints, resume = asked.checkpoint or os.path.join(folder, "checkpoints"), None
-    elements, key = len(placed(launch, asked)) + asked.standbys, key_of(asked, job, make=False)
-    if asked.resume is not None:
-        resume = last_checkpoint(asked, checkpoints, key, job, say, begins=True)
-        if resume is None:
-            raise LaunchError(_none_fits(asked))
-    command = Command(launch, asked, _mpiexec(), elements, folder, checkpoints, digest_of(job), resume=resume)
-    say(f"--show: bsprun itself listens on a port instead of 0, makes {folder}, and sets {SECRET}")
-    print(command.line("127.0.0.1" if launch.local else socket.gethostname(), 0))
+    homes, job = _homes(launch, asked), identity(launch)
+    key = key_of(asked, job, make=False)
+    if asked.resume is not None and last_checkpoint(asked, asked.resume, key, job, say, begins=True) is None:
+        raise LaunchError(_none_fits(asked))
+    for line in _places(launch, asked, homes):
+        print(line)
+    added = " ".join(f"{name}={shlex.quote(value)}" for name, value in sorted(launch.program_environment().items()))
+    for host in homes.hosts:
+        print(f"{added} {shlex.join(keeper_command(host.name, launch.program, launch.reach, launch.local))}")
+    say("--show: one keeper a host; bsprun gives it its settings and the key of the job over standard input")
     return 0
 
 
-def _mpiexec() -> str:
-    """Return the path of mpiexec; raise LaunchError if there is none, or not one of Open MPI."""
-    mpiexec = find_mpiexec()
-    if mpiexec is None:
-        raise LaunchError(no_mpi())
-    if not is_open_mpi(mpiexec):
-        raise LaunchError("--clones and checkpoints need Open MPI 5 with ULFM: pip install 'nonstop-bsp[mpi]'")
-    return mpiexec
+def _homes(launch: Launch, asked: Resilience) -> Homes:
+    """Return the hosts of all elements; warn of clones that cannot be kept apart, or refuse them (`--strict`)."""
+    homes = Homes(launch.hosts, placed(launch, asked), asked.standbys)
+    if homes.together:
+        hosting = Hosting(launch.nprocs, launch.elements)
+        names = [numbered("process", hosting.pids(bundle)) for bundle in homes.together]
+        told = ", ".join(names[:3]) + (f" and of {len(names) - 3} more elements" if len(names) > 3 else "")
+        domains = ", ".join(dict.fromkeys(homes.together.values()))
+        text = f"clones of {told} cannot be kept apart: they stand on {domains} together, and are lost together"
+        if asked.strict:
+            raise LaunchError(f"--strict: {text}; give more hosts, or the same number of slots on each")
+        print(f"bsprun: warning: {text}", file=sys.stderr)
+    return homes
+
+
+def _places(launch: Launch, asked: Resilience, homes: Homes) -> Iterator[str]:
+    """Yield a line for each element: its host, and the processes that it runs a clone of."""
+    rows, hosting = placed(launch, asked), Hosting(launch.nprocs, launch.elements)
+    for element, host in enumerate(homes.first):
+        live, *passive = rows[element] if element < len(rows) else (None,)
+        what = "a standby" if live is None else numbered("process", hosting.pids(live))
+        more = "".join(f", passive {numbered('process', hosting.pids(bundle))}" for bundle in passive)
+        yield f"host {homes.hosts[host].name}: element {element}, {what}{more}"
+
+
+def _environment(launch: Launch) -> dict[str, str]:
+    """Return the environment of the job on every host; its processes do not need the user's key of checkpoints."""
+    environment = os.environ | launch.program_environment()
+    environment.pop(VARIABLE, None)
+    return environment
 
 
 def _none_fits(asked: Resilience) -> str:
@@ -91,8 +113,10 @@ def _none_fits(asked: Resilience) -> str:
     return f"--resume {asked.resume}: none of its checkpoints can be used (see above)"
 
 
-def _incarnations(job: Job, wake: socket.socket) -> int:
+def _incarnations(job: Job, crew: Crew, homes: Homes, wake: socket.socket) -> int:
     """Run incarnations until one ends the program; return the exit status of the job."""
+    if job.signals:
+        return job.leave(job.signals.pop(0))
     resume: Checkpoint | None = None
     if job.asked.resume is not None:
         resume = job.latest()
@@ -101,7 +125,7 @@ def _incarnations(job: Job, wake: socket.socket) -> int:
         job.adopt(resume, fresh=True)
     idle, last, failed = 0, -1, 0
     while True:
-        incarnation = Incarnation(job, resume, wake)
+        incarnation = Incarnation(job, crew, homes, resume, wake)
         try:
             status = incarnation.run()
         except NotStarted as wrong:

@@ -1,4 +1,4 @@
-"""A worker of a nonstop job: the process that runs the script and its BSP processes, without MPI.
+"""A worker of a nonstop job: the process that runs the script and its BSP processes.
 
 All communication of elements in a superstep is one or more exchanges, numbered alike in every clone.  The worker
 sends its packets to its agent, which brings those of the other bundles; to the element the agent is a transport like
@@ -27,10 +27,10 @@ from bsp.cost.model import DEFAULT
 from bsp.engine.element import Element
 from bsp.engine.task import Call, Task
 from bsp.errors import CannotMove
+from bsp.faults.carrier.wire import Wire
 from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore
 from bsp.faults.checkpoints.state_interval import Spacing
 from bsp.faults.engine.forks import Fork
-from bsp.faults.engine.wire import Wire
 from bsp.faults.injection import Fault, parse, stretch
 from bsp.faults.protocol.messages import (
     END_COMPARED,
@@ -504,7 +504,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
         machine = DEFAULT if profile is None else to_machine(profile)
         sys.stderr = _Errors(transport)
         # Show where a SIGSEGV in C code comes from, once for all clones: only the first workers on the first
-        # clones' elements do it, on the standard error that mpiexec passes on.
+        # clones' elements do it, on the standard error that bsprun passes on.
         if asked.first and asked.element < settings["bundles"]:
             faulthandler.enable(2, all_threads=False)  # where a SIGSEGV in C code has come from
         try:

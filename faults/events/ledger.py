@@ -4,9 +4,8 @@ A state machine without I/O: `complete(event)` returns the fields to add.  Its o
 
 1. A fault is *detected* by `suspected`, `fenced`, `died` (an element), `relaunched` (a worker), `tail` (a laggard),
    `outvoted`, `remade` or `diverged` (wrong bytes).
-2. It is *mended* by `restored`, `caught_up`, `jumped`, `refreshed` or `resumed`; their field `seconds` is the time
-since
-   its detection.
+2. It is *mended* by `restored`, `caught_up`, `jumped` or `resumed`; their field `seconds` is the time since the
+   detection.
 3. The field `injected` contains the fault that was injected into that element or worker and not detected before, if
    there is one.
 4. A round is *lost* when all clones of a bundle compute it again: when all of them replay at the same time, or all have
@@ -52,8 +51,7 @@ class Ledger:
             "died": self._struck, "promoted": self._promoted, "restored": self._restored,
             "relaunched": self._relaunched, "caught_up": self._caught_up, "tail": self._tail, "jumped": self._jumped,
             "outvoted": self._outvoted, "remade": self._remade, "diverged": self._diverged, "lost": self._lost,
-            "degraded": self._degraded, "refreshed": self._refreshed, "resumed": self._resumed,
-            "started": self._started, "ended": self._ended,
+            "resumed": self._resumed, "started": self._started, "ended": self._ended,
         }  # fmt: skip
         self._broken: _Seen | None = None  # the fault that ends this incarnation
         self._forget()
@@ -194,19 +192,10 @@ class Ledger:
 
     # --------------------------------------------------------------------------- incarnations
 
-    def _degraded(self, event: Event) -> Fields:
-        """Remember the fault that will make the job stop for a refresh; the first one counts."""
-        self._broken = self._broken or self._last or _Seen(event["time"], None)
-        return {}
-
     def _lost(self, event: Event) -> Fields:
         """Remember the fault that ends this incarnation."""
         self._broken = self._last or _Seen(event["time"], None)
         return {}
-
-    def _refreshed(self, event: Event) -> Fields:
-        """Record that the job stops for a refresh, which mends the fault that ends this incarnation."""
-        return {} if self._broken is None else self._broken.mended(event)
 
     def _resumed(self, event: Event) -> Fields:
         """Add the rounds lost by going back to a checkpoint, and start a new incarnation."""
@@ -215,7 +204,7 @@ class Ledger:
         return {} if self._broken is None else self._broken.mended(event)
 
     def _started(self, event: Event) -> Fields:
-        """Record that a job runs: after a refresh or resume, the fault that ended the one before is mended."""
+        """Record that a job runs: after a resume, the fault that ended the one before is mended."""
         broken, self._broken = self._broken, None
         return {} if broken is None else broken.mended(event)
 

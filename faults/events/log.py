@@ -50,16 +50,17 @@ _MENDED = ("seconds", "injected")
 KINDS: Mapping[str, EventKind] = {
     "started": EventKind(
         "the job runs: all elements are connected",
-        ("nprocs", "bundles", "elements", "clones", "standbys", "incarnation", "agents", "seconds"),
+        ("nprocs", "bundles", "elements", "clones", "standbys", "incarnation", "agents", "hosts", "seconds"),
         adds=_MENDED,
     ),
+    "appeared": EventKind("an agent that was started in place of a lost one is there", ("element", "pid", "host")),
     "view": EventKind("from now on these elements host these bundles", ("view", "hosts", "standbys")),
     "injected": EventKind("a fault was injected (--inject)", ("fault", "element", "superstep")),
     "suspected": EventKind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
     "fenced": EventKind("bsprun kills an element, so that it is certainly dead", ("element", "reason"), adds=_SEEN),
     "died": EventKind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
     "promoted": EventKind(
-        "a standby is given the bundles of a dead element, or a passive clone computes from now on",
+        "a standby or a new element is given the bundles of a dead one, or a passive clone computes from now on",
         ("element",),
         ("instead_of", "bundles", "bundle", "was"),
     ),
@@ -95,16 +96,12 @@ KINDS: Mapping[str, EventKind] = {
         "clones differ, and no majority shows which is right", ("bundle", "superstep", "elements"), adds=_SEEN
     ),
     "degraded": EventKind(
-        "a bundle has fewer clones than asked for and no standby", ("bundle", "clones", "goal", "passive")
+        "a bundle has fewer clones than asked for, and no standby takes the place",
+        ("bundle", "clones", "goal", "passive"),
     ),
     "lost": EventKind("no complete state of a bundle is left", ("bundle", "superstep", "reason")),
     "held": EventKind("all elements are asked to hold at one head", ("head",)),
     "checkpoint": EventKind("a checkpoint is complete, or has failed", ("superstep",), ("name", "bytes", "error")),
-    "refreshed": EventKind(
-        "a planned stop, so that a full-size job goes on from the state at a head",
-        ("superstep", "pause", "bytes", "rounds_lost"),
-        adds=_MENDED,
-    ),
     "resumed": EventKind("the job goes on from a checkpoint", ("name", "superstep"), ("rounds_lost",), _MENDED),
     "once": EventKind(
         "a call of `proc.once` is handed to an element, or its value is known",
@@ -129,14 +126,15 @@ FIELDS: Mapping[str, str] = {
     "fault": "the fault, as `--inject` takes it",
     "goal": "clones that were asked for",
     "head": "number of the head: how many heads of rounds come before it",
-    "hosts": "for each bundle, its elements, each live, joining or passive",
-    "incarnation": "MPI jobs of this job before this one",
+    "host": "name of the host",
+    "hosts": "for each bundle, its elements, each live, joining or passive; in `started`: the host of each element",
+    "incarnation": "how often the job has gone on from a checkpoint",
     "injected": "the injected fault that this event shows",
     "instead_of": "the dead element",
     "name": "name of the checkpoint",
     "nprocs": "processes of the program",
     "passive": "further clones, which do not compute",
-    "pause": "seconds from the order to hold until the state is kept",
+    "pid": "process id",
     "process": "the calling process",
     "reason": "why, in words",
     "rounds": "rounds computed again, the last perhaps in part; in `jumped`: rounds left out",

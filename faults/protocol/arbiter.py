@@ -1,9 +1,8 @@
 """bsprun's side of the protocol of cloned execution: a state machine without I/O.
 
-The arbiter decides which elements belong to the job and which clones they host.  bsprun is a single point of failure
-in any case (as is the MPI launcher) and lies outside the data path.  There is therefore no election and no quorum:
-bsprun numbers the views, and sends its whole state repeatedly (rule N14).  All rules are in member.py; here are
-the parts that bsprun has in them.
+The arbiter decides which elements belong to the job and which clones they host.  bsprun lies outside the data path.
+There is no election and no quorum: bsprun numbers the views, and sends its whole state repeatedly (rule N14).  All
+rules are in member.py; here are the parts that bsprun has in them.
 
 N2, N5  An element is fenced for silence, or because a clone cannot continue on it, but never for being late, and never
         if it is the last holder of a bundle's state.
@@ -67,11 +66,14 @@ _JUMP = 1.0  # seconds between two ticks that show that bsprun itself was stoppe
 class Arbiter:
     """The current view, the elements' latest reports, and the orders that follow from them."""
 
-    def __init__(self, rows: Sequence[Sequence[int]], standbys: int, limits: Limits) -> None:
+    def __init__(
+        self, rows: Sequence[Sequence[int]], standbys: int, limits: Limits, domains: Sequence[str] | None = None
+    ) -> None:
         """Create the first view.
 
         rows : rows[e] lists the bundles of element e; the first one gets a live clone there, the others passive ones.
         standbys : number of spare elements; they are numbered after those of `rows`.
+        domains : the failure domain of each element (see domains.py); None: each element is one of its own.
         """
         self.limits = limits
         self.bundles = len({bundle for row in rows for bundle in row})
@@ -86,6 +88,9 @@ class Arbiter:
         self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
         spare = tuple(range(len(rows), len(rows) + standbys))
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
+        self._domains = dict(enumerate(domains or ()))
+        # places of dead elements that nobody has taken: by element, its bundles and their rows
+        self._vacant: dict[int, list[tuple[int, int]]] = {}
         self.reports: dict[int, AgentReport] = {}
         self.reach = Reach()
         self.dead: dict[int, str] = {}
@@ -161,6 +166,31 @@ class Arbiter:
         self._orders_changed()
         self._order()
         self._look_for_end()
+        return self._flush()
+
+    def add(self, now: float, element: int, domain: str | None = None) -> list[Any]:
+        """Take a new element into the job; return the effects.
+
+        It takes the places of a dead element, if any are vacant, and is a standby otherwise.
+        """
+        self._now = now
+        if self.over:
+            return []
+        self._heard[element] = now
+        if domain is not None:
+            self._domains[element] = domain
+        hosts, standbys = [list(some) for some in self.view.hosts], list(self.view.standbys)
+        if self._vacant:
+            # the places whose bundles have the fewest other clones in its domain; among equals those that fell first
+            dead = min(self._vacant, key=lambda dead: self._near(element, [b for b, _ in self._vacant[dead]]))
+            places = self._vacant.pop(dead)
+            self._give(hosts, element, places)
+            self._note("promoted", element=element, instead_of=dead, bundles=[bundle for bundle, _ in places])
+        else:
+            standbys.append(element)
+        self._renew(hosts, standbys)
+        self._orders_changed()
+        self._order()
         return self._flush()
 
     def tick(self, now: float) -> list[Any]:
@@ -378,7 +408,6 @@ class Arbiter:
         places = [(b, h) for b, some in enumerate(self.view.hosts) for h in some if h.element == element]
         hosts = [[host for host in some if host.element != element] for some in self.view.hosts]
         standbys = [spare for spare in self.view.standbys if spare != element]
-        number = self.view.number + 1
         lost: list[Lost] = []
         for bundle, _ in places:
             if not any(other.role is Role.LIVE for other in hosts[bundle]):
@@ -391,15 +420,15 @@ class Arbiter:
                 else:
                     hosts[bundle] = [h._replace(role=Role.LIVE) if h.element == heir else h for h in hosts[bundle]]
         if places and not lost:
+            vacant = [(bundle, self._row[bundle, element]) for bundle, _ in places]
             ready = [spare for spare in standbys if spare not in self._fenced]
             if ready:
-                spare = ready[0]
+                spare = min(ready, key=lambda spare: self._near(spare, [bundle for bundle, _ in places]))
                 standbys.remove(spare)
-                for bundle, _ in places:
-                    hosts[bundle].append(ClonePlace(spare, Role.JOINING, number))
-                    self._row[bundle, spare] = self._row[bundle, element]
+                self._give(hosts, spare, vacant)
                 self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
             else:
+                self._vacant[element] = vacant
                 for bundle, _ in places:
                     left, goal = self._clones(hosts[bundle], bundle), self.goal[bundle]
                     if left < goal:
@@ -408,6 +437,27 @@ class Arbiter:
         self._effects.extend(lost)
         if lost:
             self.over = True
+
+    def _give(self, hosts: list[list[ClonePlace]], element: int, places: Sequence[tuple[int, int]]) -> None:
+        """Give an element places in the next view, in which it joins.
+
+        places : pairs of a bundle and its row on the element.
+        """
+        for bundle, row in places:
+            hosts[bundle].append(ClonePlace(element, Role.JOINING, self.view.number + 1))
+            self._row[bundle, element] = row
+
+    def _near(self, element: int, bundles: Sequence[int]) -> int:
+        """Return how many clones of these bundles stand in the failure domain of an element."""
+        domain = self._domains.get(element)
+        others = [host.element for bundle in bundles for host in self.view.hosts[bundle]]
+        return sum(domain is not None and self._domains.get(other) == domain for other in others if other != element)
+
+    def domains_of_vacancies(self) -> set[str]:
+        """Return the failure domains of the remaining clones of bundles that lack one."""
+        bundles = {bundle for places in self._vacant.values() for bundle, _ in places}
+        elements = {host.element for bundle in bundles for host in self.view.hosts[bundle]}
+        return {self._domains[element] for element in elements if element in self._domains}
 
     def _heir(self, bundle: int, hosts: Sequence[ClonePlace]) -> int | None:
         """Return the element that becomes live for a bundle without live clones; None if no element has its state.
@@ -440,14 +490,6 @@ class Arbiter:
         self._note("remade", bundle=bundle, element=element, reason=why)
         return True
 
-    def degraded(self) -> list[int]:
-        """Return the bundles that have fewer first-row clones than at the start; a clone that is still joining counts.
-
-        Passive clones are not counted.  A lost element loses a place of the first row too, so each loss shows in some
-        bundle's first row, and the refresh that this bundle causes restores the passive clones as well.
-        """
-        return [bundle for bundle, some in enumerate(self.view.hosts) if self._clones(some, bundle) < self.goal[bundle]]
-
     def _clones(self, hosts: Sequence[ClonePlace], bundle: int) -> int:
         """Return the number of first-row clones among `hosts`."""
         return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
@@ -469,6 +511,20 @@ class Arbiter:
             self._fenced.add(element)
             self._note("suspected", element=element, silent=round(self._now - self._heard[element], 3))
             self._effects.append(Fence(element, told))
+
+    def suspect(self, now: float, elements: Sequence[int], why: str) -> list[Any]:
+        """Fence elements of which nothing is heard because their host is lost or cut off; return the effects.
+
+        Not those that alone hold a bundle's state (N5): their silence is judged by the hang limit.
+        """
+        self._now = now
+        for element in elements:
+            known = element in self.view.elements() and element not in self._fenced
+            if known and not self.over and not self._alone(element, set(elements)):
+                self._fenced.add(element)
+                self._note("suspected", element=element, silent=round(now - self._heard.get(element, now), 3))
+                self._effects.append(Fence(element, why))
+        return self._flush()
 
     def _alone(self, element: int, silent: set[int]) -> list[int]:
         """Return the bundles of `element` that no other element holds that is neither silent nor fenced (N5)."""

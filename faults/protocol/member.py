@@ -2,8 +2,8 @@
 
 An element hosts clones of bundles (groups of processes).  All clones of a program take part in one sequence of
 numbered exchanges.  `Member` holds the state and makes the decisions of one element's agent; `Arbiter` (arbiter.py)
-does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no MPI.  The
-MPI engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones
+does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no network.  The
+engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones
 (clone.py), computing times (min_time.py, N2), the marks of all clones (retention.py, N4), their digests (votes.py,
 N11).
 

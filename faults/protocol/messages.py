@@ -75,7 +75,7 @@ class BundlePacket(NamedTuple):
     data: Any  # bytes; None if the packet is only announced here and travels separately
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the packet; large data becomes an out-of-band buffer (see faults/engine/frames.py)."""
+        """Pickle the packet; large data becomes an out-of-band buffer (see faults/carrier/mesh.py)."""
         beside = self.size >= _BESIDE and self.data is not None
         return BundlePacket, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
@@ -88,7 +88,7 @@ class Packed(NamedTuple):
     arrays: tuple[Any, ...]  # bytes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the state; its large pieces become out-of-band buffers (see faults/engine/frames.py)."""
+        """Pickle the state; its large pieces become out-of-band buffers (see faults/carrier/mesh.py)."""
         return Packed, (_beside(self.pickle), self.names, tuple(map(_beside, self.arrays)))
 
     @property

@@ -221,8 +221,9 @@ def test_options_of_nonstop_jobs_are_declared_once() -> None:
     names = [flag[2:].replace("-", "_") for flag in flags]
     assert [*options.NAMES, *options.AUTO] == names
     for flag, name in zip(flags, names, strict=True):
-        value = "auto" if "choices" in (options.OPTIONS | options.AUTO_OPTIONS)[flag] else "1"
-        found = bsp.command.bsprun._run_parser().parse_args([f"{flag}={value}"])
+        declared = (options.OPTIONS | options.AUTO_OPTIONS)[flag]
+        word = flag if "action" in declared else f"{flag}={'auto' if 'choices' in declared else '1'}"
+        found = bsp.command.bsprun._run_parser().parse_args([word])
         assert getattr(found, name) is not None
         assert options.asked(found)
     assert not options.asked(bsp.command.bsprun._run_parser().parse_args([]))

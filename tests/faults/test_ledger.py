@@ -124,20 +124,6 @@ def test_the_only_clone_loses_what_its_worker_goes_through_again() -> None:
     assert told.caught_up(0, 0, rounds=1)["rounds_lost"] == 1
 
 
-def test_a_planned_refresh_says_how_long_ago_the_fault_was_seen_that_made_it_necessary() -> None:
-    told, fault = Told(), {"injected": "kill:element=2,superstep=5"}
-    told.injected("kill:element=2,superstep=5", 2)
-    told("died", element=2, reason="was killed")
-    told("degraded", bundle=0, clones=1, goal=2, passive=0)
-    refreshed = told("refreshed", superstep=8, pause=0.1, bytes=100, rounds_lost=0)
-    assert refreshed == {"seconds": 2.0, **fault}
-    assert told("resumed", name="checkpoint-000008", superstep=8, rounds_lost=0) == {"seconds": 3.0, **fault}
-    again = {"nprocs": 2, "bundles": 2, "elements": 4, "clones": 2, "standbys": 0, "incarnation": 1, "agents": {}}
-    assert told("started", **again, seconds=9.0) == {"seconds": 4.0, **fault}
-    assert told("started", **again, seconds=9.0) == {}
-    assert told.ended() == 0
-
-
 def test_a_loss_costs_the_rounds_since_the_checkpoint_and_its_faults_are_over() -> None:
     told = Told()
     told.injected("kill:element=3,superstep=50", 3)
@@ -147,5 +133,9 @@ def test_a_loss_costs_the_rounds_since_the_checkpoint_and_its_faults_are_over() 
     told("lost", bundle=1, superstep=50, reason="no other has its state")
     resumed = told("resumed", name="checkpoint-000040", superstep=40, rounds_lost=7)
     assert resumed == {"seconds": 2.0, "injected": "kill:element=3,superstep=50"}  # since the last one died
+    again = {"nprocs": 2, "bundles": 2, "elements": 4, "clones": 2, "standbys": 0, "incarnation": 1, "agents": {}}
+    again |= {"hosts": ["localhost"] * 4, "seconds": 9.0}
+    assert told("started", **again) == {"seconds": 3.0, "injected": "kill:element=3,superstep=50"}
+    assert told("started", **again) == {}
     assert told.relaunched(1, 3) == {}
     assert told.ended() == 7

@@ -215,5 +215,5 @@ def test_on_a_real_terminal_a_job_that_is_struck_shows_it_and_leaves_the_program
     assert job.returncode == 0
     text = raw.decode()
     assert Terminal().write(text) == plain.splitlines()
-    for piece in ("standing by: e4   dead: none", "standing by: none   dead: e2", "restored bundle=0 element=4"):
+    for piece in ("standing by: e4   dead: none", "standing by: e5   dead: e2", "restored bundle=0 element=4"):
         assert piece in text

@@ -55,8 +55,8 @@ def test_an_event_is_a_line_of_json_with_its_time_since_the_job_began(tmp_path: 
 
 def test_the_kinds_are_a_documented_closed_set() -> None:
     assert " ".join(KINDS) == (
-        "started view injected suspected fenced died promoted restored relaunched caught_up tail pulled jumped "
-        "outvoted remade diverged degraded lost held checkpoint refreshed resumed once ended note"
+        "started appeared view injected suspected fenced died promoted restored relaunched caught_up tail pulled "
+        "jumped outvoted remade diverged degraded lost held checkpoint resumed once ended note"
     )
     assert all(kind.means and kind.fields for kind in KINDS.values())
     used = {field for kind in KINDS.values() for field in (*kind.fields, *kind.may, *kind.adds)}
@@ -130,7 +130,7 @@ def test_what_the_protocol_says_in_simulated_runs_is_an_event(drawing: Callable[
 
 def test_an_unknown_kind_or_field_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
     with EventLog(tmp_path / "f.jsonl") as log:
-        with pytest.raises(ValueError, match="no event is called 'dead'; there are started, view, injected, "):
+        with pytest.raises(ValueError, match="no event is called 'dead'; there are started, appeared, view, "):
             log.record("dead", element=3)
         with pytest.raises(ValueError, match="the log itself gives kind, time to event 'note'"):
             log.record("note", time=3, kind="died")

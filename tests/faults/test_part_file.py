@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bsp.faults.carrier import frames
 from bsp.faults.checkpoints import archive, part_file
 from bsp.faults.checkpoints.npy import encode
-from bsp.faults.engine import frames
 from bsp.faults.errors import CheckpointError
 from bsp.faults.protocol.messages import BundlePacket, Handover, Packed, Snapshot
 

@@ -189,10 +189,6 @@ def test_an_agent_unpickles_nothing_but_the_bytes_that_bsprun_has_named(
     def end(why: str) -> NoReturn:
         raise Ended(why)
 
-    class Silent:
-        def ring(self, element: int) -> None:
-            pass
-
     monkeypatch.setattr("bsp.faults.engine.agent._end_by_force", end)
     told = json.loads((inside(folder) / "manifest.json").read_text())["parts"]
     job = json.loads(np.load(inside(folder) / told[0]["file"])["part.json"])["job"]
@@ -201,7 +197,8 @@ def test_an_agent_unpickles_nothing_but_the_bytes_that_bsprun_has_named(
         "resume": (str(inside(folder)), [list(PartFile(**part).__dict__.values()) for part in told]),
         "job": job,
     }
-    agent._done, agent._peers, agent.element = queue.SimpleQueue(), Silent(), 1  # type: ignore[assignment]
+    agent._done, agent.element = queue.SimpleQueue(), 1
+    agent._bell = os.eventfd(0, os.EFD_CLOEXEC)
     agent._read_part(Read(0, 5))
     state = agent._done.get()
     assert (state.bundle, state.since) == (0, 5)  # type: ignore[union-attr]
@@ -301,9 +298,9 @@ def test_the_key_is_on_no_command_line_and_in_no_environment_of_an_element(scrip
         while not (events.exists() and '"kind": "checkpoint"' in events.read_text()):
             assert job.poll() is None
         family = psutil.Process(job.pid).children(recursive=True)
-        assert len(family) >= 5  # mpiexec, two agents, their workers
+        assert len(family) >= 6  # the keeper and its fork server, two agents, theirs, their workers
         seen = "".join(f"{process.cmdline()} {process.environ()}" for process in family)
-        assert "BSP_NONSTOP_SECRET" in seen
+        assert "PYTHONHASHSEED" in seen
         assert KEY not in seen and KEY not in events.read_text()
         assert KEY not in "".join(path.read_text() for path in (tmp_path / "c").glob("*/manifest.json"))
     finally:

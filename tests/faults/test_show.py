@@ -1,10 +1,8 @@
-"""`--show` of a nonstop job: the command and the environment that it is started with, and nothing is done."""
+"""`--show` of a nonstop job: where it runs, the commands that start it, their environment; and nothing is done."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -18,12 +16,8 @@ from bsp.errors import LaunchError
 from bsp.faults.checkpoints.folder import commit, name_at, write_part
 from bsp.faults.checkpoints.key import user_key
 from bsp.faults.engine.job import identity
-from bsp.host import find_mpiexec
 
-pytestmark = [
-    pytest.mark.solo,
-    pytest.mark.skipif(find_mpiexec() is None, reason="needs an mpiexec to show"),
-]
+pytestmark = pytest.mark.solo
 
 KEY = "the key of the user whose jobs these are"
 
@@ -55,19 +49,13 @@ class Started(Exception):
     """A process would have been."""
 
 
-def split(words: list[str]) -> tuple[dict[str, str], list[str], dict[str, Any], list[str]]:
-    """Environment, mpiexec with its options, an agent's settings, the program."""
-    at = next(k for k, word in enumerate(words) if "=" not in word.partition("/")[0])
-    agent = words.index("bsp.faults.engine.agent")
-    environment = dict(word.split("=", 1) for word in words[:at])
-    return environment, words[at : agent + 1], json.loads(words[agent + 1]), words[agent + 2 :]
-
-
-def shown(line: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def shown(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[list[str]]]:
+    """What `--show` prints: where each element runs, and the command of each host's keeper, as words."""
     assert bsp.command.bsprun.bsprun(["--show", *shlex.split(line)]) == 0
     out, err = capsys.readouterr()
-    assert out.count("\n") == 1 and KEY not in out + err
-    return shlex.split(out)
+    assert KEY not in out + err
+    places = [each for each in out.splitlines() if each.startswith("host ")]
+    return places, [shlex.split(each) for each in out.splitlines()[len(places) :]]
 
 
 def started(line: str, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, str], list[str]]:
@@ -103,53 +91,59 @@ LINES = {
 def test_what_is_shown_is_what_is_started(
     name: str, here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for what bsprun finds only when it starts: its port, its own folder; and its secret."""
     if name == "resume":
         written(here / "old", ["train.py", "5"])
-    words, environment = shown(LINES[name], capsys), dict(os.environ)
+    places, (words,) = shown(LINES[name], capsys)
+    environment = dict(os.environ)
     for folder in ("c", "log.jsonl"):
         assert not (here / folder).exists()
     env, command = started(LINES[name], monkeypatch)
-    extra, mpiexec, settings, program = split(words)
-    _, really, really_settings, really_program = split(command)
-    assert (mpiexec, program) == (really, really_program)
-    own = re.escape(str(Path(env["PRTE_MCA_prte_tmpdir_base"]).parent))
-    assert settings.pop("bsprun") == ["127.0.0.1", 0]
-    assert really_settings.pop("bsprun")[0] == "127.0.0.1"
-    placeholder = str(Path(extra["PRTE_MCA_prte_tmpdir_base"]).parent)
-    assert placeholder.endswith("/bsprun-XXXXXXXX")
-    assert settings == json.loads(re.sub(own, placeholder, json.dumps(really_settings)))
-    assert extra.pop("PRTE_MCA_prte_tmpdir_base") == re.sub(own, placeholder, env.pop("PRTE_MCA_prte_tmpdir_base"))
-    secret = env.pop("BSP_NONSTOP_SECRET")
-    assert secret not in " ".join(words) and "BSP_NONSTOP_SECRET" not in " ".join(words)
+    at = next(k for k, word in enumerate(words) if "=" not in word.partition("/")[0])
+    assert words[at:] == command
     assert environment.pop("BSP_CHECKPOINT_KEY") == KEY  # bsprun's alone
-    assert environment | extra == env
+    assert environment | dict(word.split("=", 1) for word in words[:at]) == env
+    assert places[0].startswith("host localhost: element 0, processes 0-1") and len(places) >= 2
 
 
-def test_the_options_of_mpiexec_and_the_hosts_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    line = "-p 4 -n 2 --clones 2 --hosts h1:2,h2:2 --mpi-args '--map-by node' train.py"
-    environment, mpiexec, settings, program = split(shown(line, capsys))
-    told = " ".join(mpiexec)
-    assert "--with-ft ulfm" in told and "--host h1:2,h2:2 --map-by node -n 4 " in told
-    assert "-x BSP_NONSTOP_SECRET " in told and "BSP_CHECKPOINT_KEY" not in told
-    assert "PRTE_MCA_prte_tmpdir_base" not in environment
-    assert settings["bsprun"][0] not in ("127.0.0.1", "") and program == ["train.py"]
+def test_hosts_and_the_clones_on_them_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Clones apart; one command a host, with the words that reach it."""
+    line = "-p 4 -n 2 --clones 2 --standby 1 --hosts h1:2,h2:2,h3:1 --reach 'enter {host}' train.py"
+    places, commands = shown(line, capsys)
+    assert places == [
+        "host h1: element 0, processes 0-1",
+        "host h1: element 1, processes 2-3",
+        "host h2: element 2, processes 0-1",
+        "host h2: element 3, processes 2-3",
+        "host h3: element 4, a standby",
+    ]
+    assert [words[words.index("enter") :][:2] for words in commands] == [["enter", f"h{k}"] for k in (1, 2, 3)]
+    assert all(words[-1] == "train.py" for words in commands)
 
 
-def test_a_resumed_job_shows_the_checkpoint_that_it_goes_on_from(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    written(here / "old", ["train.py", "5"])
-    _, mpiexec, settings, _ = split(shown("--resume old train.py 5", capsys))
-    assert (settings["nprocs"], settings["bundles"]) == (4, 2)
-    assert settings["resume"][0] == "old/checkpoint-000030" and [part[0] for part in settings["resume"][1]] == [0, 1]
-    assert mpiexec[mpiexec.index("-n") + 1] == "2"
+def test_clones_that_cannot_be_kept_apart_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """By process and host; with --strict nothing runs.  Hosts of one rack are one domain."""
+    line = "-p 4 -n 2 --clones 2 --hosts h1:3,h2:1 train.py"
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split(line)]) == 0
+    told = "clones of processes 2-3 cannot be kept apart: they stand on h1 together, and are lost together"
+    assert f"bsprun: warning: {told}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        bsp.command.bsprun.bsprun(["--show", "--strict", *shlex.split(line)])
+    assert f"--strict: {told}" in capsys.readouterr().err
+    Path("racks").write_text("h1 slots=2 rack=a\nh2 slots=2 rack=a\nh3 slots=1 rack=b\n")
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 4 -n 2 --clones 2 --hostfile racks train.py")]) == 0
+    assert "clones of processes 2-3 cannot be kept apart: they stand on a together" in capsys.readouterr().err
+
+
+def test_more_elements_than_slots_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bsp.command.bsprun.bsprun(shlex.split("--show -p 4 -n 2 --clones 2 --standby 1 --hosts h1:2,h2:2 train.py"))
+    assert "5 elements (clones and standbys included), but the hosts have 4 slots" in capsys.readouterr().err
 
 
 def test_auto_shows_what_it_chooses_even_the_plain_engine(capsys: pytest.CaptureFixture[str]) -> None:
     assert bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 4 -n 2 --resilience auto --mtbf 1e9 train.py")]) == 0
     out, err = capsys.readouterr()
-    assert "bsp.command.start" in out and "bsp.faults.engine.agent" not in out
+    assert "bsp.command.start" in out and "bsp.faults" not in out
     assert err.startswith("bsprun: --resilience auto: ") and "the plain engine runs it" in err
 
 
@@ -203,16 +197,16 @@ def test_a_value_that_a_shell_would_take_apart_is_quoted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OMPI_MCA_btl", "self, sm $HOME")
-    for line in ("-p 4 -n 2 train.py", "-p 4 -n 2 --clones 2 train.py"):
-        assert "OMPI_MCA_btl=self, sm $HOME" in shown(line, capsys)
+    monkeypatch.setenv("PYTHONHASHSEED", "1; reboot")
+    assert "OMPI_MCA_btl=self, sm $HOME" in shown("-p 4 -n 2 train.py", capsys)[1][0]
+    assert "PYTHONHASHSEED=1; reboot" in shown("-p 4 -n 2 --clones 2 train.py", capsys)[1][0]
 
 
 @pytest.mark.jobs
-def test_whoever_pastes_it_learns_who_starts_agents(capsys: pytest.CaptureFixture[str]) -> None:
-    """A shell takes it as it is; without a bsprun to work for the agents end at once, and say so."""
-    bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 2 -n 2 --clones 1 --standby 0 train.py 'it''s'")])
-    line, note = capsys.readouterr()
-    assert "bsprun itself listens on a port" in note
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=300)
+def test_whoever_pastes_it_learns_who_starts_keepers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A shell takes it as it is; without a bsprun to work for the keeper ends at once, and says so."""
+    assert bsp.command.bsprun.bsprun(["--show", *shlex.split("-p 2 -n 2 --clones 1 --standby 0 train.py 'it''s'")]) == 0
+    line = capsys.readouterr().out.splitlines()[-1]
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
     assert done.returncode != 0
-    assert "an agent works for the bsprun that has started it; start the job with bsprun" in done.stderr
+    assert "no settings on standard input; start the job with bsprun" in done.stderr

@@ -18,6 +18,15 @@ def hosts() -> Iterator[cluster.Cluster]:
 
 
 @pytest.fixture(scope="module")
+def four_hosts() -> Iterator[cluster.Cluster]:
+    """Four hosts, h1 to h4."""
+    if why := cluster.missing():
+        pytest.skip(why)
+    with cluster.Cluster(4) as four:
+        yield four
+
+
+@pytest.fixture(scope="module")
 def allocation() -> Iterator[slurm.SlurmCluster]:
     """Three nodes of a Slurm cluster, with two cores each."""
     if why := slurm.missing():

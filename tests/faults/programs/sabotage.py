@@ -11,6 +11,7 @@ before them.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -26,7 +27,7 @@ def at(k: int, state: Any) -> None:
     for part in _PLAN:
         what, _, where = part.partition("@")
         element, planned, *rest = (int(number) for number in where.split(":"))
-        if planned <= k and element == int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")) and _first(part, k):
+        if planned <= k and element == _element() and _first(part, k):
             globals()["_" + what](state, *rest)
 
 
@@ -77,20 +78,22 @@ def _nap(state: Any) -> None:
 def _behead(state: Any, victim: int) -> None:
     """Kill the agent of another element of this job, who has announced by now: we are slower than it."""
     time.sleep(0.15)
-    ours = _read(os.getpid(), "cmdline")  # settings with the job's secret, of all its agents and what they forked
-    family = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _read(int(pid), "cmdline") == ours]
-    ranked = [pid for pid in family if f"OMPI_COMM_WORLD_RANK={victim}\0".encode() in _read(pid, "environ")]
-    agent = next(pid for pid in ranked if _parent(pid) not in family)
-    os.kill(agent, signal.SIGKILL)
+    os.kill(_agents()[victim], signal.SIGKILL)
 
 
-def _read(pid: int, name: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+def _element() -> int:
+    """The element that this worker runs on: its agent has forked the process that forked it."""
+    agent = _parent(os.getppid())
+    return next((element for element, pid in _agents().items() if pid == agent), -1)
+
+
+def _agents() -> dict[int, int]:
+    """The agents that the job started with, by element, as its event log names them."""
+    with open(os.path.join(os.environ["SABOTAGE_ONCE"], "events.jsonl")) as log:
+        started = next(event for event in map(json.loads, log) if event["kind"] == "started")
+    return {int(element): pid for element, pid in started["agents"].items()}
 
 
 def _parent(pid: int) -> int:
-    return int(_read(pid, "stat").rpartition(b")")[2].split()[1])
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[1])

@@ -1,7 +1,6 @@
-"""Python objects over a stream socket, between worker and agent and between agent and bsprun.
+"""Python objects over a pair of connected sockets, between an agent and its workers on one machine.
 
-Both ends belong to the job.  Objects are unpickled, so bsprun admits a connection only after it has sent the job's
-secret (see incarnation.py).
+One process made the pair and gave the other end to its child, so nobody else can write to it.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ import socket
 from collections import deque
 from typing import Any
 
-from bsp.faults.engine import frames
+from bsp.faults.carrier import frames
 
-SECRET = "BSP_NONSTOP_SECRET"  # environment variable with the job's secret, which only its agents receive
 _CHUNK = 1 << 16  # bytes to read at once
 _AT_ONCE = 64  # buffers passed to one system call
 

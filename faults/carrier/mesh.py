@@ -1,0 +1,186 @@
+"""Connections between the processes of a job, over ZeroMQ: agents, the keepers of hosts, bsprun.
+
+Every process has one socket that receives (PULL) and one that sends (PUSH) for each process that it sends to.  Nothing
+here waits for anybody.  A message to a process that is gone is lost, and so is one that finds its queue full: the
+protocol repeats what matters (N1, N14).  Messages of one process to another arrive in order.
+
+A process has two addresses, one on its machine and one between machines.  Nothing is unpickled before the other side
+has proved that it has the job's key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import pickle
+import secrets
+import struct
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import zmq
+from zmq.auth.thread import ThreadAuthenticator
+
+from bsp.faults.carrier.job_key import JobKey
+from bsp.faults.carrier.message_faults import MessageFaults
+
+BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
+_HEAD = struct.Struct("<iq")  # term and number of the sender
+_MOST_QUEUED = 1 << 14  # messages to one process that have not been sent yet
+_MOST_CONNECTIONS = 1 << 16
+_HANDSHAKE = 5000  # milliseconds until a connection that has not shown the key is closed
+_GONE = 10_000  # milliseconds without a sign of life until a connection is made anew
+
+
+class Address(NamedTuple):
+    """Where a process receives."""
+
+    machine: str  # processes that can use each other's address `here` have the same
+    here: str
+    port: int = 0  # for other machines; 0 if there are none
+    network: str = ""  # the machine's IP address, as far as it is known
+
+    @property
+    def abroad(self) -> str:
+        """The address for other machines."""
+        return f"tcp://{f'[{self.network}]' if ':' in self.network else self.network}:{self.port}"
+
+
+class Mesh:
+    """The connections of one process to the others of its job."""
+
+    def __init__(self, key: JobKey, number: int, term: int = 0, network: str | None = None) -> None:
+        """Open the receiving socket.
+
+        number : of this process.  term : messages of processes of another term are ignored; processes of term 0
+        outlast all terms, hear everybody and are heard by everybody.
+        network : the IP address at which processes on other machines reach this one, empty if it is not known yet; None
+        if there are no other machines.
+        """
+        self.number, self.term, self.sent_bytes = number, term, 0
+        self.faults: MessageFaults | None = None
+        self._key = key
+        self._context = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, min(_MOST_CONNECTIONS, self._context.get(zmq.SOCKET_LIMIT)))
+        self._guard = ThreadAuthenticator(self._context)
+        self._guard.start()
+        self._guard.configure_curve_callback(credentials_provider=_OnlyThisKey(key))
+        self.socket: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
+        self.socket.curve_server = True
+        self.socket.curve_secretkey = key.secret
+        self.socket.set(zmq.RCVHWM, 0)
+        self.socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE)
+        here = f"ipc://@bsp-{secrets.token_hex(12)}"  # no file: nothing is left behind
+        self.socket.bind(here)
+        port = 0
+        if network is not None:
+            self.socket.set(zmq.IPV6, True)
+            port = self.socket.bind_to_random_port("tcp://*")
+        self.address = Address(machine(), here, port, network or "")
+        self._peers: dict[int, tuple[Address, zmq.Socket[bytes]]] = {}
+        self._late: list[tuple[float, int, int, list[Any]]] = []  # delayed by a fault: (time, order, to, frames)
+        self._order = itertools.count()
+
+    def meet(self, number: int, address: Address) -> None:
+        """Connect to a process, so that messages can be sent to it; at another address than before: anew."""
+        known = self._peers.get(number)
+        if known is not None and known[0] == address:
+            return
+        self.forget(number)
+        out: zmq.Socket[bytes] = self._context.socket(zmq.PUSH)
+        out.curve_publickey, out.curve_secretkey, out.curve_serverkey = *self._key, self._key.public
+        out.set(zmq.LINGER, 0)
+        out.set(zmq.SNDHWM, _MOST_QUEUED)
+        out.set(zmq.IPV6, True)
+        if address.machine != self.address.machine:
+            out.set(zmq.HEARTBEAT_IVL, _GONE // 4)
+            out.set(zmq.HEARTBEAT_TIMEOUT, _GONE)
+        out.connect(address.here if address.machine == self.address.machine else address.abroad)
+        self._peers[number] = address, out
+
+    def forget(self, number: int) -> None:
+        """Send nothing more to a process."""
+        known = self._peers.pop(number, None)
+        if known is not None:
+            known[1].close()
+
+    def known(self) -> set[int]:
+        """Return the numbers of the processes that messages can be sent to."""
+        return set(self._peers)
+
+    def send(self, number: int, message: Any) -> None:
+        """Send a message; it is lost if that process is not known, gone, or far behind in reading."""
+        if number not in self._peers:
+            return
+        buffers: list[pickle.PickleBuffer] = []
+        data = pickle.dumps(message, 5, buffer_callback=buffers.append)
+        frames = [_HEAD.pack(self.term, self.number) + data, *[buffer.raw() for buffer in buffers]]
+        if self.faults is None:
+            self._send(number, frames)
+            return
+        for seconds in self.faults.copies():
+            if seconds:
+                self._late.append((time.monotonic() + seconds, next(self._order), number, frames))
+            else:
+                self._send(number, frames)
+
+    def _send(self, number: int, frames: list[Any]) -> None:
+        known = self._peers.get(number)
+        if known is None:
+            return
+        self.sent_bytes += sum(map(len, frames))
+        with contextlib.suppress(zmq.Again):
+            known[1].send_multipart(frames, zmq.NOBLOCK, copy=len(frames) == 1)
+
+    def due(self) -> float:
+        """Return the time at which `take` must be called next, because of a delayed message."""
+        return min((late[0] for late in self._late), default=float("inf"))
+
+    def take(self) -> Iterator[tuple[int, Any]]:
+        """Yield the messages that have arrived, as (number of the sender, message)."""
+        if self._late:
+            now = time.monotonic()
+            ready = sorted((late for late in self._late if late[0] <= now), key=lambda late: late[:2])
+            self._late = [late for late in self._late if late[0] > now]
+            for _, _, number, frames in ready:
+                self._send(number, frames)
+        while True:
+            try:
+                first = self.socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            rest = []
+            while self.socket.rcvmore:
+                rest.append(self.socket.recv(copy=False).buffer)
+            term, sender = _HEAD.unpack_from(first)
+            if term == self.term or not term or not self.term:
+                yield sender, pickle.loads(memoryview(first)[_HEAD.size :], buffers=rest)
+
+    def close(self, seconds: float = 0.0) -> None:
+        """Close all connections, after at most so many seconds for what has not been sent yet."""
+        for _, out in self._peers.values():
+            out.close(linger=round(seconds * 1000))
+        self._peers.clear()
+        self.socket.close(linger=0)
+        self._guard.stop()
+        self._context.term()
+
+
+class _OnlyThisKey:
+    """What ZeroMQ asks whether a connection is accepted."""
+
+    def __init__(self, key: JobKey) -> None:
+        self._key = key
+
+    def callback(self, domain: str, key: bytes) -> bool:
+        """Return whether the other side has proved that it has the job's key."""
+        return key == self._key.public
+
+
+def machine() -> str:
+    """Return a name for the machine, as far as addresses on it reach: its boot and its network namespace."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip()
+    return f"{boot} {os.stat('/proc/self/ns/net').st_ino}"

@@ -1,0 +1,66 @@
+"""What bsprun, the keepers of hosts and agents tell each other about who is there; the protocol's messages are apart.
+
+All of it is state that is repeated until it has arrived (N14).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bsp.faults.carrier.mesh import Address
+
+
+class Wanted(NamedTuple):
+    """What bsprun wants of a keeper; the latest holds."""
+
+    number: int
+    term: int
+    agents: frozenset[int]  # elements
+    settings: dict[str, Any]  # of all agents
+    over: bool = False  # the job is over: end all agents, and yourself
+
+
+class KeeperReport(NamedTuple):
+    """What a keeper has."""
+
+    keeper: int
+    number: int  # of the latest wish that it has fulfilled
+    address: Address
+    bsprun: str  # the IP address at which it reaches bsprun
+    facts: dict[str, Any]
+    running: dict[tuple[int, int], int]  # by term and element: process id
+    ended: dict[tuple[int, int], str]  # by term and element: how
+
+
+class Refused(NamedTuple):
+    """The job cannot run on this host."""
+
+    keeper: int
+    why: str
+
+
+class Appeared(NamedTuple):
+    """The introduction of an agent to bsprun, repeated until it has its first orders."""
+
+    pid: int
+    address: Address
+
+
+class Addresses(NamedTuple):
+    """Where all agents are; the latest holds."""
+
+    number: int
+    of: dict[int, Address]  # by element
+
+
+class Confirmed(NamedTuple):
+    """bsprun has heard that an injected fault is about to strike."""
+
+    fault: str
+
+
+class FromAgent(NamedTuple):
+    """A message of an agent to bsprun, with the number of the latest addresses that it has."""
+
+    addresses: int
+    message: Any

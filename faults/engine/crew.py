@@ -1,0 +1,452 @@
+"""bsprun's connections to the agents of a job, and to the keepers that start and end them, one on each host."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import psutil
+import zmq
+
+from bsp.errors import LaunchError
+from bsp.faults.carrier.job_key import fresh
+from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
+from bsp.faults.engine.control_messages import Addresses, Appeared, Confirmed, FromAgent, KeeperReport, Refused, Wanted
+from bsp.host import die_with_parent
+from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
+from bsp.hosts.launcher import reaching, why_not_started
+from bsp.hosts.listing import Host, is_here
+from bsp.hosts.processes import GRACE
+
+_BOOTSTRAP = (sys.executable, "-m", "bsp.faults.engine.bootstrap")
+_ANSWER = 12.0  # seconds for a keeper on another host to answer
+_ANSWER_HERE = 300.0  # and for one on this machine, which starts at once unless others keep its cores busy
+_BEAT = 0.5  # seconds until what a keeper is told is repeated
+_SILENT = 2.5  # seconds without a word of a keeper and its agents, after which their host counts as lost
+_ALIVE = 2.0  # seconds since a keeper was heard, within which it can be relied on to end an agent
+_REVIVE = (1.0, 30.0)  # seconds until a keeper is started anew on a host that was lost: at first, and at most
+
+
+class Came(NamedTuple):
+    """An agent has introduced itself."""
+
+    element: int
+    pid: int
+
+
+class Said(NamedTuple):
+    """A message of an agent."""
+
+    element: int
+    message: Any
+
+
+class Went(NamedTuple):
+    """An agent has ended, or counts as ended because nothing can be known of it any more (not `certain`)."""
+
+    element: int
+    host: int  # its position among the hosts
+    how: str
+    certain: bool
+
+
+class Silent(NamedTuple):
+    """Nothing is heard any more of a host."""
+
+    host: int
+    elements: list[int]
+    seconds: float
+
+
+class Text(NamedTuple):
+    """What a host's processes have written to standard error, beside what the program writes there."""
+
+    data: bytes
+
+
+Event = Came | Said | Went | Silent | Text
+
+
+@dataclass
+class HostLink:
+    """The connection to the keeper of one host."""
+
+    number: int  # of the keeper
+    position: int  # of the host
+    host: Host
+    process: subprocess.Popen[bytes]
+    here: bool
+    kept: KeeperReport | None = None  # its latest report
+    heard: float = 0.0  # when, from it or from an agent of its host
+    silent: bool = False
+    refused: str = ""
+    complaint: bytes = b""  # what came on standard error before it answered
+    wanted: frozenset[int] = frozenset()  # elements
+    order: int = 0  # number of the latest wish
+    told: float = 0.0
+    gone: str = ""  # why it is not there any more
+    again_at: float = 0.0  # time at which another one is started, when it is gone
+    again_after: float = _REVIVE[0]
+
+
+@dataclass
+class AgentLink:
+    """What bsprun knows of one agent."""
+
+    keeper: HostLink
+    pid: int = 0
+    address: Address | None = None
+    addresses: int = 0  # number of the latest addresses that it has
+    sent: int = 0  # number of those sent to it last
+    told: float = 0.0  # and when
+    give_up: float | None = None  # time at which its end counts as uncertain
+
+
+def keeper_command(host: str, program: Sequence[str], reach: str | None, local: bool) -> list[str]:
+    """Return the command that starts the keeper of a host.
+
+    reach : see `reaching`.  local : whether the whole job is on this machine.
+    """
+    command = [*_BOOTSTRAP, *program]
+    return command if local else reaching(host, reach, command)
+
+
+class Crew:
+    """The agents of one job, and the keepers of its hosts."""
+
+    def __init__(self, hosts: Sequence[Host], program: Sequence[str], reach: str | None, local: bool) -> None:
+        """Open bsprun's connections; `start` then starts the keepers.
+
+        local : whether all is on this machine.
+        """
+        self.hosts = list(hosts)
+        self._program, self._reach, self._local = list(program), reach, local
+        self._key = fresh()
+        self._mesh = Mesh(self._key, BSPRUN, network=None if local else "")
+        self._keepers: dict[int, HostLink] = {}  # by number, those that are gone included
+        self._at: dict[int, HostLink] = {}  # the latest of each host
+        self._heard_at = time.monotonic()  # when `hear` was called last
+        self._agents: dict[int, AgentLink] = {}
+        self._numbered = 0  # of addresses
+        self._settings: dict[str, Any] = {}
+        self._begun = False
+        self._environment: dict[str, str] = {}
+        self._events: list[Event] = []
+        self._poller = zmq.Poller()
+        self._poller.register(self._mesh.socket, zmq.POLLIN)
+        self._pipes: dict[int, HostLink] = {}
+
+    # ------------------------------------------------------------------------------ keepers
+
+    def start(self, environment: Mapping[str, str], enough: Callable[[], bool]) -> None:
+        """Start a keeper on each host, and wait for their answers.
+
+        environment : the job's.  enough : whether the wait is to end, because the job is not wanted any more.
+        Raises LaunchError that names each host that is not ready, and why.
+        """
+        self._environment = dict(environment)
+        for position in range(len(self.hosts)):
+            self._start_keeper(position)
+        began, held = time.monotonic(), list[Event]()
+        while waiting := [link for link in self._keepers.values() if not (link.kept or link.refused or link.gone)]:
+            for link in waiting:
+                if time.monotonic() > began + (_ANSWER_HERE if link.here else _ANSWER):
+                    link.refused = "did not answer (overloaded? does its login wait?)"
+            held += self.hear(0.1)
+            if enough():
+                return
+        self._events = held
+        wrong = [f"host {each.host.name}: {self._why(each)}" for each in self._keepers.values() if not each.kept]
+        if wrong:
+            raise LaunchError("; ".join(wrong))
+
+    def _start_keeper(self, position: int) -> HostLink:
+        """Start a keeper on a host, the first or one in place of a lost one."""
+        host, number = self.hosts[position], -2 - len(self._keepers)
+        here = self._local or is_here(host.name)
+        process = subprocess.Popen(
+            keeper_command(host.name, self._program, self._reach, self._local),
+            env=self._environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+            stdout=None if here else subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True,
+        )  # fmt: skip
+        link = self._keepers[number] = self._at[position] = HostLink(number, position, host, process, here)
+        given = {name: value for name, value in self._environment.items() if not _is_of_a_host(name)}
+        settings = {
+            "keeper": number, "secret": self._key.secret.decode(), "bsprun": self._mesh.address,
+            "networks": [] if self._local else _networks(), "network": None if self._local else "", "here": here,
+            "environment": given, "cwd": os.getcwd(),
+        }  # fmt: skip
+        assert process.stdin is not None and process.stderr is not None
+        with contextlib.suppress(OSError):
+            process.stdin.write(json.dumps(settings).encode() + b"\n")
+            process.stdin.flush()
+        os.set_blocking(process.stderr.fileno(), False)
+        self._pipes[process.stderr.fileno()] = link
+        self._poller.register(process.stderr.fileno(), zmq.POLLIN)
+        return link
+
+    def _why(self, link: HostLink) -> str:
+        said = link.complaint.decode(errors="replace").strip().splitlines()
+        last = said[-1].strip() if said else ""
+        return link.refused or why_not_started(link.host.name, last, link.process.poll(), link.gone)
+
+    def ready(self) -> list[int]:
+        """Return the positions in `hosts` of those whose keepers are there."""
+        return [at for at, link in sorted(self._at.items()) if link.kept and not (link.gone or link.silent)]
+
+    def facts(self, host: int) -> dict[str, Any]:
+        """Return what the keeper of a host has said about it."""
+        kept = self._at[host].kept
+        return {} if kept is None else kept.facts
+
+    def _tend(self, link: HostLink, over: bool = False) -> None:
+        """Tell a keeper what is wanted of it."""
+        link.told = time.monotonic()
+        self._mesh.send(link.number, Wanted(link.order, self._mesh.term, link.wanted, self._settings, over))
+
+    # ------------------------------------------------------------------------------- agents
+
+    def begin(self, term: int, settings: dict[str, Any]) -> None:
+        """Begin a new set of agents, after all of the last one have been ended.  Their numbers begin again.
+
+        settings : of every agent.
+        """
+        self._settings, self._begun = settings, True
+        for element in list(self._agents):
+            self._forget(element)
+        self._mesh.term = term
+        for link in self._keepers.values():
+            link.wanted = frozenset()
+            link.order += 1
+
+    def launch(self, element: int, host: int) -> None:
+        """Have a keeper start the agent of an element.
+
+        host : position in `hosts`.
+        """
+        link = self._at[host]
+        link.wanted |= {element}
+        link.order += 1
+        self._agents[element] = AgentLink(link)
+        self._tend(link)
+
+    def host_of(self, element: int) -> int:
+        """Return the position in `hosts` of an element's host."""
+        return self._agents[element].keeper.position
+
+    def on(self, host: int) -> int:
+        """Return the number of agents on a host, those that are just being started included."""
+        return sum(agent.keeper.position == host for agent in self._agents.values())
+
+    def pids(self) -> dict[int, int]:
+        """Return the process ids of the agents that are there, by element."""
+        return {element: agent.pid for element, agent in sorted(self._agents.items()) if agent.pid}
+
+    def known(self) -> set[int]:
+        """Return the elements whose agents have introduced themselves and have not ended."""
+        return {element for element, agent in self._agents.items() if agent.address is not None}
+
+    def kill(self, element: int) -> None:
+        """End an agent: its end is an event, not certain if its keeper is silent."""
+        agent = self._agents.get(element)
+        if agent is None or agent.give_up is not None:
+            return
+        link = agent.keeper
+        now = time.monotonic()
+        agent.give_up = now + (_ALIVE if now - link.heard < _ALIVE else 0.0)
+        link.wanted -= {element}
+        link.order += 1
+        self._tend(link)
+
+    def post(self, element: int, message: Any) -> None:
+        """Send a message to an agent."""
+        self._mesh.send(element, message)
+
+    def _forget(self, element: int) -> None:
+        """Forget an agent that has ended."""
+        agent = self._agents.pop(element)
+        agent.keeper.wanted -= {element}
+        agent.keeper.order += 1
+        self._mesh.forget(element)
+        self._numbered += 1
+
+    # ------------------------------------------------------------------------------ hearing
+
+    def also(self, descriptor: int) -> None:
+        """Have `hear` return when a further descriptor is readable."""
+        self._poller.register(descriptor, zmq.POLLIN)
+
+    def not_also(self, descriptor: int) -> None:
+        """Undo `also`."""
+        self._poller.unregister(descriptor)
+
+    def hear(self, seconds: float) -> list[Event]:
+        """Wait at most so long; return what has happened."""
+        for descriptor, _ in self._poller.poll(0 if self._events else round(seconds * 1000)):
+            if descriptor in self._pipes:
+                self._complaint(descriptor)
+        for sender, message in self._mesh.take():
+            if isinstance(message, KeeperReport):
+                self._from_keeper(message)
+            elif isinstance(message, Refused):
+                self._keepers[message.keeper].refused = message.why
+            elif isinstance(message, FromAgent) and sender in self._agents:
+                self._from_agent(sender, message)
+        now = time.monotonic()
+        if now - self._heard_at > 1.0:  # who does not listen cannot say that others are silent (N3)
+            for link in self._at.values():
+                link.heard = now
+        self._heard_at = now
+        for link in list(self._at.values()):
+            self._look_after(link, now)
+        for element, agent in list(self._agents.items()):
+            if agent.give_up is not None and now >= agent.give_up:
+                self._went(element, "could not be reached", certain=False)
+        events, self._events = self._events, []
+        return events
+
+    def _look_after(self, link: HostLink, now: float) -> None:
+        """Notice that a keeper is gone or silent, repeat what is wanted of it, start one in place of a lost one."""
+        if link.gone:
+            if now >= link.again_at and self._begun:
+                later = self._start_keeper(link.position)
+                later.again_after = min(2 * link.again_after, _REVIVE[1])
+            return
+        if link.process.poll() is not None:
+            self._lose(link, "has ended")
+            return
+        if link.kept is None:
+            return
+        if now - link.told > _BEAT:
+            self._tend(link)
+        silent = now - link.heard
+        if silent > _SILENT and not link.silent:
+            link.silent = True
+            elements = [element for element, agent in self._agents.items() if agent.keeper is link]
+            self._events.append(Silent(link.position, elements, silent))
+
+    def _complaint(self, descriptor: int) -> None:
+        """Read what a host's processes have written to standard error."""
+        link, data = self._pipes[descriptor], b""
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(descriptor, 1 << 16)
+            if not data:
+                self._poller.unregister(descriptor)
+                del self._pipes[descriptor]
+        if link.kept is None:
+            link.complaint += data
+        elif data:
+            self._events.append(Text(data))
+
+    def _from_keeper(self, kept: KeeperReport) -> None:
+        """Handle a keeper's report."""
+        link = self._keepers[kept.keeper]
+        if link.kept is None:
+            self._mesh.meet(kept.keeper, kept.address)
+        link.kept, link.heard, link.silent = kept, time.monotonic(), False
+        link.again_after = _REVIVE[0]
+        for (term, element), how in kept.ended.items():
+            agent = self._agents.get(element)
+            if term == self._mesh.term and agent is not None and agent.keeper is link:
+                self._went(element, how, certain=True)
+
+    def _from_agent(self, element: int, told: FromAgent) -> None:
+        """Handle a message of an agent."""
+        agent, message = self._agents[element], told.message
+        agent.addresses = told.addresses
+        agent.keeper.heard = time.monotonic()
+        if isinstance(message, Appeared):
+            if agent.address is None:
+                agent.pid, agent.address = message.pid, message.address
+                self._numbered += 1
+                self._mesh.meet(element, message.address)
+                self._events.append(Came(element, message.pid))
+            return
+        self._events.append(Said(element, message))
+
+    def tell_addresses(self) -> None:
+        """Send the addresses of all agents to those that do not have the latest."""
+        now = time.monotonic()
+        late = [e for e, a in self._agents.items() if a.address and a.addresses < self._numbered]
+        late = [e for e in late if now - self._agents[e].told > _BEAT or self._agents[e].sent < self._numbered]
+        if not late:
+            return
+        ours = next((k.kept.bsprun for k in self._keepers.values() if k.kept is not None and k.kept.bsprun), "")
+        found = {
+            element: agent.address if agent.address.network else agent.address._replace(network=ours)
+            for element, agent in self._agents.items()
+            if agent.address is not None
+        }
+        for element in late:
+            self._agents[element].told = now
+            self._agents[element].sent = self._numbered
+            self._mesh.send(element, Addresses(self._numbered, found))
+
+    def confirm(self, element: int, fault: str) -> None:
+        """Tell an agent that bsprun knows of a fault that is about to strike."""
+        self._mesh.send(element, Confirmed(fault))
+
+    def _went(self, element: int, how: str, certain: bool) -> None:
+        if element in self._agents:
+            host = self.host_of(element)
+            self._forget(element)
+            self._events.append(Went(element, host, how, certain))
+
+    def _lose(self, link: HostLink, why: str) -> None:
+        """Handle the end of a keeper, or of the connection to it: its agents die with it."""
+        link.gone = why
+        link.again_at = time.monotonic() + link.again_after
+        self._mesh.forget(link.number)
+        for element in [e for e, agent in self._agents.items() if agent.keeper is link]:
+            self._went(element, f"was lost with its host {link.host.name}", certain=link.here)
+
+    # ------------------------------------------------------------------------------ the end
+
+    def end_all(self) -> None:
+        """End all agents, and wait until they are gone as far as their keepers can be reached."""
+        for element in list(self._agents):
+            self.kill(element)
+        until = time.monotonic() + GRACE
+        while self._agents and time.monotonic() < until:
+            self.hear(0.05)
+
+    def close(self) -> None:
+        """End all keepers, and all agents with them."""
+        self._begun = False
+        reached = [link for link in self._at.values() if link.kept is not None and not (link.gone or link.silent)]
+        for link in reached:
+            self._tend(link, over=True)
+        until = time.monotonic() + 2 * GRACE
+        for link in self._keepers.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                link.process.wait(max(0.0, until - time.monotonic()) if link in reached else 0.0)
+            if link.process.poll() is None:
+                link.process.kill()
+                link.process.wait()
+            for pipe in (link.process.stdin, link.process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+        self._mesh.close()
+
+
+def _networks() -> list[str]:
+    """Return the IP addresses of this machine, for others to try."""
+    return [
+        address.address
+        for found in psutil.net_if_addrs().values()
+        for address in found
+        if address.family == socket.AF_INET and not address.address.startswith("127.")
+    ]
+
+
+def _is_of_a_host(name: str) -> bool:
+    return name in NAMES_OF_A_HOST or name.startswith(PREFIXES_OF_A_HOST)

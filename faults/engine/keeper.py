@@ -1,0 +1,191 @@
+"""The keeper of a host: starts the agents of a job there, tells bsprun when one has ended, and ends them.
+
+bsprun tells each keeper which agents it wants, and each keeper tells bsprun which it has and how others ended.  Both
+repeat it (N14): a keeper starts what is missing and kills what is not wanted.  Agents are forked from a process that
+has imported everything, within milliseconds.  They die with the keeper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+import zmq
+
+from bsp.faults.carrier.job_key import from_secret
+from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh, machine
+from bsp.faults.carrier.wire import Closed, Wire
+from bsp.faults.engine import forks
+from bsp.faults.engine.agent import lead
+from bsp.faults.engine.control_messages import KeeperReport, Refused, Wanted
+from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
+from bsp.host import die_with_parent
+from bsp.hosts.daemon import facts
+
+_CONNECT = 3.0  # seconds to try an address
+_BEAT = 0.25  # seconds between reports
+_UNHEARD = 40  # reports without a word from bsprun, after which a keeper ends: its agents have ended themselves by then
+
+
+class Keeper:
+    """A host's keeper, from its start to the end of the job."""
+
+    def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
+        """Start the process that agents are forked from, then connect to bsprun."""
+        self._number, self._lifeline = settings["keeper"], settings["lifeline"]
+        self._forks = forks.start(lead(settings, program))  # before ZeroMQ has threads
+        self._mesh = Mesh(from_secret(settings["secret"]), self._number, network=settings["network"])
+        self._mesh.meet(BSPRUN, Address(*settings["bsprun"]))
+        self._facts, self._bsprun = facts(), settings["bsprun"][3]
+        self._wanted = Wanted(0, 0, frozenset(), {})
+        self._running: dict[tuple[int, int], int] = {}
+        self._ended: dict[tuple[int, int], str] = {}
+        self._unheard = 0
+        self._wrong = _why_not(settings["cwd"], program)
+
+    def run(self) -> None:
+        """Serve until the job is over, or bsprun is gone."""
+        poller = zmq.Poller()
+        for what in (self._lifeline, self._forks.fileno(), self._mesh.socket):
+            poller.register(what, zmq.POLLIN)
+        said = 0.0
+        while True:
+            ready = dict(poller.poll(max(0, math.ceil(1000 * (said + _BEAT - time.monotonic())))))
+            if self._lifeline in ready and not os.read(self._lifeline, 1):  # bsprun is gone
+                return
+            changed = self._from_forks() if self._forks.fileno() in ready else False
+            for sender, message in self._mesh.take():
+                if sender == BSPRUN and isinstance(message, Wanted) and message.number >= self._wanted.number:
+                    self._unheard = 0
+                    if message.over:
+                        return
+                    self._obey(message)
+                    changed = True
+            if changed or time.monotonic() >= said + _BEAT:
+                said = time.monotonic()
+                self._unheard += 1
+                if self._unheard > _UNHEARD:
+                    return
+                self._report()
+
+    def _report(self) -> None:
+        if self._wrong:
+            self._mesh.send(BSPRUN, Refused(self._number, self._wrong))
+            return
+        told = KeeperReport(
+            self._number, self._wanted.number, self._mesh.address, self._bsprun, self._facts, self._running, self._ended
+        )
+        self._mesh.send(BSPRUN, told)
+
+    def _obey(self, wanted: Wanted) -> None:
+        """Start the agents that are wanted and not there, and kill the others."""
+        self._wanted = wanted
+        wished = {(wanted.term, element) for element in wanted.agents}
+        for key in wished - self._running.keys() - self._ended.keys():
+            self._start(key, wanted.settings)
+        for term, element in self._running.keys() - wished:
+            self._forks.send(Signal(_life(term, element), signal.SIGKILL))
+
+    def _start(self, key: tuple[int, int], settings: dict[str, Any]) -> None:
+        """Fork an agent, and give it its settings."""
+        term, element = key
+        mine, its = socket.socketpair()
+        self._forks.send(Fork(element, _life(term, element), element, True))
+        socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
+        its.close()
+        given = Wire(mine)
+        given.send((settings, term, element))
+        given.close()
+        self._running[key] = 0
+
+    def _from_forks(self) -> bool:
+        """Handle agents that have started or ended."""
+        try:
+            messages = self._forks.read()
+        except Closed:
+            os._exit(1)
+        for message in messages:
+            key = divmod(message.life, _TERM)
+            if isinstance(message, WorkerStarted):
+                self._running[key] = message.pid
+            elif isinstance(message, Over):
+                self._running.pop(key, None)
+                self._ended[key] = how_ended(message.status)
+        return bool(messages)
+
+    def end(self) -> None:
+        """End all agents, and wait until they are gone."""
+        for term, element in self._running:
+            self._forks.send(Signal(_life(term, element), signal.SIGKILL))
+        until = time.monotonic() + 2.0
+        selector = selectors.DefaultSelector()
+        selector.register(self._forks, selectors.EVENT_READ)
+        while self._running and time.monotonic() < until:
+            if selector.select(0.1):
+                self._from_forks()
+
+
+_TERM = 1 << 32
+
+
+def _life(term: int, element: int) -> int:
+    """Return the number by which the fork server knows an agent."""
+    return term * _TERM + element
+
+
+def _find_bsprun(settings: dict[str, Any]) -> None:
+    """Find the address at which bsprun can be reached from here, and ours on the way there."""
+    machine_, here, port, _ = settings["bsprun"]
+    if machine_ == machine():
+        return
+    for network in settings["networks"]:
+        with contextlib.suppress(OSError), socket.create_connection((network, port), _CONNECT) as trial:
+            settings["bsprun"] = machine_, here, port, network
+            settings["network"] = trial.getsockname()[0]
+            return
+    sys.exit(f"it cannot connect to bsprun's host ({', '.join(settings['networks'])}), port {port}: a firewall?")
+
+
+def _why_not(folder: str, program: list[str]) -> str:
+    """Go to the job's folder; return why the program cannot run here, or nothing."""
+    try:
+        os.chdir(folder)
+    except OSError as wrong:
+        return f"{wrong.strerror} there: {folder}"
+    if not program[0].startswith("-") and not os.path.isfile(program[0]):
+        return f"script '{program[0]}' does not exist there (looked in {folder})"
+    return ""
+
+
+def main() -> None:
+    """Keep a host; the arguments are the descriptor of the settings, and the program with its own arguments."""
+    with open(int(sys.argv[1])) as file:
+        settings = json.load(file)
+    if settings["here"]:
+        die_with_parent()
+    else:
+        os.dup2(2, 1)  # what a login prints there does not get into the program's text
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings["lifeline"] = os.dup(0)  # it closes when bsprun ends; programs have no input
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    _find_bsprun(settings)
+    keeper = Keeper(settings, sys.argv[2:])
+    try:
+        keeper.run()
+    finally:
+        keeper.end()
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Clones on several hosts: one that dies, falls silent or is cut off costs no round; nothing is left anywhere."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hosts.cluster import Cluster, Host
+
+from bsp.faults.events.log import read
+
+pytestmark = pytest.mark.jobs
+
+RING = str(Path(__file__).parents[1] / "faults" / "programs" / "ring.py")
+ROUNDS = ("60", "0.05", "4")
+HALF = "h1:3,h2:3,h3:2,h4:3"  # for 8 elements, with room for those of a host that is lost
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(four_hosts: Cluster) -> Iterator[None]:
+    """No test leaves a process on any host, and each host is on when the next begins."""
+    yield
+    for host in four_hosts.hosts:
+        host.heal_or_power_on()
+    until = time.monotonic() + 60
+    while found := [process for host in four_hosts.hosts for process in host.processes()]:
+        assert time.monotonic() < until, [" ".join(process.cmdline()) for process in found]
+        psutil.wait_procs(found, timeout=0.2)
+
+
+@pytest.fixture(scope="module")
+def expected(four_hosts: Cluster) -> str:
+    """What the plain engine prints on one host."""
+    done = four_hosts["h1"].run(["bsprun", "-p", "8", "-n", "1", RING, ROUNDS[0], "0", ROUNDS[2]])
+    assert done.returncode == 0, done.stderr
+    return str(done.stdout)
+
+
+class Job:
+    """A job on the hosts, started on h1."""
+
+    def __init__(self, four: Cluster, *options: str, rounds: tuple[str, ...] = ROUNDS) -> None:
+        self.log = four.share / "events.jsonl"
+        self.log.unlink(missing_ok=True)
+        words = ["bsprun", "-p", "8", *options, "--events", str(self.log), RING, *rounds]
+        self.errors = four.share / "errors"
+        with self.errors.open("w") as errors:
+            self.process = four["h1"].popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.said = ""
+
+    def round(self, number: int) -> None:
+        """Wait until process 0 has said that it was in a round."""
+        assert self.process.stdout is not None
+        while f"round {number} " not in self.said:
+            line = self.process.stdout.readline()
+            assert line, self.story()
+            self.said += line
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return [event for event in read(self.log) if event["kind"] == kind]
+
+    def end(self) -> tuple[int, str, str]:
+        """Status, standard output and standard error."""
+        assert self.process.stdout is not None
+        with self.process.stdout as rest:
+            self.said += rest.read()
+        return self.process.wait(), self.said, self.errors.read_text()
+
+    def story(self) -> str:
+        return "\n".join(json.dumps(event) for event in read(self.log))
+
+
+def cut_for_a_while(host: Host) -> None:
+    """Without a word for three seconds, then as before: the wait is the fault."""
+    host.cut()
+    time.sleep(3)
+    host.heal()
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        Host.crash,
+        Host.power_off,
+        pytest.param(Host.cut, marks=pytest.mark.thorough),
+        pytest.param(cut_for_a_while, marks=pytest.mark.thorough),
+    ],
+)
+def test_a_lost_host_costs_no_round(four_hosts: Cluster, expected: str, strike: Callable[[Host], None]) -> None:
+    """Its elements are started anew on hosts with room, where their bundles have no other clone."""
+    job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF)
+    job.round(10)
+    (started,) = job.events("started")
+    struck = {element for element, host in enumerate(started["hosts"]) if host == "h3"}
+    assert struck
+    strike(four_hosts["h3"])
+    status, out, err = job.end()
+    assert (status, out) == (0, expected), err + job.story()
+    assert job.events("ended")[0]["rounds_lost"] == 0
+    hosts = dict(enumerate(started["hosts"]))
+    for bundle in range(4):
+        assert hosts[bundle] != hosts[bundle + 4]
+    if strike is cut_for_a_while and not job.events("died"):
+        return  # healed before anybody was missed
+    assert {event["element"] for event in job.events("died")} == struck, job.story()
+    anew = {event["element"]: event["host"] for event in job.events("appeared")}
+    assert {event["element"] for event in job.events("restored")} == anew.keys()
+    hosts |= anew
+    for clones in job.events("view")[-1]["hosts"]:
+        assert len({hosts[int(element)] for element in clones}) == 2, job.story()
+
+
+@pytest.mark.thorough
+def test_two_hosts_at_once_with_three_clones(four_hosts: Cluster, expected: str) -> None:
+    job = Job(four_hosts, "-n", "2", "--clones", "3", "--hosts", "h1:3,h2:3,h3:3,h4:3")
+    job.round(10)
+    for name in ("h3", "h4"):
+        four_hosts[name].crash()
+    status, out, err = job.end()
+    assert (status, out) == (0, expected), err + job.story()
+    assert job.events("ended")[0]["rounds_lost"] == 0
+
+
+@pytest.mark.thorough
+def test_a_host_that_comes_back_is_used_again(four_hosts: Cluster) -> None:
+    """There is room for its elements on no other host."""
+    job = Job(four_hosts, "-n", "3", "--clones", "2", "--hosts", "h1:2,h2:2,h3:2", rounds=("3000", "0.005", "4"))
+    job.round(10)
+    four_hosts["h3"].crash()
+    four_hosts["h3"].heal_or_power_on()
+    while not job.events("restored"):
+        assert job.process.poll() is None, job.end()[2] + job.story()
+        time.sleep(0.1)
+    assert {event["host"] for event in job.events("appeared")} == {"h3"}
+    (bsprun,) = [p for p in psutil.Process(job.process.pid).children() if "bsprun" in " ".join(p.cmdline())]
+    bsprun.send_signal(signal.SIGINT)
+    assert job.end()[0] == 130
+
+
+def test_the_only_clone_on_a_lost_host_is_named(four_hosts: Cluster) -> None:
+    job = Job(four_hosts, "-n", "2", "--clones", "1", "--hosts", "h1:1,h2:1", rounds=("3000", "0.01", "4"))
+    job.round(3)
+    four_hosts["h2"].crash()
+    status, _, err = job.end()
+    assert status == 3
+    assert "BundleLost: processes 4-7 (bundle 1), superstep " in err and "was lost with its host h2" in err
+
+
+@pytest.mark.thorough
+def test_a_host_that_cannot_be_reached_is_named_before_anything_runs(four_hosts: Cluster) -> None:
+    job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:1,h9:1")
+    status, out, err = job.end()
+    assert (status, out) == (2, "")
+    assert err.startswith("bsprun: error: host h9: its name cannot be resolved") and err.count("\n") == 1
+
+
+def test_clones_in_a_slurm_allocation(allocation: Any) -> None:
+    """Its nodes are the hosts; srun starts the keepers."""
+    (allocation.share / "program.py").write_text(
+        "import os, bsp\nproc = bsp.process()\nprint(proc.pid, *proc.allgather(os.uname().nodename[0]))\n"
+    )
+    done = allocation["h1"].run(
+        ["salloc", "-N3", "--ntasks-per-node=2", "bsprun", "-p", "3", "--clones", "2", "program.py"]
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "".join(f"{pid} h h h\n" for pid in range(3))
