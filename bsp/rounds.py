@@ -46,8 +46,8 @@ def rounds(task: Task, times: int, state: State | None) -> Iterator[int]:
             yield place.round
             place.round += 1
             place.entry = False
-    finally:  # also after a break: a loop that was left is a recovery point too, its final one
+    finally:  # also after a break or return: all processes pass a final head here, too
         task.round = None
         if recovery is not None and not place.final and task.running and left_in_order(sys._getframe(1)):
-            place.round, place.final, place.entry = place.round + 1, True, False
+            place.round, place.final, place.entry, place.left = place.round + 1, True, False, True
             task.stand(place)

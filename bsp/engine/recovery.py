@@ -24,6 +24,7 @@ class LoopPosition:
     state: State | None
     final: bool  # the loop has ended, or been left
     entry: bool  # this is the first head of the loop
+    left: bool = False  # by break or return, or at the end of a function: what follows depends on where
 
 
 class Recovery(Protocol):

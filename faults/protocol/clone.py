@@ -3,7 +3,7 @@
 Theory of operation.  The processes of a program take part in a sequence of exchanges that is the same in every clone
 (DESIGN section 2), so numbers identify what a clone has and needs.  `log` holds the packets received outside the
 program's `rounds` loops, and those received since the head of `snapshot`.  Together with `finals`, the last states of
-loops that have ended, they let a new worker repeat the program up to the current exchange.  `sent` holds the packets
+earlier loops, they let a new worker repeat the program up to the current exchange.  `sent` holds the packets
 sent, until every clone that they are for has them (rule N4).
 """
 
@@ -201,9 +201,14 @@ class Clone:
         """Store a state at a later head, and forget what only a replay up to it would need.
 
         A state without data, an older one, and one of a loop that has ended (a replay passes such heads) are ignored.
+        Of a loop that was left early the last state inside it is kept: a new worker computes from there, and leaves the
+        loop where its predecessor did.
         """
-        if snapshot.data is None or (self.snapshot is not None and snapshot.exchange < self.snapshot.exchange):
+        newest = self.snapshot
+        if snapshot.data is None or (newest is not None and snapshot.exchange < newest.exchange):
             return
+        if newest is not None and newest.loop < snapshot.loop:
+            self.finals.append(newest)
         if snapshot.final:
             if all(final.loop != snapshot.loop for final in self.finals):
                 self.finals.append(snapshot)
@@ -232,13 +237,9 @@ class Clone:
         return -1 if state is None else min([state.head, *at_work, *self.pins])
 
     def stored(self, loop: int, head: int) -> Snapshot | None:
-        """Return the state that a worker at `head` of `loop` loads: the loop's last, or a later head's; or None."""
-        for final in self.finals:
-            if final.loop == loop:
-                return final
-        if self.snapshot is not None and self.snapshot.loop == loop and self.snapshot.head > head:
-            return self.snapshot
-        return None
+        """Return the latest state of a loop, which a worker at `head` loads; None if there is no later one."""
+        known = (*self.finals, *([] if self.snapshot is None else [self.snapshot]))
+        return next((state for state in known if state.loop == loop and state.head > head), None)
 
     def handover(self, since: int, packets: bool = True, deliveries: bool = True) -> Handover:
         """Return the state of the clone for another one.

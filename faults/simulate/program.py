@@ -27,6 +27,7 @@ class SimulatedProgram:
     large: int = 0  # packets of every large-th exchange are large; 0: never
     text: int = 3  # bundle 0 prints a line in every text-th exchange; 0: never
     once: int = 0  # bundle 0 calls proc.once in every once-th exchange; 0: never
+    left: int = 0  # every left-th loop is left by a `return` whose value what follows depends on; 0: none
 
     def exchanges(self) -> int:
         """Return the number of exchanges of the whole program."""
@@ -107,6 +108,9 @@ class Worker:
                     self.state, self.said = loaded.data
                     self.exchange, self.head, k, start = loaded.exchange, loaded.head, loaded.round, loaded.start
                     if loaded.final:
+                        assert not self.leaves(loop), (
+                            "the state at which a loop was left does not hold what it returned"
+                        )
                         break
                     loaded = yield self.at_head(loop, k, start, False, False, again=True)
                 if k == rounds:
@@ -126,10 +130,14 @@ class Worker:
         again : the state was just loaded at this head; the worker asks once more, because a further one may be ready.
         """
         digest = b"%d" % self.state
-        data = None if entry and not final else (self.state, self.said)
+        data = None if (entry and not final) or (final and self.leaves(loop)) else (self.state, self.said)
         at = self.exchange
         place = Snapshot(self.bundle, self.head, loop, k, final, at, start, at, digest, data, self.said)
         return Head(self.bundle, self.life, self.ask or entry or again, entry, place)
+
+    def leaves(self, loop: int) -> bool:
+        """Return whether a loop is left early."""
+        return bool(self.script.left) and loop % self.script.left == 0
 
     def superstep(self, inside: bool = False) -> Step:
         """Run one superstep: text and `once` if due, then the exchange of packets."""

@@ -166,7 +166,7 @@ def undisturbed(loop: Path) -> str:
     [
         ("", "", set()),
         ("--standby 1", "kill:element=1,superstep=40", {"died", "promoted"}),  # it joins
-        ("", "kill:element=1,superstep=40", {"died", "refreshed", "resumed"}),  # all stop, and go on from a state
+        ("", "kill:element=1,superstep=40", {"died", "appeared", "restored"}),  # another is started, and joins
         ("", "kill:worker=2,superstep=45", {"relaunched"}),
     ],
 )

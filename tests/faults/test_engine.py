@@ -110,6 +110,41 @@ def test_killed_clones_change_nothing(name: str, options: str, tmp_path: Path) -
 
 
 @pytest.mark.jobs
+@pytest.mark.parametrize("clones", [1, 2])
+def test_a_new_worker_leaves_a_loop_where_its_predecessor_did(clones: int, tmp_path: Path) -> None:
+    """What `return` gives, and whether `else` runs, follows from the round that a new worker computes again."""
+    program, log = script(tmp_path, LEFT_EARLY), tmp_path / "events.jsonl"
+    plain = bsprun("-p", 4, "-n", 1, program)
+    assert plain.returncode == 0 and plain.stdout.count("found 9\n") == plain.stdout.count("whole\n") == 4, plain.stderr
+    faults = "kill:worker=0,superstep=11; kill:worker=1,superstep=19; kill:worker=0,superstep=26"
+    killed = bsprun("-p", 4, "-n", 2, "--clones", clones, "--inject", faults, "--events", log, program)
+    assert (killed.returncode, killed.stdout) == (0, plain.stdout), killed.stderr
+    assert [json.loads(line)["kind"] for line in log.read_text().splitlines()].count("relaunched") == 3
+
+
+LEFT_EARLY = """
+state = bsp.State(x=0.0)
+def search():
+    for k in proc.rounds(40, state):
+        state.x += proc.allreduce(1.0)
+        if state.x >= 10.0 * proc.nprocs: return k
+print("found", search())
+for k in proc.rounds(40, state):
+    state.x += proc.allreduce(1.0)
+    if k == 7: break
+else:
+    print("no break")
+for k in proc.rounds(6, state):
+    state.x += proc.allreduce(1.0)
+else:
+    print("whole")
+for k in range(4):
+    proc.sync()
+print(proc.pid, state.x)
+"""
+
+
+@pytest.mark.jobs
 def test_an_effect_is_made_once_and_its_value_and_the_time_are_the_same_in_all_clones(tmp_path: Path) -> None:
     log = tmp_path / "effects"
     program = script(tmp_path, f"""
