@@ -33,6 +33,10 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them;
     "--resume": {"metavar": "DIR", "help": "go on from the last checkpoint there"},
     "--inject": {"metavar": "FAULTS", "help": 'rehearse: "kill:element=3,superstep=17; slow:element=2,factor=10"'},
     "--events": {"metavar": "FILE.jsonl", "help": "log each fault, when it was seen, what was done"},
+    "--listen": {"type": int, "metavar": "PORT", "help": "let other hosts join by hand (`bsp join`); 0: any free port"},
+    "--leave-when": {
+        "metavar": "'...'", "help": "a command asked on each host every 5 s; when its status is 0 the host is left",
+    },
     "--strict": {
         "action": "store_true", "default": None, "help": "refuse to run with two clones of a process on one host",
     },
@@ -164,8 +168,8 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     Returns None if `--resilience auto` chooses neither clones nor checkpoints: the caller then uses the plain engine,
     which costs less.  Ends the program with a message if an option is wrong.
     """
-    from bsp.faults.engine.job import Resilience
-    from bsp.faults.engine.nonstop import run, show
+    from bsp.faults.bsprun.job import Resilience
+    from bsp.faults.bsprun.nonstop import run, show
     from bsp.faults.injection import parse
     from bsp.faults.protocol.messages import Limits
 
@@ -232,6 +236,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
     )
     resilience = Resilience(
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
-        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), bool(options.strict),
+        options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), options.listen,
+        options.leave_when, bool(options.strict),
     )  # fmt: skip
     return show(job, resilience) if options.show else run(job, resilience)

@@ -36,8 +36,10 @@ bsp/__init__
 bsp/cost/probe
 
 faults/__init__  faults/errors  faults/injection  faults/protocol  faults/advise
+faults/state_folder
 faults/carrier  faults/checkpoints  faults/events  faults/simulate
 faults/engine
+faults/bsprun
 faults/options
 
 arrays/errors  arrays/typing
@@ -94,7 +96,7 @@ arrays/indexing -> arrays/array, arrays/selection
 """
 BY_NAME = """
 bsp/checking -> faults/checkpoints
-bsp/command -> faults/advise, faults/options
+bsp/command -> faults/advise, faults/bsprun, faults/options
 """
 
 # The rooms of arrays that are made for everybody's procedures: algorithms use no others.

@@ -12,6 +12,8 @@ from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
 from bsp.errors import BspError
 from bsp.host import cores, find_mpiexec, no_mpi
 
+_OF_JOBS = ("jobs", "status", "drain", "join")  # commands for nonstop jobs
+
 
 def bsp(arguments: Sequence[str] | None = None) -> int:
     """Run the command `bsp`; return its exit status."""
@@ -36,6 +38,8 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if "advise" in given[:1]:  # by name: bsp does not depend on bsp.faults
         importlib.import_module("bsp.faults.advise.command").add_arguments(advise)
+    if not given or given[0] in _OF_JOBS or given[0].startswith("-"):
+        importlib.import_module("bsp.faults.bsprun.commands").add_arguments(commands)
     options = parser.parse_args(given)
     try:
         if options.command == "doctor":
@@ -47,6 +51,8 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
             return _probe(probe, options)
         if options.command == "report":
             return _report(options)
+        if options.command in _OF_JOBS:
+            return int(importlib.import_module("bsp.faults.bsprun.commands").main(options))
         if options.command == "advise":
             return int(importlib.import_module("bsp.faults.advise.command").main(options))
     except KeyboardInterrupt:

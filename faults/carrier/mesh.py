@@ -51,13 +51,13 @@ class Address(NamedTuple):
 class Mesh:
     """The connections of one process to the others of its job."""
 
-    def __init__(self, key: JobKey, number: int, term: int = 0, network: str | None = None) -> None:
+    def __init__(self, key: JobKey, number: int, term: int = 0, network: str | None = None, port: int = 0) -> None:
         """Open the receiving socket.
 
         number : of this process.  term : messages of processes of another term are ignored; processes of term 0
         outlast all terms, hear everybody and are heard by everybody.
         network : the IP address at which processes on other machines reach this one, empty if it is not known yet; None
-        if there are no other machines.
+        if there are no other machines.  port : for other machines; 0: any that is free.
         """
         self.number, self.term, self.sent_bytes = number, term, 0
         self.faults: MessageFaults | None = None
@@ -74,10 +74,12 @@ class Mesh:
         self.socket.set(zmq.HANDSHAKE_IVL, _HANDSHAKE)
         here = f"ipc://@bsp-{secrets.token_hex(12)}"  # no file: nothing is left behind
         self.socket.bind(here)
-        port = 0
         if network is not None:
             self.socket.set(zmq.IPV6, True)
-            port = self.socket.bind_to_random_port("tcp://*")
+            if port:
+                self.socket.bind(f"tcp://*:{port}")
+            else:
+                port = self.socket.bind_to_random_port("tcp://*")
         self.address = Address(machine(), here, port, network or "")
         self._peers: dict[int, tuple[Address, zmq.Socket[bytes]]] = {}
         self._late: list[tuple[float, int, int, list[Any]]] = []  # delayed by a fault: (time, order, to, frames)

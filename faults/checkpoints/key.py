@@ -20,6 +20,7 @@ from pathlib import Path
 
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
+from bsp.faults.state_folder import state_folder
 
 VARIABLE = "BSP_CHECKPOINT_KEY"
 _LEAST = 32  # the fewest characters of a key
@@ -84,12 +85,10 @@ def user_key(make: bool) -> Key:
 
 def _file() -> Path:
     """Return the path of the user's key file.  Raises CheckpointError if the user has no home folder."""
-    state = os.environ.get("XDG_STATE_HOME", "")
     try:
-        home = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    except RuntimeError:
+        return state_folder() / "checkpoint-key"
+    except CheckpointError:
         raise CheckpointError(f"there is no home folder to keep a key in: set {VARIABLE}") from None
-    return home / "nonstop-bsp" / "checkpoint-key"
 
 
 def _make(path: Path) -> None:

@@ -327,8 +327,8 @@ class Agent:
         self._mesh.send(BSPRUN, FromAgent(self._addresses, message))
 
     def _with_bytes(self, report: AgentReport) -> Tell:
-        """Add the bytes sent to a report."""
-        return Tell(replace(report, sent=self._mesh.sent_bytes))
+        """Add the bytes sent to a report, and whether a signal has asked this element to leave."""
+        return Tell(replace(report, sent=self._mesh.sent_bytes, leaving=asked_to_leave()))
 
     def _leave(self) -> None:
         """End this element in order, after sending a last report."""
@@ -431,6 +431,20 @@ def _end_by_force(why: str) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+_signals: list[int] = []  # that have asked this process to leave
+
+
+def leave_when_asked(*more: int) -> None:
+    """Take SIGTERM, and `more` signals, for the wish that this process leaves in good order (N15)."""
+    for number in {signal.SIGTERM, *more}:
+        signal.signal(number, lambda number, frame: _signals.append(number))
+
+
+def asked_to_leave() -> str:
+    """Return why this process is to leave; empty if it is not."""
+    return signal.Signals(_signals[0]).name if _signals else ""
+
+
 def lead(job: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fork], None]:
     """Return the function that runs an agent in a forked process: its settings come over the channel."""
 
@@ -439,6 +453,7 @@ def lead(job: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fo
         settings, term, element = given.receive()
         given.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        leave_when_asked()
         try:
             Agent(settings, job, program, term, element).run()
         except BaseException:  # noqa: BLE001 - whatever failed, this element is lost

@@ -23,12 +23,16 @@ def main() -> None:
         if not piece:
             sys.exit("bsp.faults.engine.bootstrap: no settings on standard input; start the job with bsprun")
         line += piece
-    settings: dict[str, Any] = json.loads(line)
+    become_keeper(json.loads(line), sys.argv[1:])
+
+
+def become_keeper(settings: dict[str, Any], program: list[str]) -> None:
+    """Start Python again in this process, as a keeper."""
     os.environ.update(settings["environment"])
     file = os.memfd_create("settings", 0)
-    os.write(file, line)
+    os.write(file, json.dumps(settings).encode())
     os.lseek(file, 0, os.SEEK_SET)
-    os.execv(sys.executable, [sys.executable, "-m", "bsp.faults.engine.keeper", str(file), *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-m", "bsp.faults.engine.keeper", str(file), *program])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,24 @@ class KeeperReport(NamedTuple):
     facts: dict[str, Any]
     running: dict[tuple[int, int], int]  # by term and element: process id
     ended: dict[tuple[int, int], str]  # by term and element: how
+    leaving: str  # why this host is to be left; empty: it is not
+
+
+class Inquiry(NamedTuple):
+    """A question or a wish of somebody outside the job, repeated until it is answered."""
+
+    number: int
+    what: str  # "status", "drain" or "join"
+    about: dict[str, Any]
+    address: Address  # of who asks
+
+
+class Answered(NamedTuple):
+    """The answer to a request."""
+
+    number: int
+    status: str  # "done", "under way" or "refused"
+    said: Any
 
 
 class Refused(NamedTuple):

@@ -66,6 +66,7 @@ def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
             if os.getppid() != parent:
                 os._exit(0)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, _stay)  # who is asked to leave needs us until it has left
             _Server(its, work).serve()
         except Closed:
             pass
@@ -75,6 +76,10 @@ def start(work: Callable[[socket.socket, Fork], None]) -> Wire:
             os._exit(0)
     its.close()
     return Wire(mine)
+
+
+def _stay(number: int, frame: object) -> None:
+    """Do nothing on a signal; a program that is started from here has its default again."""
 
 
 def how_ended(status: int) -> str:

@@ -24,9 +24,10 @@ from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh, machine
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.engine import forks
-from bsp.faults.engine.agent import lead
+from bsp.faults.engine.agent import asked_to_leave, lead, leave_when_asked
 from bsp.faults.engine.control_messages import KeeperReport, Refused, Wanted
 from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
+from bsp.faults.engine.spot_notice import SpotNotice
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import facts
 
@@ -49,13 +50,16 @@ class Keeper:
         self._running: dict[tuple[int, int], int] = {}
         self._ended: dict[tuple[int, int], str] = {}
         self._unheard = 0
+        self._spot = SpotNotice(settings["leave_when"])
         self._wrong = _why_not(settings["cwd"], program)
 
     def run(self) -> None:
         """Serve until the job is over, or bsprun is gone."""
         poller = zmq.Poller()
-        for what in (self._lifeline, self._forks.fileno(), self._mesh.socket):
+        for what in (self._forks.fileno(), self._mesh.socket):
             poller.register(what, zmq.POLLIN)
+        if self._lifeline >= 0:
+            poller.register(self._lifeline, zmq.POLLIN)
         said = 0.0
         while True:
             ready = dict(poller.poll(max(0, math.ceil(1000 * (said + _BEAT - time.monotonic())))))
@@ -81,8 +85,9 @@ class Keeper:
             self._mesh.send(BSPRUN, Refused(self._number, self._wrong))
             return
         told = KeeperReport(
-            self._number, self._wanted.number, self._mesh.address, self._bsprun, self._facts, self._running, self._ended
-        )
+            self._number, self._wanted.number, self._mesh.address, self._bsprun, self._facts, self._running,
+            self._ended, asked_to_leave() or self._spot.look(),
+        )  # fmt: skip
         self._mesh.send(BSPRUN, told)
 
     def _obey(self, wanted: Wanted) -> None:
@@ -171,10 +176,11 @@ def main() -> None:
         settings = json.load(file)
     if settings["here"]:
         die_with_parent()
-    else:
+    elif not settings["joins"]:
         os.dup2(2, 1)  # what a login prints there does not get into the program's text
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    settings["lifeline"] = os.dup(0)  # it closes when bsprun ends; programs have no input
+    leave_when_asked(signal.SIGINT if settings["joins"] else signal.SIGTERM)
+    settings["lifeline"] = -1 if settings["joins"] else os.dup(0)  # closes when bsprun ends; programs have no input
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import pickle
+import signal
 import socket
 import struct
 import sys
@@ -25,6 +26,7 @@ from bsp.cost.choice import Choice
 from bsp.cost.machine_file import to_machine
 from bsp.cost.model import DEFAULT
 from bsp.engine.element import Element
+from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Call, Task
 from bsp.errors import CannotMove
 from bsp.faults.carrier.wire import Wire
@@ -331,7 +333,7 @@ class WorkerRecovery:
         began = time.perf_counter()
         data = self._capture(tasks) if self._due(tasks) else None
         asks = transport.ask or place.entry
-        answer = self._tell(place.loop, place.round, place.final, place.entry, data, asks)
+        answer = self._tell(place, data, asks)
         if data is not None:
             now = time.perf_counter()
             self._spacing.took(transport.heads, now, None if asks else now - began)
@@ -340,20 +342,24 @@ class WorkerRecovery:
             self._put(tasks, answer)
             if answer.final:
                 break
-            answer = self._tell(answer.loop, answer.round, False, False, None, True)
+            answer = self._tell(place, None, True)
 
-    def _tell(self, loop: int, k: int, final: bool, entry: bool, data: Packed | None, asks: bool) -> Snapshot | None:
-        """Report a head to the agent; if `asks`, wait for its answer.  Return the state to load, or None."""
+    def _tell(self, place: LoopPosition, data: Packed | None, asks: bool) -> Snapshot | None:
+        """Report a head to the agent; if `asks`, wait for its answer.  Return the state to load, or None.
+
+        Where a loop was left early, what follows depends on where it was left, as after `return k`: nobody can go on
+        from that state, and the agent does not get it.
+        """
         transport = self._transport
         assert transport.element is not None
         digest = _digest(data) if data is not None else b""
-        if final:
+        if place.final:
             transport.final = digest
         passed = Snapshot(
-            transport.index, transport.heads, loop, k, final, transport.exchange, self._start,
-            transport.element.superstep, digest, data, self._said, transport.erred,
+            transport.index, transport.heads, place.loop, place.round, place.final, transport.exchange, self._start,
+            transport.element.superstep, digest, None if place.left else data, self._said, transport.erred,
         )  # fmt: skip
-        transport.wire.send(Head(transport.index, transport.life, asks, entry, passed))
+        transport.wire.send(Head(transport.index, transport.life, asks, place.entry, passed))
         if not asks:
             return None
         answer: Answer = transport.wire.receive()
@@ -422,7 +428,7 @@ class WorkerRecovery:
             restore(task, task.place, Packed(light, (), data.arrays[at : at + count]))
             at += count
             task.fault = None
-            task.place.round, task.place.final = snapshot.round, snapshot.final
+            task.place.round, task.place.final, task.place.entry = snapshot.round, snapshot.final, False
         transport.exchange, transport.heads, self._start = snapshot.exchange, snapshot.head, snapshot.start
         transport.element.superstep = snapshot.superstep
         transport.superstep, transport.erred = -1, snapshot.erred
@@ -496,6 +502,7 @@ def work(settings: dict[str, Any], program: list[str]) -> Callable[[socket.socke
 
     def life(channel: socket.socket, asked: Fork) -> None:
         wire = Wire(channel)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         payload.canonical = True
         faults = parse(settings["inject"]) if settings.get("inject") else ()
         transport = AgentTransport(wire, asked, settings["bundles"], faults)

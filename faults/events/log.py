@@ -59,6 +59,9 @@ KINDS: Mapping[str, EventKind] = {
     "suspected": EventKind("an element gives no sign of life", ("element", "silent"), adds=_SEEN),
     "fenced": EventKind("bsprun kills an element, so that it is certainly dead", ("element", "reason"), adds=_SEEN),
     "died": EventKind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
+    "joined": EventKind("a host has joined the job by `bsp join`", ("host", "slots")),
+    "drained": EventKind("a host is to be left: its elements are moved to others", ("host", "reason")),
+    "left": EventKind("an element has left, after others have taken its places", ("element", "reason")),
     "promoted": EventKind(
         "a standby or a new element is given the bundles of a dead one, or a passive clone computes from now on",
         ("element",),
@@ -141,6 +144,7 @@ FIELDS: Mapping[str, str] = {
     "rounds_lost": "rounds that all clones of a bundle compute again, the last perhaps in part; as of the last beat",
     "seconds": "since the fault was detected; in `tail`: of computing; in `ended`, first `started`: of the job",
     "sequence": "number of the call within its superstep",
+    "slots": "for how many elements a host has room",
     "silent": "seconds since the last sign of life",
     "standbys": "number of standbys; in `view`: the elements that stand by",
     "status": "bsprun's exit status",

@@ -16,6 +16,8 @@ N11     When digests differ, with three votes the minority is refreshed; with tw
 N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
 N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
         within a second is left out.
+N15     An element that is to leave keeps its clones until others have joined in their places.  Nothing depends on when
+        that is: until then it serves and is served as before, and if it dies it is replaced by the same newcomer.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from bsp.faults.protocol.messages import (
     ClonePlace,
     Commit,
     Corrupt,
+    Dismiss,
     Divergence,
     Fence,
     Finished,
@@ -91,6 +94,8 @@ class Arbiter:
         self._domains = dict(enumerate(domains or ()))
         # places of dead elements that nobody has taken: by element, its bundles and their rows
         self._vacant: dict[int, list[tuple[int, int]]] = {}
+        self.leaving: dict[int, str] = {}  # elements that are to leave, and why (N15)
+        self._instead: dict[int, int] = {}  # by newcomer: the leaving element in whose places it joins
         self.reports: dict[int, AgentReport] = {}
         self.reach = Reach()
         self.dead: dict[int, str] = {}
@@ -157,6 +162,8 @@ class Arbiter:
         """
         self._now = now
         if element in self.dead or self.over:
+            if math.isinf(self._over_at.get(element, 0.0)):  # one that has left
+                self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
             return []
         self.dead[element] = how
         self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
@@ -185,6 +192,8 @@ class Arbiter:
             dead = min(self._vacant, key=lambda dead: self._near(element, [b for b, _ in self._vacant[dead]]))
             places = self._vacant.pop(dead)
             self._give(hosts, element, places)
+            if dead in self.leaving:
+                self._instead[element] = dead
             self._note("promoted", element=element, instead_of=dead, bundles=[bundle for bundle, _ in places])
         else:
             standbys.append(element)
@@ -192,6 +201,56 @@ class Arbiter:
         self._orders_changed()
         self._order()
         return self._flush()
+
+    def drain(self, now: float, element: int, why: str) -> list[Any]:
+        """Have others take an element's places, and let it go when they have (N15); return the effects.
+
+        A standby takes them, or the next element that is added.
+        """
+        self._now = now
+        if self.over or element in self.leaving or element not in self.view.elements():
+            return []
+        self.leaving[element] = why
+        if element in self.view.standbys:
+            self._let_go(element)
+        else:
+            hosts, standbys = [list(some) for some in self.view.hosts], list(self.view.standbys)
+            places = [(b, self._row[b, element]) for b, some in enumerate(hosts) for h in some if h.element == element]
+            self._replace_element(element, places, hosts, standbys)
+            self._renew(hosts, standbys)
+        self._orders_changed()
+        self._order()
+        return self._flush()
+
+    def _replace_element(
+        self, element: int, places: Sequence[tuple[int, int]], hosts: list[list[ClonePlace]], standbys: list[int]
+    ) -> bool:
+        """Give a standby the places of an element in the next view; if there is none, remember that they are vacant.
+
+        Returns whether there is one.
+        """
+        bundles = [bundle for bundle, _ in places]
+        ready = [spare for spare in standbys if spare not in self._fenced]
+        if not ready:
+            self._vacant[element] = list(places)
+            return False
+        spare = min(ready, key=lambda spare: self._near(spare, bundles))
+        standbys.remove(spare)
+        self._give(hosts, spare, places)
+        if element in self.leaving:
+            self._instead[spare] = element
+        self._note("promoted", element=spare, instead_of=element, bundles=bundles)
+        return True
+
+    def _let_go(self, element: int) -> None:
+        """Make a view without an element that others have replaced, or that stands by (N15)."""
+        hosts = [[host for host in some if host.element != element] for some in self.view.hosts]
+        self._renew(hosts, [spare for spare in self.view.standbys if spare != element])
+        self.dead[element] = f"has left: {self.leaving.pop(element)}"
+        self._over_at[element] = math.inf  # until its end is reported: what it was permitted passes to nobody (N9)
+        self.reports.pop(element, None)
+        self._note("left", element=element, reason=self.dead[element])
+        self._effects.append(Dismiss(element))
 
     def tick(self, now: float) -> list[Any]:
         """Handle the passing of time; return the effects.  The caller must have handled all messages first (N3)."""
@@ -419,16 +478,15 @@ class Arbiter:
                     )
                 else:
                     hosts[bundle] = [h._replace(role=Role.LIVE) if h.element == heir else h for h in hosts[bundle]]
-        if places and not lost:
+        self.leaving.pop(element, None)
+        # of a newcomer that was to replace one that leaves, the places are still those of the other
+        owner = self._instead.pop(element, element)
+        successors = [newcomer for newcomer, leaving in self._instead.items() if leaving == element]
+        for newcomer in successors:
+            del self._instead[newcomer]
+        if places and not lost and not successors:
             vacant = [(bundle, self._row[bundle, element]) for bundle, _ in places]
-            ready = [spare for spare in standbys if spare not in self._fenced]
-            if ready:
-                spare = min(ready, key=lambda spare: self._near(spare, [bundle for bundle, _ in places]))
-                standbys.remove(spare)
-                self._give(hosts, spare, vacant)
-                self._note("promoted", element=spare, instead_of=element, bundles=[bundle for bundle, _ in places])
-            else:
-                self._vacant[element] = vacant
+            if not self._replace_element(owner, vacant, hosts, standbys):
                 for bundle, _ in places:
                     left, goal = self._clones(hosts[bundle], bundle), self.goal[bundle]
                     if left < goal:
@@ -562,6 +620,9 @@ class Arbiter:
                 "restored", bundle=progress.bundle, element=element, superstep=progress.superstep,
                 rounds=progress.again, bytes=progress.given,
             )  # fmt: skip
+            joining = any(h.element == element and h.role is Role.JOINING for some in self.view.hosts for h in some)
+            if element in self._instead and not joining:
+                self._let_go(self._instead.pop(element))
             return True
         if progress.failing is not None and (progress.bundle, host.since, element) not in self._warned:
             self._warned.add((progress.bundle, host.since, element))

@@ -40,6 +40,7 @@ N12 An exception belongs to the program when all live clones raise it (of three,
 N13 A hold stops every clone at its next head, then all clones at the latest of these heads.  Once a clone has ended,
     the hold is cancelled.
 N14 Elements and bsprun send each other state, repeatedly.
+N15 An element that is to leave keeps its clones until others have joined in their places (bsprun's part).
 """
 
 from __future__ import annotations
@@ -711,8 +712,8 @@ class Member:
     def _answer(self, clone: Clone) -> None:
         """Decide what a worker that waits at a head does next.  No effect means that it continues to wait.
 
-        In order: load a later state of this loop; leave an ended loop; start again if the state is of a later loop;
-        pause a passive clone; stop for a hold (N13); ask a sibling that is ahead (N6); continue.
+        In order: load a later state of this loop; leave an ended loop; pause a passive clone; stop for a hold (N13);
+        ask a sibling that is ahead (N6); continue.
         """
         event = clone.asking
         assert event is not None
@@ -724,10 +725,6 @@ class Member:
             return
         if here.final:
             self._proceed(clone)
-            return
-        if not paused and clone.snapshot is not None and clone.snapshot.loop > here.loop:
-            # a state of a later loop cannot be loaded here; a new worker gets there by a replay
-            self._start(clone)
             return
         # an activated passive clone that has computed its round pauses again, unless it is the only one left
         if clone.role is Role.PASSIVE and self.view.live(clone.bundle) and here.head > clone.pulled_at:

@@ -6,7 +6,7 @@ round of a `rounds` loop, or the end of the loop; heads are numbered over the wh
 
 Names validate data (rule N7): every message that carries bytes names the exchange, the source bundle and the
 destination bundle.  Elements and bsprun send each other their state, not requests: they repeat it until the state
-that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N14 are in member.py.
+that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N15 are in member.py.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Handover(NamedTuple):
 
     bundle: int
     since: int  # `since` of the clone that is to receive it (N7)
-    finals: tuple[Snapshot, ...]  # the last states of all loops that have ended
+    finals: tuple[Snapshot, ...]  # the last states of earlier loops, in their order
     snapshot: Snapshot | None  # the newest state inside the current loop
     log: tuple[tuple[int, tuple[tuple[int, BundlePacket], ...]], ...]  # by exchange; outside loops and since `snapshot`
     complete: int  # all packets of all earlier exchanges have been received
@@ -285,6 +285,7 @@ class AgentReport:
     number: int = 0  # a larger number is newer; 0: not numbered
     sent: int = 0  # bytes sent to other elements
     paused: float = 0.0  # seconds: the element's longest recent pause (N3)
+    leaving: str = ""  # why it is to leave; empty: it is not (N15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,6 +520,12 @@ class Fence(NamedTuple):
 
     element: int
     why: str
+
+
+class Dismiss(NamedTuple):
+    """Others have taken over all that this element held: end it (N15)."""
+
+    element: int
 
 
 class Lost(NamedTuple):

@@ -24,6 +24,7 @@ class SimulatedRun:
     delay: float = 0.0005  # mean seconds of a message's way
     lossy: float = 0.0  # share of messages dropped; as many are duplicated, and as many late
     faults: list[tuple[float, str, int, float]] = field(default_factory=list)  # (time, kind, element, amount)
+    anew: bool = False  # whether another element is started in place of each that is lost
     harmless: bool = False  # whether the job must survive these faults and give its answer
 
 
@@ -46,7 +47,7 @@ def drawn(seed: int) -> SimulatedRun:
         loops = []
     before, after = rng.randrange(0, 5) if loops else rng.randrange(5, 40), rng.randrange(0, 2)
     large, once = rng.choice((0, 0, 3)), rng.choice((0, 0, 5))
-    script = SimulatedProgram(bundles, before, tuple(loops), after, large, once=once)
+    script = SimulatedProgram(bundles, before, tuple(loops), after, large, once=once, left=rng.choice((0, 1, 2)))
     limits = Limits(hang_limit=rng.choice((1.0, 2.0)), every=rng.choice((0, 0, 4)), linger=0.2)
     schedule = SimulatedRun(seed, script, elements, standbys, vertical, limits)
     schedule.tail = rng.choice((0.0, 0.0, 2.0, 4.0))
@@ -78,7 +79,9 @@ def survivable(seed: int) -> SimulatedRun:
     """
     rng = random.Random(f"survivable {seed}")
     loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), 1))
-    script = SimulatedProgram(4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)))
+    script = SimulatedProgram(
+        4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)), left=rng.choice((0, 1))
+    )
     limits = Limits(hang_limit=0.5, linger=0.2)
     schedule = SimulatedRun(seed, script, 8, 2, 1, limits, step=0.05, tail=rng.choice((0.0, 2.0, 4.0)), harmless=True)
     schedule.lossy = rng.choice((0.0, 0.01))
@@ -93,4 +96,31 @@ def survivable(seed: int) -> SimulatedRun:
         much = {"slow": 5.0, "pause": rng.random() * 0.3}.get(what, 0.0)
         what = "stop" if what == "pause" else what
         schedule.faults.append((rng.random() * 3.0, what, rng.randrange(10), much))
+    return schedule
+
+
+def changing(seed: int) -> SimulatedRun:
+    """Return the schedule of a seed in which elements leave in good order, and others come; the job must survive it.
+
+    p = 4.  With one clone nothing is lost beside, but for workers.  With two, an element crashes or stops in the midst
+    of it, and another takes its place.
+    """
+    rng = random.Random(f"changing {seed}")
+    loops = ((rng.randrange(20, 40), 1), (rng.randrange(2, 20), rng.choice((1, 2))))
+    script = SimulatedProgram(
+        4, rng.randrange(0, 4), loops, 1, rng.choice((0, 3)), once=rng.choice((0, 5)), left=rng.choice((0, 1))
+    )
+    clones, standbys, vertical = rng.choice((1, 2)), rng.choice((0, 0, 1, 2)), rng.choice((1, 1, 2))
+    limits = Limits(hang_limit=0.5, linger=0.2, every=rng.choice((0, 4)))
+    schedule = SimulatedRun(seed, script, 4 * clones, standbys, vertical, limits, step=0.05, anew=True, harmless=True)
+    schedule.tail, schedule.lossy = rng.choice((0.0, 2.0, 4.0)), rng.choice((0.0, 0.01))
+    count = 4 * clones + standbys
+    for element in rng.sample(range(count), rng.randrange(1, count + 1)):
+        schedule.faults.append((rng.random() * 3.0, "drain", element, 0.0))
+    if clones == 2:
+        what = rng.choice(("crash", "stop"))
+        much = float(rng.randrange(0, 12)) if what == "crash" else 0.0
+        schedule.faults.append((rng.random() * 3.0, what, rng.randrange(count), much))
+    for _ in range(rng.randrange(0, 3)):
+        schedule.faults.append((rng.random() * 3.0, rng.choice(("worker dies", "slow")), rng.randrange(count), 5.0))
     return schedule

@@ -25,6 +25,7 @@ from bsp.faults.protocol.messages import (
     Deliver,
     Die,
     Died,
+    Dismiss,
     Fence,
     Finished,
     Head,
@@ -48,7 +49,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.protocol.placement import place
 from bsp.faults.simulate.program import Worker
-from bsp.faults.simulate.schedules import SimulatedRun, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, survivable
 
 
 class _Node:
@@ -258,8 +259,20 @@ class Simulation:
             self.at(self.now + 0.001 + 0.03 * self.rng.random(), self._dead, element, how)
 
     def _dead(self, element: int, how: str) -> None:
-        """Tell the arbiter that an element is dead for certain."""
+        """Tell the arbiter that an element is dead for certain; another is started, if the schedule says so."""
+        left = element in self.arbiter.dead
         self._obey(self.arbiter.died(self.now, element, how))
+        if self.schedule.anew and not left:
+            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
+
+    def _join(self) -> None:
+        """Add a new element to the job."""
+        if self.outcome is None:
+            script, limits = self.schedule.script, self.schedule.limits
+            self.nodes.append(_Node(Member(len(self.nodes), script.bundles, limits)))
+            self._note("join", {"element": len(self.nodes) - 1})
+            self._obey(self.arbiter.add(self.now, len(self.nodes) - 1))
+            self._plan_tick(len(self.nodes) - 1)
 
     # ----------------------------------------------------------------------------- workers
 
@@ -374,6 +387,8 @@ class Simulation:
                     self._kill(effect.element, "fenced")
                 else:
                     self._dead(effect.element, "fenced")
+            elif isinstance(effect, Dismiss):
+                self._kill(effect.element, "has left")
             elif isinstance(effect, Note):
                 self._note(effect.kind, effect.fields)
             elif isinstance(effect, Print):
@@ -412,6 +427,9 @@ class Simulation:
         if not node.alive or self.outcome is not None:
             return
         self._note("fault", {"what": what, "element": element, "much": much})
+        if what == "drain":
+            self._obey(self.arbiter.drain(self.now, element, "is drained"))
+            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
         if what == "crash":
             node.fuse = int(much)  # so that it dies in the middle of what it does next
         elif what == "stop":
@@ -490,15 +508,18 @@ class Simulation:
             self._perform(element, node.member.tick(self.now))
 
 
+_KINDS = {"mixed": drawn, "survivable": survivable, "changing": changing}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run schedules from the command line; print the replay command of each that fails.  Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bsp.faults.simulate", description=__doc__, allow_abbrev=False)
     parser.add_argument("--seed", type=int, default=0, help="the first schedule")
     parser.add_argument("--schedules", type=int, default=1, help="how many")
-    parser.add_argument("--kind", choices=("mixed", "survivable"), default="mixed")
+    parser.add_argument("--kind", choices=tuple(_KINDS), default="mixed")
     parser.add_argument("--verbose", action="store_true", help="print the history")
     options = parser.parse_args(arguments)
-    draw = drawn if options.kind == "mixed" else survivable
+    draw = _KINDS[options.kind]
     failed = 0
     outcomes: dict[str, int] = {}
     for seed in range(options.seed, options.seed + options.schedules):

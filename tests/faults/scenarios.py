@@ -495,7 +495,7 @@ def _user_code(rng: random.Random) -> str:
     return f"burn@{one}:20; leave@{other(rng, one)}:60:5"
 
 
-_AGENT_WAYS = ("0", "1", "137", "255", "SIGTERM", "SIGSEGV", "SIGABRT", "SIGXCPU")
+_AGENT_WAYS = ("0", "1", "137", "255", "SIGHUP", "SIGSEGV", "SIGABRT", "SIGXCPU")
 
 
 def _agents_leave(first: int) -> Callable[[Job, random.Random], None]:
@@ -786,6 +786,12 @@ def _keeper(number: int) -> Callable[[Job, random.Random], None]:
     return act
 
 
+def _leave(job: Job, rng: random.Random) -> None:
+    job.round(rng.randrange(2, 10))
+    job.agents()[element(rng)].terminate()
+    job.event("left")
+
+
 def _end(number: int) -> Callable[[Job, random.Random], None]:
     def act(job: Job, rng: random.Random) -> None:
         job.round(rng.randrange(2, 30))
@@ -902,8 +908,8 @@ SCENARIOS = (
              act=_bsprun_silent, status=3, error="BundleLost", accounted=False),
     Scenario(29, "SIGKILL of the keeper", "a loss by name", act=_keeper(signal.SIGKILL), status=3, error="BundleLost",
              accounted=False),
-    Scenario(29, "SIGTERM of the keeper", "a loss by name", act=_keeper(signal.SIGTERM), status=3, error="BundleLost",
-             accounted=False),
+    Scenario(29, "SIGTERM of an agent", "it leaves when another has joined in its place", LONG, act=_leave,
+             counts={"left": 1, "died": 0, "appeared": 1, "degraded": 0}, often=True),
     Scenario(29, "SIGKILL of bsprun", "nothing is left", act=_end(signal.SIGKILL), status=-9, often=True),
     Scenario(29, "SIGTERM of bsprun", "143, as documented", act=_end(signal.SIGTERM), status=143,
              error="bsprun: ended by SIGTERM"),

@@ -21,7 +21,7 @@ from bsp.faults.advise.command import Advice, advise
 from bsp.faults.advise.estimate import RoundTimes, estimate
 from bsp.faults.advise.intervals import checkpoint_interval, slowdown
 from bsp.faults.advise.plans import Option
-from bsp.faults.engine.job import Resilience
+from bsp.faults.bsprun.job import Resilience
 from bsp.faults.simulate.counting import Setting, count
 
 
@@ -292,7 +292,7 @@ def auto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     def ran(*more: object) -> tuple[Resilience | None, str]:
         engines: list[Resilience | None] = []
         monkeypatch.setattr("bsp.command.bsprun.start", lambda job: engines.append(None) or 0)
-        monkeypatch.setattr("bsp.faults.engine.nonstop.run", lambda job, asked: engines.append(asked) or 0)
+        monkeypatch.setattr("bsp.faults.bsprun.nonstop.run", lambda job, asked: engines.append(asked) or 0)
         assert bsprun(["-p", "2", "-n", "2", "--resilience", "auto", *map(str, more), str(script)]) == 0
         said = capsys.readouterr().err
         assert len(engines) == 1 and said.startswith("bsprun: --resilience auto: ") and said.count("\n") == 1

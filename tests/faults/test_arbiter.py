@@ -15,6 +15,7 @@ from bsp.faults.protocol.messages import (
     ClonePlace,
     Commit,
     Corrupt,
+    Dismiss,
     Divergence,
     Fence,
     Finished,
@@ -241,6 +242,71 @@ def test_passive_clones_are_told_apart_from_those_of_the_first_row() -> None:
     assert noted(court.died(0), "degraded", bundle=0, clones=1, goal=2, passive=2)
     court = Court(((0, 1), (1, 0), (0, 1), (1, 0)), standbys=1)
     assert not notes(court.died(0), "degraded")
+
+
+def test_who_is_to_leave_keeps_its_clone_until_a_standby_has_joined_in_its_place() -> None:
+    """N15: the newcomer's join, not its start, lets it go; its end then costs nothing."""
+    court = Court()
+    effects = court.arbiter.drain(court.now, 0, "bsp drain")
+    assert noted(effects, "promoted", element=4, instead_of=0, bundles=[0])
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE), (4, Role.JOINING)]
+    assert court.arbiter.drain(court.now, 0, "again") == []
+    effects = court.say(4, 0, joined=True, holds=True)
+    assert given(effects, Dismiss) == [Dismiss(0)] and noted(effects, "left", element=0)
+    assert court.hosts(0) == [(2, Role.LIVE), (4, Role.LIVE)]
+    assert court.died(0) == [] and court.hosts(0) == [(2, Role.LIVE), (4, Role.LIVE)]
+    assert court.arbiter.view.standbys == (5,)
+
+
+def test_who_is_to_leave_waits_for_a_new_element_where_nobody_stands_by() -> None:
+    """N15, with one clone: nothing is lost."""
+    court = Court(((0,), (1,)), standbys=0)
+    assert not notes(court.arbiter.drain(court.now, 1, "SIGTERM"), "promoted")
+    assert court.hosts(1) == [(1, Role.LIVE)] and court.arbiter.leaving == {1: "SIGTERM"}
+    court.elements.append(2)
+    assert noted(court.arbiter.add(court.now, 2), "promoted", element=2, instead_of=1, bundles=[1])
+    assert given(court.say(2, 1, joined=True, holds=True), Dismiss) == [Dismiss(1)]
+    assert court.hosts(1) == [(2, Role.LIVE)] and not court.arbiter.over
+
+
+def test_a_standby_leaves_at_once() -> None:
+    court = Court()
+    assert given(court.arbiter.drain(court.now, 4, "bsp drain"), Dismiss) == [Dismiss(4)]
+    assert court.arbiter.view.standbys == (5,)
+
+
+def test_who_dies_while_it_is_to_leave_is_replaced_by_the_newcomer_that_joins_already() -> None:
+    court = Court()
+    court.arbiter.drain(court.now, 0, "bsp drain")
+    effects = court.died(0)
+    assert not notes(effects, "promoted") and not notes(effects, "degraded")
+    assert court.hosts(0) == [(2, Role.LIVE), (4, Role.JOINING)] and court.arbiter.view.standbys == (5,)
+    assert not given(court.say(4, 0, joined=True, holds=True), Dismiss)
+
+
+def test_a_newcomer_that_dies_leaves_the_place_to_the_next_and_the_leaving_one_goes_on() -> None:
+    court = Court()
+    court.arbiter.drain(court.now, 0, "bsp drain")
+    assert noted(court.died(4), "promoted", element=5, instead_of=0, bundles=[0])
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE), (5, Role.JOINING)]
+    court.died(5)
+    assert court.hosts(0) == [(0, Role.LIVE), (2, Role.LIVE)]
+    assert noted(court.arbiter.add(court.now, 6), "promoted", element=6, instead_of=0, bundles=[0])
+    assert given(court.say(6, 0, joined=True, holds=True), Dismiss) == [Dismiss(0)]
+
+
+def test_what_one_that_has_left_was_permitted_passes_on_when_its_end_is_certain() -> None:
+    """N9 and N15: it may be in the midst of a call when it is let go."""
+    court = Court()
+    token: Token = ("once", 0, 3, 0)
+    assert court.say(0, 0, once=(token, 1, None))
+    court.arbiter.drain(court.now, 0, "bsp drain")
+    court.say(4, 0, joined=True, holds=True)
+    assert not given(court.say(2, 0, once=(token, 1, None)), Reply)
+    court.later(LIMITS.hang_limit / 2, 1, 2, 3, 4, 5)
+    assert not given(court.report(2), Reply)
+    court.arbiter.died(court.now, 0, "was killed")
+    assert given(court.report(2), Reply) == [Reply(2, Once(0, token, None))]
 
 
 def test_a_dead_standby_is_not_promoted() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from bsp.faults.engine import crew
+from bsp.faults.bsprun import crew
 from bsp.faults.protocol.messages import Limits
 from bsp.hosts.listing import Host
 

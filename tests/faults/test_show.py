@@ -13,9 +13,9 @@ import pytest
 import bsp.command.bsprun
 from bsp.command.launch import Launch
 from bsp.errors import LaunchError
+from bsp.faults.bsprun.job import identity
 from bsp.faults.checkpoints.folder import commit, name_at, write_part
 from bsp.faults.checkpoints.key import user_key
-from bsp.faults.engine.job import identity
 
 pytestmark = pytest.mark.solo
 

@@ -42,7 +42,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.simulate import simulation
 from bsp.faults.simulate.program import SimulatedProgram
-from bsp.faults.simulate.schedules import SimulatedRun, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, survivable
 from bsp.faults.simulate.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "100"))
@@ -71,7 +71,9 @@ def counted(runs: Iterable[Simulation]) -> Counter[str]:
 
 
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize(("kind", "schedules"), [("mixed", SCHEDULES), ("survivable", SCHEDULES // 3)])
+@pytest.mark.parametrize(("kind", "schedules"), [
+    ("mixed", SCHEDULES), ("survivable", SCHEDULES // 3), ("changing", SCHEDULES // 3),
+])  # fmt: skip
 def test_no_schedule_delivers_anything_wrong(kind: str, schedules: int) -> None:
     """Whatever strikes: every packet, the text and the answer are right, or the loss is named; survivable: no loss."""
     share = -(-schedules // PROCESSES)
@@ -699,6 +701,14 @@ def stopped(seed: int) -> Simulation:
     return Held(schedule, when)
 
 
+class Evicting(Arbiter):
+    """N15 left out: who is to leave is let go at once, before others have joined in its places."""
+
+    def drain(self, now: float, element: int, why: str) -> list[Any]:
+        """As if it had died."""
+        return self.died(now, element, why)
+
+
 def begun(drawn: SimulatedRun | Simulation) -> Simulation:
     """A run of what was drawn."""
     return drawn if isinstance(drawn, Simulation) else Simulation(drawn)
@@ -729,7 +739,7 @@ SEEDS = range(24)
         (Careless, survivable), (Forgetful, lossy), (Blind, joining), (Leaving, lonely), (Curt, lonely),
         (Credulous, protected_flip), (Incurious, pair_flip), (Hasty, one_flip), (Gullible, one_flip),
         (Startled, suspended), (Drowsy, suspended), (Ruthless, cramped), (Headless, joining), (Rash, exhausted),
-        (Stubborn, stopped), (Reticent, stopped),
+        (Stubborn, stopped), (Reticent, stopped), (Evicting, changing),
     ],
 )  # fmt: skip
 def test_the_simulation_sees_what_a_rule_prevents(
@@ -744,6 +754,22 @@ def test_the_simulation_sees_what_a_rule_prevents(
         if harmed(run):
             return
     pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
+
+
+def test_elements_leave_without_a_round_lost_and_newcomers_take_their_places() -> None:
+    """One clone of each process, and all elements are drained, some before others have come."""
+    for seed in range(20):
+        schedule = changing(seed)
+        drains = {element for _, what, element, _ in schedule.faults if what == "drain"}
+        run = ran(schedule)
+        assert not run.wrong
+        left = {fields["element"] for _, kind, fields in run.notes if kind == "left"}
+        struck = {element for _, what, element, _ in schedule.faults if what in ("crash", "stop")}
+        ended = next(when for when, kind, _ in run.notes if kind == "outcome")
+        due = {element for when, what, element, _ in schedule.faults if what == "drain" and when < ended - 1.0}
+        assert left <= drains
+        assert due - struck - set(run.arbiter.dead) <= set(run.arbiter.leaving), f"seed {seed}"
+    assert counted([ran(changing(seed)) for seed in range(20)])["left"] > 20
 
 
 def test_an_effect_for_every_clone_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

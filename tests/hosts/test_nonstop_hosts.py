@@ -144,6 +144,43 @@ def test_a_host_that_comes_back_is_used_again(four_hosts: Cluster) -> None:
     assert job.end()[0] == 130
 
 
+@pytest.mark.thorough
+def test_a_host_is_drained_under_load(four_hosts: Cluster, expected: str) -> None:
+    """With one clone: what it computes moves to the others, and no round is lost."""
+    job = Job(four_hosts, "-n", "4", "--clones", "1", "--hosts", "h1:1,h2:1,h3:1,h4:1")
+    job.round(10)
+    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    done = four_hosts["h1"].run(["bsp", "drain", name, "h3"])
+    assert (done.returncode, done.stdout) == (0, "no element is left on h3\n"), done.stderr + job.story()
+    status, out, err = job.end()
+    assert (status, out) == (0, expected), err + job.story()
+    assert job.events("ended")[0]["rounds_lost"] == 0 and len(job.events("left")) == 1 and not job.events("died")
+
+
+@pytest.mark.thorough
+def test_a_host_joins_by_hand(four_hosts: Cluster, expected: str) -> None:
+    """From a machine that bsprun does not know; the key comes in its environment."""
+    job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2", "--listen", "0")
+    job.round(10)
+    address = job.errors.read_text().split(" listens at ")[1].split()[0]
+    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    (file,) = Path.home().glob(f".local/state/nonstop-bsp/jobs/{name}.json")
+    key = json.loads(file.read_text())["secret"]
+    joiner = four_hosts["h4"].popen(["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"],
+                                    stdin=subprocess.PIPE, text=True)  # fmt: skip
+    joiner.stdin.write(key)
+    joiner.stdin.close()
+    while not job.events("joined"):
+        assert job.process.poll() is None and joiner.poll() is None, job.story()
+        time.sleep(0.05)
+    four_hosts["h2"].crash()
+    status, out, err = job.end()
+    assert (status, out) == (0, expected), err + job.story()
+    assert {event["host"] for event in job.events("appeared")} == {"h4"}
+    assert job.events("ended")[0]["rounds_lost"] == 0
+    joiner.wait(60)
+
+
 def test_the_only_clone_on_a_lost_host_is_named(four_hosts: Cluster) -> None:
     job = Job(four_hosts, "-n", "2", "--clones", "1", "--hosts", "h1:1,h2:1", rounds=("3000", "0.01", "4"))
     job.round(3)
@@ -171,3 +208,39 @@ def test_clones_in_a_slurm_allocation(allocation: Any) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "".join(f"{pid} h h h\n" for pid in range(3))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_batch_job_that_slurm_asks_to_end_writes_a_checkpoint(allocation: Any, nodes: int) -> None:
+    """SIGTERM to the batch job and its steps; another job goes on from there, and the two halves are the whole."""
+    share = allocation.share
+    (share / "train.py").write_text(
+        "import sys, time, bsp\nproc = bsp.process()\nstate = bsp.State(x=0.0)\n"
+        "for k in proc.rounds(int(sys.argv[1]), state):\n    time.sleep(float(sys.argv[2]))\n"
+        "    state.x += proc.allreduce(k)\n    if proc.pid == 0:\n        print(k, state.x, flush=True)\n"
+    )
+    folder, out = f"saved-{nodes}", share / f"out-{nodes}.txt"
+    (share / "job.sh").write_text(
+        f"#!/bin/bash\n#SBATCH --nodes={nodes} --ntasks-per-node=2 --output={out}\ntrap : TERM\n"
+        f"bsprun -p 2 -n 2 --checkpoint {folder} --every 1000 train.py 2000 0.01 &\n"
+        "wait $!\nwait $!\necho ended with $?\n"
+    )
+    number = allocation["h1"].run(["sbatch", "--parsable", str(share / "job.sh")]).stdout.strip()
+    until = time.monotonic() + 120
+    while not (out.exists() and "\n5 " in out.read_text()):
+        assert time.monotonic() < until, out.read_text() if out.exists() else "no output"
+        time.sleep(0.05)
+    allocation["h1"].run(["scancel", "--full", "--signal=TERM", number])
+    while "ended with" not in out.read_text():
+        assert time.monotonic() < until, out.read_text()
+        time.sleep(0.05)
+    said = out.read_text()
+    assert "ended with 75" in said, said
+    first = [line for line in said.splitlines() if line[0].isdigit()]
+    done = allocation["h1"].run(
+        ["salloc", "-N", str(nodes), "--ntasks-per-node=2", "bsprun", "--resume", folder, "train.py", "2000", "0.01"]
+    )
+    assert done.returncode == 0, done.stderr
+    totals = [sum(2 * j for j in range(k + 1)) for k in range(2000)]
+    assert first + done.stdout.splitlines() == [f"{k} {float(total)}" for k, total in enumerate(totals)]

@@ -17,9 +17,20 @@ import psutil
 import zmq
 
 from bsp.errors import LaunchError
+from bsp.faults.bsprun.job_file import JobFile, new
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
-from bsp.faults.engine.control_messages import Addresses, Appeared, Confirmed, FromAgent, KeeperReport, Refused, Wanted
+from bsp.faults.engine.control_messages import (
+    Addresses,
+    Answered,
+    Appeared,
+    Confirmed,
+    FromAgent,
+    Inquiry,
+    KeeperReport,
+    Refused,
+    Wanted,
+)
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.launcher import reaching, why_not_started
@@ -66,13 +77,33 @@ class Silent(NamedTuple):
     seconds: float
 
 
+class Leaves(NamedTuple):
+    """A host is to be left."""
+
+    host: int
+    why: str
+
+
+class HostJoined(NamedTuple):
+    """The keeper of a host that has joined is there."""
+
+    host: int
+
+
+class Asked(NamedTuple):
+    """Somebody outside the job asks something; `Crew.answer` answers."""
+
+    who: int
+    inquiry: Inquiry
+
+
 class Text(NamedTuple):
     """What a host's processes have written to standard error, beside what the program writes there."""
 
     data: bytes
 
 
-Event = Came | Said | Went | Silent | Text
+Event = Came | Said | Went | Silent | Leaves | HostJoined | Asked | Text
 
 
 @dataclass
@@ -82,7 +113,7 @@ class HostLink:
     number: int  # of the keeper
     position: int  # of the host
     host: Host
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None  # that starts it; None if it has joined by itself
     here: bool
     kept: KeeperReport | None = None  # its latest report
     heard: float = 0.0  # when, from it or from an agent of its host
@@ -122,17 +153,23 @@ def keeper_command(host: str, program: Sequence[str], reach: str | None, local: 
 class Crew:
     """The agents of one job, and the keepers of its hosts."""
 
-    def __init__(self, hosts: Sequence[Host], program: Sequence[str], reach: str | None, local: bool) -> None:
+    def __init__(
+        self, hosts: list[Host], program: Sequence[str], reach: str | None, local: bool,
+        leave_when: str | None = None, port: int = 0,
+    ) -> None:  # fmt: skip
         """Open bsprun's connections; `start` then starts the keepers.
 
-        local : whether all is on this machine.
+        local : whether all is on this machine.  leave_when : a command, see `SpotNotice`.
+        port : at which joiners from other machines are heard; 0: any that is free.
         """
-        self.hosts = list(hosts)
+        self._leave_when = leave_when
+        self.hosts = hosts  # those that join are added
         self._program, self._reach, self._local = list(program), reach, local
         self._key = fresh()
-        self._mesh = Mesh(self._key, BSPRUN, network=None if local else "")
+        self._mesh = Mesh(self._key, BSPRUN, network=None if local else "", port=port)
         self._keepers: dict[int, HostLink] = {}  # by number, those that are gone included
         self._at: dict[int, HostLink] = {}  # the latest of each host
+        self.left: set[int] = set()  # hosts that are to be left, or have been
         self._heard_at = time.monotonic()  # when `hear` was called last
         self._agents: dict[int, AgentLink] = {}
         self._numbered = 0  # of addresses
@@ -178,12 +215,7 @@ class Crew:
             stdout=None if here else subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True,
         )  # fmt: skip
         link = self._keepers[number] = self._at[position] = HostLink(number, position, host, process, here)
-        given = {name: value for name, value in self._environment.items() if not _is_of_a_host(name)}
-        settings = {
-            "keeper": number, "secret": self._key.secret.decode(), "bsprun": self._mesh.address,
-            "networks": [] if self._local else _networks(), "network": None if self._local else "", "here": here,
-            "environment": given, "cwd": os.getcwd(),
-        }  # fmt: skip
+        settings = self._keepers_settings(number) | {"here": here, "joins": False}
         assert process.stdin is not None and process.stderr is not None
         with contextlib.suppress(OSError):
             process.stdin.write(json.dumps(settings).encode() + b"\n")
@@ -193,14 +225,49 @@ class Crew:
         self._poller.register(process.stderr.fileno(), zmq.POLLIN)
         return link
 
+    def _keepers_settings(self, number: int) -> dict[str, Any]:
+        """Return the settings of a keeper."""
+        given = {name: value for name, value in self._environment.items() if not _is_of_a_host(name)}
+        return {
+            "keeper": number, "secret": self._key.secret.decode(), "bsprun": self._mesh.address,
+            "networks": self.networks(), "network": None if self._local else "", "environment": given,
+            "cwd": os.getcwd(), "leave_when": self._leave_when, "program": self._program,
+        }  # fmt: skip
+
+    def networks(self) -> list[str]:
+        """Return the IP addresses of this machine, for others to try; none if the job is on this machine only."""
+        return [] if self._local else _networks()
+
+    def file(self) -> JobFile:
+        """Return the job's file, by which others find it."""
+        return new(self._program, self._key.secret.decode(), self._mesh.address, self.networks())
+
+    def join(self, number: int, host: Host) -> dict[str, Any]:
+        """Take a host into the job; return the settings of its keeper, which has this number."""
+        if number not in self._keepers:
+            self.hosts.append(host)
+            position = len(self.hosts) - 1
+            self._keepers[number] = self._at[position] = HostLink(number, position, host, None, False)
+        return self._keepers_settings(number) | {"here": False, "joins": True}
+
     def _why(self, link: HostLink) -> str:
         said = link.complaint.decode(errors="replace").strip().splitlines()
         last = said[-1].strip() if said else ""
-        return link.refused or why_not_started(link.host.name, last, link.process.poll(), link.gone)
+        status = None if link.process is None else link.process.poll()
+        return link.refused or why_not_started(link.host.name, last, status, link.gone)
 
     def ready(self) -> list[int]:
         """Return the positions in `hosts` of those whose keepers are there."""
-        return [at for at, link in sorted(self._at.items()) if link.kept and not (link.gone or link.silent)]
+        there = [at for at, link in sorted(self._at.items()) if link.kept and not (link.gone or link.silent)]
+        return [at for at in there if at not in self.left]
+
+    def leave(self, host: int) -> None:
+        """Start nothing more on a host."""
+        self.left.add(host)
+
+    def answer(self, asked: Asked, status: str, said: Any) -> None:
+        """Answer somebody outside the job."""
+        self._mesh.send(asked.who, Answered(asked.inquiry.number, status, said))
 
     def facts(self, host: int) -> dict[str, Any]:
         """Return what the keeper of a host has said about it."""
@@ -296,6 +363,9 @@ class Crew:
         for sender, message in self._mesh.take():
             if isinstance(message, KeeperReport):
                 self._from_keeper(message)
+            elif isinstance(message, Inquiry):
+                self._mesh.meet(sender, message.address)
+                self._events.append(Asked(sender, message))
             elif isinstance(message, Refused):
                 self._keepers[message.keeper].refused = message.why
             elif isinstance(message, FromAgent) and sender in self._agents:
@@ -316,14 +386,18 @@ class Crew:
     def _look_after(self, link: HostLink, now: float) -> None:
         """Notice that a keeper is gone or silent, repeat what is wanted of it, start one in place of a lost one."""
         if link.gone:
-            if now >= link.again_at and self._begun:
+            if now >= link.again_at and self._begun and link.position not in self.left:
                 later = self._start_keeper(link.position)
                 later.again_after = min(2 * link.again_after, _REVIVE[1])
             return
-        if link.process.poll() is not None:
+        if link.process is not None and link.process.poll() is not None:
             self._lose(link, "has ended")
             return
         if link.kept is None:
+            return
+        if link.process is None and link.position in self.left and not self.on(link.position):
+            self._tend(link, over=True)  # what has joined by hand is free again
+            link.gone = "has left"
             return
         if now - link.told > _BEAT:
             self._tend(link)
@@ -348,11 +422,18 @@ class Crew:
 
     def _from_keeper(self, kept: KeeperReport) -> None:
         """Handle a keeper's report."""
-        link = self._keepers[kept.keeper]
-        if link.kept is None:
+        link = self._keepers.get(kept.keeper)
+        if link is None:
+            return
+        first = link.kept is None
+        if first:
             self._mesh.meet(kept.keeper, kept.address)
         link.kept, link.heard, link.silent = kept, time.monotonic(), False
         link.again_after = _REVIVE[0]
+        if first and link.process is None:
+            self._events.append(HostJoined(link.position))
+        if kept.leaving and link.position not in self.left:
+            self._events.append(Leaves(link.position, kept.leaving))
         for (term, element), how in kept.ended.items():
             agent = self._agents.get(element)
             if term == self._mesh.term and agent is not None and agent.keeper is link:
@@ -426,6 +507,8 @@ class Crew:
             self._tend(link, over=True)
         until = time.monotonic() + 2 * GRACE
         for link in self._keepers.values():
+            if link.process is None:
+                continue
             with contextlib.suppress(subprocess.TimeoutExpired):
                 link.process.wait(max(0.0, until - time.monotonic()) if link in reached else 0.0)
             if link.process.poll() is None:

@@ -18,12 +18,12 @@ from typing import Any
 from bsp.command.launch import Launch, numbered
 from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
+from bsp.faults.bsprun.crew import Crew, keeper_command
+from bsp.faults.bsprun.homes import Homes
+from bsp.faults.bsprun.incarnation import Incarnation, NotStarted
+from bsp.faults.bsprun.job import Job, Resilience, identity, key_of, last_checkpoint, placed
 from bsp.faults.checkpoints.folder import Checkpoint
 from bsp.faults.checkpoints.key import VARIABLE
-from bsp.faults.engine.crew import Crew, keeper_command
-from bsp.faults.engine.homes import Homes
-from bsp.faults.engine.incarnation import Incarnation, NotStarted
-from bsp.faults.engine.job import Job, Resilience, identity, key_of, last_checkpoint, placed
 
 _TRIES = 3  # attempts to start an incarnation
 _IDLE_RESTARTS = 3  # incarnations in a row without progress, after which bsprun gives up
@@ -42,9 +42,18 @@ def run(launch: Launch, asked: Resilience) -> int:
     waker.setblocking(False)
     signal.set_wakeup_fd(waker.fileno())
     try:
-        with contextlib.closing(Crew(homes.hosts, launch.program, launch.reach, launch.local)) as crew:
+        crew = Crew(homes.hosts, launch.program, launch.reach, job.local, asked.leave_when, asked.listen or 0)
+        with contextlib.closing(crew):
             crew.start(_environment(launch), lambda: bool(job.signals))
-            return _incarnations(job, crew, homes, wake)
+            file = crew.file()
+            file.write()
+            try:
+                if asked.listen is not None:
+                    where = " or ".join(f"{network}:{file.bsprun[2]}" for network in file.networks)
+                    job.say(f"job {file.name} listens at {where}")
+                return _incarnations(job, crew, homes, wake)
+            finally:
+                file.remove()
     finally:
         job.close()
         signal.set_wakeup_fd(-1)

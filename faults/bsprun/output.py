@@ -9,7 +9,7 @@ import select
 import time
 from typing import Any
 
-from bsp.faults.engine.background import Aside
+from bsp.faults.bsprun.background import Aside
 from bsp.faults.protocol.arbiter import Arbiter
 
 _AGAIN = 1.0  # seconds until text that could not be written is tried again

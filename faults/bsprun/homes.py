@@ -32,6 +32,10 @@ class Homes:
         self.together = {} if hosts is None else together(rows, self.first, self.domains)
         self._lost: dict[int, list[float]] = {}  # by host: when agents there were lost
 
+    def domain_of(self, host: int) -> str:
+        """Return the failure domain of a host; hosts that have joined are added to `hosts` by whoever knows them."""
+        return self.hosts[host].rack or self.hosts[host].name
+
     def lost(self, now: float, host: int) -> float:
         """Note that an agent is lost; return the time from which another may take its place on that host.
 
@@ -42,14 +46,17 @@ class Homes:
         late = len(recent) - _AT_ONCE
         return now if late < 0 else now + min(2.0**late, _LONGEST)
 
-    def room(self, on: Callable[[int], int], ready: Sequence[int], before: int, apart_from: set[str]) -> int | None:
+    def room(
+        self, on: Callable[[int], int], ready: Sequence[int], before: int, apart_from: set[str], crowded: bool = False
+    ) -> int | None:
         """Return the host for a new agent, or None if all are full.
 
         on : returns the number of agents on a host.  ready : hosts that can be reached.  before : host of the agent
         whose place it takes; it is the first choice.  apart_from : domains to avoid if possible.
+        crowded : whether a full host will do where none has room.
         """
         free = {host: self.hosts[host].slots - on(host) for host in ready}
-        with_room = [host for host, slots in free.items() if slots > 0]
+        with_room = [host for host, slots in free.items() if slots > 0] or (list(free) if crowded else [])
         if not with_room:
             return None
-        return min(with_room, key=lambda host: (self.domains[host] in apart_from, host != before, -free[host]))
+        return min(with_room, key=lambda host: (self.domain_of(host) in apart_from, host != before, -free[host]))

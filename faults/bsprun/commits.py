@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bsp.faults.bsprun.job import Job
 from bsp.faults.checkpoints.folder import commit, discard, name_at
-from bsp.faults.engine.job import Job
 from bsp.faults.protocol.messages import Commit
 
 

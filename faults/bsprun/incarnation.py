@@ -15,19 +15,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bsp.errors import LaunchError
+from bsp.faults.bsprun.commits import Commits
+from bsp.faults.bsprun.crew import Asked, Came, Crew, Event, HostJoined, Leaves, Said, Silent, Text, Went
+from bsp.faults.bsprun.homes import Homes
+from bsp.faults.bsprun.inquiries import answer
+from bsp.faults.bsprun.job import LOST, PREEMPTED, Job, digest_of
 from bsp.faults.checkpoints.folder import Checkpoint, name_at
-from bsp.faults.engine.commits import Commits
-from bsp.faults.engine.crew import Came, Crew, Event, Said, Silent, Text, Went
-from bsp.faults.engine.homes import Homes
-from bsp.faults.engine.job import LOST, PREEMPTED, Job, digest_of
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import (
     END_COMPARED,
     Commit,
     Corrupt,
+    Dismiss,
     Fence,
     Finished,
     Lost,
@@ -41,6 +43,7 @@ from bsp.faults.protocol.messages import (
     Tell,
 )
 from bsp.faults.protocol.text import Shown
+from bsp.hosts.listing import Host
 from bsp.hosts.processes import GRACE
 
 _TURN = 0.05  # seconds
@@ -49,6 +52,14 @@ _APPEAR = 60.0  # seconds without an agent that introduces itself, after which t
 
 class NotStarted(LaunchError):
     """Agents were lost before they appeared; the incarnation can be started again."""
+
+
+class Vacancy(NamedTuple):
+    """The place of an agent that is lost or leaves."""
+
+    due: float  # time from which another may be started
+    host: int
+    crowding: bool  # whether it may be started on a full host
 
 
 class Incarnation:
@@ -63,7 +74,7 @@ class Incarnation:
         self.launch, self.asked = job.launch, job.asked
         self.resume = resume
         self.count = len(job.rows) + self.asked.standbys
-        domains = [homes.domains[host] for host in homes.first] if self.launch.hosts is not None else None
+        domains = None if job.local else [homes.domain_of(host) for host in homes.first]
         self.arbiter = Arbiter(job.rows, self.asked.standbys, self.asked.limits, domains)
         self.arbiter.orders = Orders(self.arbiter.view, printed=job.printed)
         self.arbiter.once = job.once
@@ -82,7 +93,9 @@ class Incarnation:
         self._missing: dict[int, str] = {}  # elements lost before the job began, and how
         self._appeared_at = time.monotonic()
         self._numbers = self.count  # the number of the next element
-        self._vacancies: list[tuple[float, int]] = []  # places of lost agents: (time from which to fill it, host)
+        self._vacancies: list[Vacancy] = []
+        self._refused: set[str] = set()  # reasons why a host is not left, as they have been told
+        self._dismissed: set[int] = set()  # elements that have left in good order
         self._degraded: list[str] = []  # bundles that have lost a clone just now, in words
         self._failed_head = -1  # head of the last checkpoint that could not be written
         # for how many seconds bsprun last stood still, and when
@@ -128,10 +141,10 @@ class Incarnation:
             if self.over:
                 break
             if self._began:
-                self._obey(self.arbiter.tick(self._now()))
+                self._obey(self.arbiter.tick(self.seconds()))
                 self.crew.tell_addresses()
                 self._fill_vacancies()
-                self.job.output.show(self.arbiter, self._now())
+                self.job.output.show(self.arbiter, self.seconds())
             else:
                 self._look_at_start()
             if self._end_at is not None and (not self.crew.known() or time.monotonic() > self._end_at):
@@ -145,7 +158,7 @@ class Incarnation:
             raise LaunchError("no host is left")
         self.crew.launch(element, host if host in ready else min(ready, key=self.crew.on))
 
-    def _now(self) -> float:
+    def seconds(self) -> float:
         """Return the seconds since the job began."""
         return time.monotonic() - self.job.began
 
@@ -165,7 +178,7 @@ class Incarnation:
             self.job.say(f"warning: the job starts without some of its elements: {told}")
         self._begin()
         for element, how in sorted(self._missing.items()):
-            self._obey(self.arbiter.died(self._now(), element, how, confirmed=False))
+            self._obey(self.arbiter.died(self.seconds(), element, how, confirmed=False))
 
     def _begin(self) -> None:
         """Begin the job."""
@@ -173,14 +186,14 @@ class Incarnation:
         self.job.log.record(
             "started", nprocs=self.launch.nprocs, bundles=self.launch.elements, elements=self.count,
             clones=self.asked.clones, standbys=self.asked.standbys, incarnation=self.job.incarnation,
-            seconds=round(self._now(), 3), agents={f"{e}": pid for e, pid in self.crew.pids().items()},
+            seconds=round(self.seconds(), 3), agents={f"{e}": pid for e, pid in self.crew.pids().items()},
             hosts=[self.homes.hosts[host].name for host in self.homes.first],
         )  # fmt: skip
         self.job.log.record("view", **self.arbiter.view.plain())
         self.crew.tell_addresses()
         if self.job.preempted:
             self._preempt()
-        self._obey(self.arbiter.tick(self._now()))
+        self._obey(self.arbiter.tick(self.seconds()))
 
     def superstep(self) -> int:
         """Return the latest superstep that an element has reported."""
@@ -199,16 +212,24 @@ class Incarnation:
         elif isinstance(event, Silent):
             name = self.homes.hosts[event.host].name
             why = f"its host {name} has been silent for {event.seconds:.1f} s"
-            self._obey(self.arbiter.suspect(self._now(), event.elements, why))
+            self._obey(self.arbiter.suspect(self.seconds(), event.elements, why))
+        elif isinstance(event, Leaves):
+            self.drain(event.host, event.why)
+        elif isinstance(event, HostJoined):
+            self._use(event.host)
+        elif isinstance(event, Asked):
+            answer(self, event)
         elif isinstance(event, Text):
             self.job.output.complain(event.data)
 
     def _hear(self, element: int, message: Any) -> None:
         """Handle a message of an agent."""
         if isinstance(message, Tell):
-            self._obey(self.arbiter.report(self._now(), message.report))
+            if message.report.leaving and self._began:
+                self._drain(element, message.report.leaving)
+            self._obey(self.arbiter.report(self.seconds(), message.report))
         elif isinstance(message, Say):
-            self._obey(self.arbiter.text(self._now(), element, *message))
+            self._obey(self.arbiter.text(self.seconds(), element, *message))
         elif isinstance(message, Note):
             self._note(message.kind, message.fields)
             if message.kind == "injected":
@@ -224,19 +245,22 @@ class Incarnation:
         self._appeared_at = time.monotonic()
         self._came.add(element)
         if not self._began:
-            self.arbiter.appeared(self._now(), element)
+            self.arbiter.appeared(self.seconds(), element)
             return
         host = self.homes.hosts[self.crew.host_of(element)]
         self.job.log.record("appeared", element=element, pid=event.pid, host=host.name)
         self.crew.tell_addresses()
-        domain = None if self.launch.hosts is None else host.rack or host.name
-        self._obey(self.arbiter.add(self._now(), element, domain))
+        domain = None if self.job.local else host.rack or host.name
+        self._obey(self.arbiter.add(self.seconds(), element, domain))
 
     def _bury(self, event: Went) -> None:
         """Handle the loss of an agent; another takes its place, where there is room."""
         if self._end_at is not None:
             return
-        self._vacancies.append((self.homes.lost(time.monotonic(), event.host), event.host))
+        if event.element in self._dismissed:
+            self._obey(self.arbiter.died(self.seconds(), event.element, event.how, confirmed=event.certain))
+            return
+        self._vacancies.append(Vacancy(self.homes.lost(time.monotonic(), event.host), event.host, False))
         if not self._began:
             self._came.discard(event.element)
             self._missing.setdefault(event.element, event.how)
@@ -245,12 +269,56 @@ class Incarnation:
             self.job.log.record("note", text=f"element {event.element} {event.how} before it appeared")
             return
         how = self._why.pop(event.element, "") or self._how_ended(event.how)
-        self._obey(self.arbiter.died(self._now(), event.element, how, confirmed=event.certain))
+        self._obey(self.arbiter.died(self.seconds(), event.element, how, confirmed=event.certain))
         self._fill_vacancies()
         if self._vacancies and not self.over:  # no other agent could be started
             for text in self._degraded:
                 self.job.say(f"warning: {text}, and no room for another")
         self._degraded.clear()
+
+    def drain(self, host: int, why: str) -> str:
+        """Have the elements of a host leave it in good order, for other hosts (N15); return why not, or nothing."""
+        name = self.homes.hosts[host].name
+        if self.job.preempted:
+            return f"host {name} is not left: the whole job is about to end"
+        if not [other for other in self.crew.ready() if other != host]:
+            refused = f"host {name} cannot be left ({why}): there is no other host"
+        else:
+            refused = ""
+            self.crew.leave(host)
+            self.job.log.record("drained", host=name, reason=why)
+            self.job.say(f"host {name} is left: {why}")
+            there = [element for element in self.crew.known() if self.crew.host_of(element) == host]
+            for element in sorted(there, key=lambda element: element not in self.arbiter.view.standbys):
+                self._drain(element, why)
+        if refused and refused not in self._refused:
+            self._refused.add(refused)
+            self.job.say(f"warning: {refused}")
+        return refused
+
+    def join(self, keeper: int, host: Host) -> dict[str, Any]:
+        """Take a host into the job; return the settings of its keeper.  Its agents are started when that is there."""
+        known = len(self.homes.hosts)
+        settings = self.crew.join(keeper, host)
+        if len(self.homes.hosts) > known:
+            self.job.log.record("joined", host=host.name, slots=host.slots)
+            self.job.say(f"host {host.name} joins, with room for {host.slots} elements")
+        return settings
+
+    def _use(self, host: int) -> None:
+        """Start agents on a host that has joined: they take what is missing, or stand by."""
+        for _ in range(self.homes.hosts[host].slots):
+            if self._vacancies:
+                self._vacancies.pop(0)
+            self.crew.launch(self._numbers, host)
+            self._numbers += 1
+
+    def _drain(self, element: int, why: str) -> None:
+        """Have one element leave in good order; another is started in its place where there is room."""
+        if element not in self.arbiter.leaving and not self.job.preempted:  # then the whole job is about to leave
+            self._vacancies.append(Vacancy(time.monotonic(), self.crew.host_of(element), True))
+            self._obey(self.arbiter.drain(self.seconds(), element, why))
+            self._fill_vacancies()
 
     def _how_ended(self, how: str) -> str:
         """Return the likely reason why an element ended that was not fenced."""
@@ -261,14 +329,19 @@ class Incarnation:
             )
         return how
 
+    def _staying(self, host: int) -> int:
+        """Return how many agents of a host are not to leave."""
+        leaving = [element for element in self.arbiter.leaving if element in self.crew.known()]
+        return self.crew.on(host) - sum(self.crew.host_of(element) == host for element in leaving)
+
     def _fill_vacancies(self) -> None:
         """Start agents in place of lost ones, as far as there is room; they take over when they have appeared."""
         now = time.monotonic()
         for vacancy in list(self._vacancies):
-            due, before = vacancy
-            if now < due or self._end_at is not None or self.over:
+            if now < vacancy.due or self._end_at is not None or self.over:
                 continue
-            host = self.homes.room(self.crew.on, self.crew.ready(), before, self.arbiter.domains_of_vacancies())
+            apart_from = self.arbiter.domains_of_vacancies()
+            host = self.homes.room(self._staying, self.crew.ready(), vacancy.host, apart_from, vacancy.crowding)
             if host is None:
                 continue
             self._vacancies.remove(vacancy)
@@ -281,7 +354,8 @@ class Incarnation:
         """Perform effects of the arbiter."""
         for effect in effects:
             if isinstance(effect, Order):
-                for element in self.crew.known():
+                # not before they are in the view: who is in none that it is sent ends itself
+                for element in self.crew.known() & self._came:
                     self.crew.post(element, effect)
             elif isinstance(effect, Reply):
                 self.crew.post(effect.element, effect)
@@ -291,6 +365,9 @@ class Incarnation:
                 self._note(effect.kind, effect.fields)
             elif isinstance(effect, Fence):
                 self._fence(effect)
+            elif isinstance(effect, Dismiss):
+                self._dismissed.add(effect.element)
+                self.crew.kill(effect.element)
             elif isinstance(effect, Commit):
                 self._commit(effect)
             elif isinstance(effect, Finished):
@@ -337,7 +414,7 @@ class Incarnation:
             self._why[effect.element] = f"was fenced: {effect.why}"
             self.crew.kill(effect.element)
         else:
-            self._obey(self.arbiter.died(self._now(), effect.element, effect.why))
+            self._obey(self.arbiter.died(self.seconds(), effect.element, effect.why))
 
     # ----------------------------------------------------------------------- checkpoints
 
@@ -348,7 +425,7 @@ class Incarnation:
             "superstep": effect.parts[0][1],
             "head": effect.head,
             "said": max(said for _, _, said in effect.parts),
-            "seconds": round(self._now(), 6),
+            "seconds": round(self.seconds(), 6),
             "once": once,
         }
         self._commits.write(effect, head)
@@ -368,7 +445,7 @@ class Incarnation:
             self.status = PREEMPTED
             self._leave()
         else:
-            self._obey(self.arbiter.committed(self._now(), effect.head))
+            self._obey(self.arbiter.committed(self.seconds(), effect.head))
 
     def _failed(self, head: int, superstep: int, why: str) -> None:
         """Handle a checkpoint that could not be written.
@@ -386,7 +463,7 @@ class Incarnation:
             self.status = 128 + signal.SIGTERM
             self._leave()
         else:
-            self._obey(self.arbiter.committed(self._now(), head))
+            self._obey(self.arbiter.committed(self.seconds(), head))
 
     def _is_last(self, head: int) -> bool:
         """Return whether a checkpoint is the one with which the job is to end, and not one begun before."""
@@ -396,7 +473,7 @@ class Incarnation:
     def _leave(self) -> None:
         """Let every agent leave; those that do not within a time limit are killed."""
         self._end_at = time.monotonic() + GRACE
-        self._obey(self.arbiter.end(self._now()))
+        self._obey(self.arbiter.end(self.seconds()))
 
     # ----------------------------------------------------------------------------- the end
 
@@ -445,7 +522,7 @@ class Incarnation:
     def _preempt(self) -> None:
         """Hold all clones for a checkpoint after which the job ends."""
         self._preempting = True
-        self._obey(self.arbiter.hold(self._now()))
+        self._obey(self.arbiter.hold(self.seconds()))
 
     def _stand(self) -> int:
         """End before anything was computed: the checkpoint from which the job was to continue is still the last."""

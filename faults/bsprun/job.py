@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from bsp.command.launch import Launch
 from bsp.errors import LaunchError
+from bsp.faults.bsprun.background import Aside
+from bsp.faults.bsprun.output import Output
 from bsp.faults.checkpoints.folder import Checkpoint, last_of, latest, needs_key
 from bsp.faults.checkpoints.key import Key, NoKey, user_key
 from bsp.faults.checkpoints.ownership import exposed
-from bsp.faults.engine.background import Aside
-from bsp.faults.engine.output import Output
 from bsp.faults.errors import CheckpointError
 from bsp.faults.events.log import EventLog
 from bsp.faults.injection import check, parse
@@ -55,6 +55,8 @@ class Resilience:
     inject: str | None = None
     events: str | None = None
     progress: bool = False
+    listen: int | None = None  # port for joiners; None: nobody joins by hand
+    leave_when: str | None = None  # a command, see SpotNotice
     strict: bool = False  # refuse to run with clones of a process on one host
 
     @property
@@ -171,6 +173,7 @@ class Job:
     def __init__(self, launch: Launch, asked: Resilience) -> None:
         """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails."""
         self.launch, self.asked = launch, asked
+        self.local = launch.local and asked.listen is None  # whether all will always be on this machine
         self.rows = placed(launch, asked)
         self.identity = identity(launch)  # computed now, because the script may be changed while it runs
         self.checkpoints = asked.checkpoint or ""

@@ -1,0 +1,147 @@
+"""The commands for running jobs: `bsp jobs`, `bsp status`, `bsp drain` and `bsp join`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import socket
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bsp.errors import LaunchError
+from bsp.faults.bsprun.job_file import JobFile, known, of
+from bsp.faults.bsprun.visitor import Visitor, visiting
+from bsp.faults.engine.bootstrap import become_keeper
+from bsp.host import cores
+
+KEY = "BSP_JOB_KEY"  # the environment variable with the key of a job to join
+_POLL = 0.5  # seconds between two questions whether a host is empty
+
+
+def add_arguments(commands: Any) -> None:
+    """Add the commands to the parser of `bsp`."""
+    commands.add_parser("jobs", help="your nonstop jobs on this machine")
+    status = commands.add_parser("status", help="where a nonstop job's processes run, and how far they are")
+    status.add_argument("job", nargs="?", help="name or file of the job (default: the latest)")
+    status.add_argument("--json", action="store_true", help="as JSON")
+    drain = commands.add_parser("drain", help="move what a nonstop job has on a host to others, without a pause")
+    drain.add_argument("job", help="name or file of the job")
+    drain.add_argument("host", help="name of the host")
+    join = commands.add_parser("join", help="give a nonstop job this machine (bsprun --listen)")
+    join.add_argument("address", help="HOST:PORT of bsprun, as it says at its start")
+    join.add_argument("--slots", type=int, default=cores(), metavar="N", help="room for elements (default: one a core)")
+    join.add_argument("--rack", default="", metavar="R", help="what fails together with this machine")
+    join.add_argument("--name", default=socket.gethostname(), help="of this machine (default: its own)")
+    join.add_argument("--key-file", metavar="FILE", help=f"file of mode 600 with the job's key, or the job's file "
+                      f"(default: the environment variable {KEY})")  # fmt: skip
+
+
+def main(options: argparse.Namespace) -> int:
+    """Carry out a command; return its exit status."""
+    if options.command == "jobs":
+        return _jobs()
+    if options.command == "join":
+        return _join(options)
+    if options.command == "status":
+        return _status(_latest() if options.job is None else of(options.job), options.json)
+    return _drain(of(options.job), options.host)
+
+
+def _latest() -> JobFile:
+    jobs = known()
+    if not jobs:
+        raise LaunchError("no nonstop job of yours runs on this machine")
+    return jobs[0]
+
+
+def _jobs() -> int:
+    for file in known():
+        ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.began))
+        where = f"pid {file.pid} on {file.host}" if file.runs() else "its bsprun has ended without a word"
+        print(f"{file.name}  since {ago}  {where}  {shlex.join(file.program)}")
+    return 0
+
+
+def _status(file: JobFile, as_json: bool) -> int:
+    with visiting(file) as visitor:
+        found = visitor.ask("status").said
+    if as_json:
+        print(json.dumps(found, indent=1))
+        return 0
+    print(f"{file.name}: {shlex.join(found['program'])}")
+    sizes = f"{found['processes']} processes in {found['bundles']} bundles"
+    print(f"{sizes}, superstep {found['superstep']}, {found['seconds']:.0f} s")
+    console = Console()
+    hosts = Table(box=None, pad_edge=False)
+    for name in ("host", "slots", "agents", ""):
+        hosts.add_column(name)
+    for host in found["hosts"]:
+        hosts.add_row(host["name"], str(host["slots"]), str(host["agents"]), "" if host["ready"] else "not used")
+    console.print(hosts)
+    clones = Table(box=None, pad_edge=False)
+    for name in ("bundle", "element", "host", "role", "superstep", "tails", "silent"):
+        clones.add_column(name)
+    for clone in found["clones"]:
+        quiet = f"{clone['silent']:.0f} s" if clone["silent"] >= 1 else ""
+        leaves = " leaves" if clone["element"] in found["leaving"] else ""
+        clones.add_row(
+            str(clone["bundle"]), str(clone["element"]), clone["host"], clone["role"] + leaves, str(clone["superstep"]),
+            str(clone["tails"]), quiet,
+        )  # fmt: skip
+    console.print(clones)
+    standbys = ", ".join(f"{element} on {host}" for element, host in found["standbys"].items())
+    print(f"standing by: {standbys or 'none'}")
+    for element, how in found["dead"].items():
+        print(f"element {element} {how}")
+    return 0
+
+
+def _drain(file: JobFile, host: str) -> int:
+    with visiting(file) as visitor:
+        while (answered := visitor.ask("drain", host=host)).status == "under way":
+            time.sleep(_POLL)
+    if answered.status == "refused":
+        raise LaunchError(str(answered.said))
+    print(answered.said)
+    return 0
+
+
+def _join(options: argparse.Namespace) -> int:
+    address, _, port = options.address.rpartition(":")
+    if not (address and port.isdecimal()):
+        raise LaunchError(f"'{options.address}' is no address; it is HOST:PORT, as bsprun says at its start")
+    if options.slots < 1:
+        raise LaunchError(f"--slots {options.slots}: a host has room for 1 element or more")
+    there = ("", "", int(port), "")
+    file = JobFile(options.address, _key(options.key_file), there, (address.strip("[]"),), 0, address, 0.0, ())
+    visitor = Visitor(file)
+    asked = visitor.ask("join", name=options.name, slots=options.slots, rack=options.rack)
+    visitor.close()
+    settings = asked.said
+    print(f"bsp join: this machine works for {options.address} as {options.name}; Ctrl-C takes it away", flush=True)
+    become_keeper(settings, settings["program"])
+    return 1
+
+
+def _key(path: str | None) -> str:
+    """Return the key of the job to join, from a file or from the environment."""
+    if path is None:
+        key = os.environ.pop(KEY, "")
+        if not key:
+            raise LaunchError(f"no key: set {KEY}, or name a file (--key-file); it is 'secret' in the job's file")
+        return key.strip()
+    try:
+        found = os.stat(path)
+        text = Path(path).read_text()
+    except OSError as wrong:
+        raise LaunchError(f"--key-file '{path}': {wrong.strerror}") from None
+    if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise LaunchError(f"--key-file '{path}': others may read it: chmod 600 {path}")
+    return str(json.loads(text)["secret"]) if text.lstrip().startswith("{") else text.strip()

@@ -1,0 +1,112 @@
+"""The file of a running job, by which `bsp jobs`, `bsp status`, `bsp drain` and `bsp join` find it.
+
+It lies in `nonstop-bsp/jobs` of the user's state folder (XDG_STATE_HOME, or ~/.local/state), with mode 600, because it
+holds the job's key.  It goes with the job; one that stays behind is of a job whose bsprun was killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bsp.errors import LaunchError
+from bsp.faults.checkpoints.ownership import exposed
+from bsp.faults.errors import CheckpointError
+from bsp.faults.state_folder import state_folder
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """What a job's file holds."""
+
+    name: str
+    secret: str  # half of the job's key
+    bsprun: tuple[str, str, int, str]  # the fields of its `Address`
+    networks: tuple[str, ...]  # IP addresses of bsprun's machine; none if the job is on that machine only
+    pid: int  # of bsprun
+    host: str
+    began: float  # seconds since 1970
+    program: tuple[str, ...]
+
+    def write(self) -> None:
+        """Write the file, complete or not at all; do nothing without a folder for it."""
+        with contextlib.suppress(OSError, CheckpointError):
+            folder = _folder()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path = folder / f"{self.name}.json"
+            draft = folder / f".{self.name}"
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(asdict(self), file)
+            os.replace(draft, path)
+
+    def remove(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(OSError, CheckpointError):
+            (_folder() / f"{self.name}.json").unlink()
+
+    def runs(self) -> bool:
+        """Return whether bsprun is alive, as far as that can be seen: True for one on another machine."""
+        return self.host != socket.gethostname() or Path(f"/proc/{self.pid}").exists()
+
+
+def fresh_name(program: list[str]) -> str:
+    """Return a name for a new job: that of its script, and four hexadecimal digits."""
+    script = program[1] if program[0] == "-m" and len(program) > 1 else Path(program[0]).stem
+    return f"{script.rpartition('.')[2] or 'job'}-{secrets.token_hex(2)}"
+
+
+def new(program: list[str], secret: str, address: tuple[str, str, int, str], networks: list[str]) -> JobFile:
+    """Return the file of a job that begins, not written yet."""
+    began, host = time.time(), socket.gethostname()
+    return JobFile(
+        fresh_name(program), secret, address, tuple(networks), os.getpid(), host, began, tuple(program)
+    )  # fmt: skip
+
+
+def known() -> list[JobFile]:
+    """Return the files of the user's jobs, the latest first."""
+    with contextlib.suppress(OSError, CheckpointError):
+        found = [_read(path) for path in _folder().glob("*.json")]
+        return sorted((each for each in found if each is not None), key=lambda each: -each.began)
+    return []
+
+
+def of(name: str) -> JobFile:
+    """Return the file of a job by its name or its path.  Raises LaunchError if there is none, or others may read it."""
+    if os.sep in name or name.endswith(".json"):
+        path = Path(name)
+        if not path.is_file():
+            raise LaunchError(f"there is no file {name}")
+        if why := exposed(path):
+            raise LaunchError(f"{name}: {why}")
+        found = _read(path)
+        if found is None:
+            raise LaunchError(f"{name} is not the file of a job")
+        return found
+    jobs = known()
+    for each in jobs:
+        if each.name == name:
+            return each
+    there = f"there are {', '.join(each.name for each in jobs)}" if jobs else "there is none"
+    raise LaunchError(f"no job of yours is called '{name}' on this machine; {there}")
+
+
+def _folder() -> Path:
+    return state_folder() / "jobs"
+
+
+def _read(path: Path) -> JobFile | None:
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text())
+        lists = {name: tuple(found[name]) for name in ("bsprun", "networks", "program")}
+        return JobFile(**{**found, **lists})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
