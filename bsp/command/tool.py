@@ -12,7 +12,12 @@ from bsp.command.bsprun import Parser, add_hosts, chosen_hosts
 from bsp.errors import BspError
 from bsp.host import cores, find_mpiexec, no_mpi
 
-_OF_JOBS = ("jobs", "status", "drain", "join")  # commands for nonstop jobs
+_OF_JOBS = {  # the commands for nonstop jobs
+    "jobs": "your nonstop jobs on this machine",
+    "status": "where a nonstop job's processes run, and how far they are",
+    "drain": "move what a nonstop job has on a host to others, without a pause",
+    "join": "give a nonstop job this machine (bsprun --listen)",
+}
 
 
 def bsp(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +43,10 @@ def bsp(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if "advise" in given[:1]:  # by name: bsp does not depend on bsp.faults
         importlib.import_module("bsp.faults.advise.command").add_arguments(advise)
-    if not given or given[0] in _OF_JOBS or given[0].startswith("-"):
-        importlib.import_module("bsp.faults.bsprun.commands").add_arguments(commands)
+    for name, text in _OF_JOBS.items():
+        of_jobs = commands.add_parser(name, help=text, allow_abbrev=False)
+        if name in given[:1]:
+            importlib.import_module("bsp.faults.bsprun.commands").add_arguments(name, of_jobs)
     options = parser.parse_args(given)
     try:
         if options.command == "doctor":

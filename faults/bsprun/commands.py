@@ -10,7 +10,6 @@ import socket
 import stat
 import time
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -25,22 +24,23 @@ KEY = "BSP_JOB_KEY"  # the environment variable with the key of a job to join
 _POLL = 0.5  # seconds between two questions whether a host is empty
 
 
-def add_arguments(commands: Any) -> None:
-    """Add the commands to the parser of `bsp`."""
-    commands.add_parser("jobs", help="your nonstop jobs on this machine")
-    status = commands.add_parser("status", help="where a nonstop job's processes run, and how far they are")
-    status.add_argument("job", nargs="?", help="name or file of the job (default: the latest)")
-    status.add_argument("--json", action="store_true", help="as JSON")
-    drain = commands.add_parser("drain", help="move what a nonstop job has on a host to others, without a pause")
-    drain.add_argument("job", help="name or file of the job")
-    drain.add_argument("host", help="name of the host")
-    join = commands.add_parser("join", help="give a nonstop job this machine (bsprun --listen)")
-    join.add_argument("address", help="HOST:PORT of bsprun, as it says at its start")
-    join.add_argument("--slots", type=int, default=cores(), metavar="N", help="room for elements (default: one a core)")
-    join.add_argument("--rack", default="", metavar="R", help="what fails together with this machine")
-    join.add_argument("--name", default=socket.gethostname(), help="of this machine (default: its own)")
-    join.add_argument("--key-file", metavar="FILE", help=f"file of mode 600 with the job's key, or the job's file "
-                      f"(default: the environment variable {KEY})")  # fmt: skip
+def add_arguments(command: str, parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command to its parser."""
+    if command == "status":
+        parser.add_argument("job", nargs="?", help="name or file of the job (default: the latest)")
+        parser.add_argument("--json", action="store_true", help="as JSON")
+    if command == "drain":
+        parser.add_argument("job", help="name or file of the job")
+        parser.add_argument("host", help="name of the host")
+    if command == "join":
+        parser.add_argument("address", help="HOST:PORT of bsprun, as it says at its start")
+        parser.add_argument(
+            "--slots", type=int, default=cores(), metavar="N", help="room for elements (default: cores)"
+        )
+        parser.add_argument("--rack", default="", metavar="R", help="what fails together with this machine")
+        parser.add_argument("--name", default=socket.gethostname(), help="of this machine (default: its own)")
+        what = f"file of mode 600 with the job's key, or the job's file (default: the environment variable {KEY})"
+        parser.add_argument("--key-file", metavar="FILE", help=what)
 
 
 def main(options: argparse.Namespace) -> int:

@@ -40,7 +40,8 @@ class JobFile:
         """Write the file, complete or not at all; do nothing without a folder for it."""
         with contextlib.suppress(OSError, CheckpointError):
             folder = _folder()
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             path = folder / f"{self.name}.json"
             draft = folder / f".{self.name}"
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
