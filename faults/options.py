@@ -40,10 +40,17 @@ OPTIONS: dict[str, dict[str, Any]] = {  # by flag, as `add_argument` takes them;
     "--strict": {
         "action": "store_true", "default": None, "help": "refuse to run with two clones of a process on one host",
     },
+    "--orphan-limit": {
+        "type": float, "metavar": "S", "help": "how long the job waits for --attach when bsprun has died (default 600)",
+    },
     "--resilience": {
         "choices": ("auto",), "help": "choose clones, standbys and T as `bsp advise` does, from what follows",
     },
 }  # fmt: skip
+ATTACH_OPTIONS: dict[str, dict[str, Any]] = {  # those of bsprun without a program
+    "--attach": {"metavar": "JOB", "help": "go on with a nonstop job whose bsprun has died (`bsp jobs`); no program"},
+    "--takeover": {"action": "store_true", "help": "with --attach: even if its bsprun is alive, which then ends"},
+}
 AUTO_OPTIONS: dict[str, dict[str, Any]] = {  # what --resilience auto goes by
     "--availability": {"type": float, "metavar": "A", "help": "with auto: P[no round is lost] (default 0.9999)"},
     "--rounds": {"type": int, "metavar": "R", "help": "with auto: rounds of the run (default 1000)"},
@@ -59,6 +66,7 @@ AUTO_OPTIONS: dict[str, dict[str, Any]] = {  # what --resilience auto goes by
     },
 }  # fmt: skip
 NAMES, AUTO = (tuple(flag.removeprefix("--").replace("-", "_") for flag in each) for each in (OPTIONS, AUTO_OPTIONS))
+_ORPHAN = 600.0  # seconds that a job waits for another bsprun, unless asked otherwise
 _BEATS = 5  # signs of life that must be missing before an element is taken for dead
 
 
@@ -67,8 +75,19 @@ def add(parser: argparse.ArgumentParser, shown: bool) -> None:
 
     shown : whether help lists them; most people never need them, so help lists them only on request.
     """
-    for flag, declared in (OPTIONS | AUTO_OPTIONS).items():
+    for flag, declared in (OPTIONS | AUTO_OPTIONS | ATTACH_OPTIONS).items():
         parser.add_argument(flag, **(declared if shown else declared | {"help": argparse.SUPPRESS}))
+
+
+def attach(parser: Any, options: argparse.Namespace, program: list[str]) -> int:
+    """Carry out `--attach`; return the exit status of the job."""
+    from bsp.faults.bsprun.attach import attach as go_on
+
+    others = [name for name in NAMES + AUTO if getattr(options, name) is not None]
+    if program or others:
+        what = f"leave out {program[0] if program else _option(others[0])}"
+        parser.error(f"--attach {options.attach}: the job has its program and its options already; {what}")
+    return go_on(options.attach, options.takeover, options.progress and sys.stderr.isatty())
 
 
 def asked(options: argparse.Namespace) -> bool:
@@ -189,7 +208,7 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         parser.error(f"--vertical {vertical}: 1 up to the number of elements of one copy ({job.elements}; see -n)")
     if standbys < 0:
         parser.error(f"--standby {standbys}: 0 or more elements that wait to take a place")
-    for name, least in (("tail_limit", 1.0), ("hang_limit", 0.1)):
+    for name, least in (("tail_limit", 1.0), ("hang_limit", 0.1), ("orphan_limit", 0.0)):
         value = getattr(options, name)
         if value is not None and not value >= least:
             parser.error(f"{_option(name)} {value:g}: {least:g} or more")
@@ -233,10 +252,11 @@ def start(parser: Any, options: argparse.Namespace, job: Launch) -> int | None:
         beat=beat,
         alone=max(5.0, _BEATS * beat),
         every=(every or EVERY) if periodic else 0,
+        orphan=_ORPHAN if options.orphan_limit is None else options.orphan_limit,
     )
     resilience = Resilience(
         clones, vertical, standbys, limits, options.checkpoint or options.resume, options.keep or 2,
         options.resume, options.inject, options.events, options.progress and sys.stderr.isatty(), options.listen,
-        options.leave_when, bool(options.strict),
+        options.leave_when, bool(options.strict), limits.orphan,
     )  # fmt: skip
     return show(job, resilience) if options.show else run(job, resilience)

@@ -177,8 +177,13 @@ def bsprun(arguments: Sequence[str] | None = None) -> int:
     parser = _run_parser()
     own, program = split(sys.argv[1:] if arguments is None else arguments, parser)
     options = parser.parse_args(own)
-    _check(parser, options, program)
+    if options.takeover and options.attach is None:
+        parser.error("--takeover goes with --attach JOB")
+    if options.attach is None:
+        _check(parser, options, program)
     try:
+        if options.attach is not None:
+            return int(_nonstop().attach(parser, options, program))
         return _predict(parser, options, program) if options.predict else _run(parser, options, program)
     except (LaunchError, MachineError) as wrong:
         parser.error(str(wrong))

@@ -64,7 +64,7 @@ def _latest() -> JobFile:
 def _jobs() -> int:
     for file in known():
         ago = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.began))
-        where = f"pid {file.pid} on {file.host}" if file.runs() else "its bsprun has ended without a word"
+        where = f"pid {file.pid} on {file.host}" if file.runs() else f"its bsprun is gone: bsprun --attach {file.name}"
         print(f"{file.name}  since {ago}  {where}  {shlex.join(file.program)}")
     return 0
 

@@ -10,15 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import psutil
 import zmq
 
 from bsp.errors import LaunchError
-from bsp.faults.bsprun.job_file import JobFile, new
-from bsp.faults.carrier.job_key import fresh
+from bsp.faults.carrier.job_key import JobKey, fresh
 from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
 from bsp.faults.engine.control_messages import (
     Addresses,
@@ -29,8 +28,11 @@ from bsp.faults.engine.control_messages import (
     Inquiry,
     KeeperReport,
     Refused,
+    Successor,
+    Superseded,
     Wanted,
 )
+from bsp.faults.protocol.messages import Orders, Token
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import NAMES_OF_A_HOST, PREFIXES_OF_A_HOST
 from bsp.hosts.launcher import reaching, why_not_started
@@ -41,6 +43,8 @@ _BOOTSTRAP = (sys.executable, "-m", "bsp.faults.engine.bootstrap")
 _ANSWER = 12.0  # seconds for a keeper on another host to answer
 _ANSWER_HERE = 300.0  # and for one on this machine, which starts at once unless others keep its cores busy
 _BEAT = 0.5  # seconds until what a keeper is told is repeated
+_FORGOTTEN = 15.0  # seconds without a word, after which a keeper that is not our child counts as gone
+_LAST_WORDS = 1.0  # seconds to tell keepers that are not our children that the job is over
 _SILENT = 2.5  # seconds without a word of a keeper and its agents, after which their host counts as lost
 _ALIVE = 2.0  # seconds since a keeper was heard, within which it can be relied on to end an agent
 _REVIVE = (1.0, 30.0)  # seconds until a keeper is started anew on a host that was lost: at first, and at most
@@ -51,6 +55,8 @@ class Came(NamedTuple):
 
     element: int
     pid: int
+    orders: Orders | None  # the newest that it has from an earlier bsprun
+    values: tuple[tuple[Token, bytes], ...]  # and what it has of proc.once and proc.time
 
 
 class Said(NamedTuple):
@@ -90,6 +96,10 @@ class HostJoined(NamedTuple):
     host: int
 
 
+class Overthrown(NamedTuple):
+    """Another bsprun has taken over."""
+
+
 class Asked(NamedTuple):
     """Somebody outside the job asks something; `Crew.answer` answers."""
 
@@ -103,7 +113,7 @@ class Text(NamedTuple):
     data: bytes
 
 
-Event = Came | Said | Went | Silent | Leaves | HostJoined | Asked | Text
+Event = Came | Said | Went | Silent | Leaves | HostJoined | Overthrown | Asked | Text
 
 
 @dataclass
@@ -113,8 +123,10 @@ class HostLink:
     number: int  # of the keeper
     position: int  # of the host
     host: Host
-    process: subprocess.Popen[bytes] | None  # that starts it; None if it has joined by itself
+    process: subprocess.Popen[bytes] | None  # that starts it; None if it is not this bsprun's
     here: bool
+    by_hand: bool = False  # it has joined by itself
+    address: Address | None = None  # of the keeper of an earlier bsprun
     kept: KeeperReport | None = None  # its latest report
     heard: float = 0.0  # when, from it or from an agent of its host
     silent: bool = False
@@ -154,19 +166,23 @@ class Crew:
     """The agents of one job, and the keepers of its hosts."""
 
     def __init__(
-        self, hosts: list[Host], program: Sequence[str], reach: str | None, local: bool,
-        leave_when: str | None = None, port: int = 0,
+        self, hosts: list[Host], program: Sequence[str], reach: str | None, local: bool, *,
+        leave_when: str | None = None, port: int = 0, orphan: float = 0.0, key: JobKey | None = None, reign: int = 0,
     ) -> None:  # fmt: skip
-        """Open bsprun's connections; `start` then starts the keepers.
+        """Open bsprun's connections; `start` then starts the keepers, or `take_over` finds those that are there.
 
         local : whether all is on this machine.  leave_when : a command, see `SpotNotice`.
         port : at which joiners from other machines are heard; 0: any that is free.
+        orphan : seconds that keepers and agents wait for another bsprun.
+        key : of a job that another bsprun has begun.  reign : how many have taken over.
         """
-        self._leave_when = leave_when
+        self._leave_when, self._orphan = leave_when, orphan
         self.hosts = hosts  # those that join are added
         self._program, self._reach, self._local = list(program), reach, local
-        self._key = fresh()
-        self._mesh = Mesh(self._key, BSPRUN, network=None if local else "", port=port)
+        self._key = key or fresh()
+        self._mesh = Mesh(self._key, BSPRUN, network=None if local else "", port=port, reign=reign)
+        self.changed = False  # whether what the job's file holds has changed
+        self.overthrown = False  # another bsprun has taken over
         self._keepers: dict[int, HostLink] = {}  # by number, those that are gone included
         self._at: dict[int, HostLink] = {}  # the latest of each host
         self.left: set[int] = set()  # hosts that are to be left, or have been
@@ -207,12 +223,13 @@ class Crew:
 
     def _start_keeper(self, position: int) -> HostLink:
         """Start a keeper on a host, the first or one in place of a lost one."""
-        host, number = self.hosts[position], -2 - len(self._keepers)
+        host, number = self.hosts[position], -2 - (self._mesh.reign << 20) - len(self._keepers)
         here = self._local or is_here(host.name)
         process = subprocess.Popen(
             keeper_command(host.name, self._program, self._reach, self._local),
             env=self._environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE,
-            stdout=None if here else subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True,
+            stdout=None if here else subprocess.DEVNULL, start_new_session=True,
+            preexec_fn=None if here and self._orphan else die_with_parent,
         )  # fmt: skip
         link = self._keepers[number] = self._at[position] = HostLink(number, position, host, process, here)
         settings = self._keepers_settings(number) | {"here": here, "joins": False}
@@ -232,22 +249,65 @@ class Crew:
             "keeper": number, "secret": self._key.secret.decode(), "bsprun": self._mesh.address,
             "networks": self.networks(), "network": None if self._local else "", "environment": given,
             "cwd": os.getcwd(), "leave_when": self._leave_when, "program": self._program,
+            "orphan": self._orphan, "reign": self._mesh.reign,
         }  # fmt: skip
 
     def networks(self) -> list[str]:
         """Return the IP addresses of this machine, for others to try; none if the job is on this machine only."""
         return [] if self._local else _networks()
 
-    def file(self) -> JobFile:
-        """Return the job's file, by which others find it."""
-        return new(self._program, self._key.secret.decode(), self._mesh.address, self.networks())
+    def told(self) -> dict[str, Any]:
+        """Return what the job's file says about bsprun, the hosts and their keepers."""
+        kept = [link for link in self._at.values() if link.kept is not None and not link.gone]
+        return {
+            "secret": self._key.secret.decode(), "bsprun": tuple(self._mesh.address),
+            "networks": tuple(self.networks()), "reign": self._mesh.reign, "term": self._mesh.term,
+            "hosts": [asdict(host) for host in self.hosts], "left": sorted(self.left),
+            "keepers": [(link.number, link.position, link.kept.address) for link in kept if link.kept is not None],
+        }  # fmt: skip
+
+    def take_over(
+        self, term: int, settings: dict[str, Any], environment: Mapping[str, str], keepers: Sequence[Any],
+        left: Sequence[int], enough: Callable[[], bool],
+    ) -> list[int]:  # fmt: skip
+        """Take over the keepers of an earlier bsprun, with their agents; return the positions of hosts without one.
+
+        term, settings : of the agents.  environment : the job's.  keepers : (number, position of the host, address) of
+        each that answers.  left : positions of hosts that are not used any more.  enough : see `start`.
+        """
+        self._settings, self._environment, self._mesh.term = settings, dict(environment), term
+        self.left = set(left)
+        for number, position, address in keepers:
+            link = HostLink(number, position, self.hosts[position], None, False, address=address)
+            self._keepers[number] = self._at[position] = link
+            self._mesh.meet(number, address)
+        until = time.monotonic() + _ANSWER
+        held = list[Event]()
+        while any(link.kept is None for link in self._keepers.values()) and time.monotonic() < until and not enough():
+            for link in self._keepers.values():
+                if link.kept is None:
+                    self._mesh.send(link.number, Successor(self._mesh.reign, self._mesh.address, self.networks()))
+            held += self.hear(_BEAT)
+        self._events = held
+        for number, link in list(self._keepers.items()):
+            if link.kept is None:
+                del self._keepers[number], self._at[link.position]
+        return [at for at in range(len(self.hosts)) if at not in self._at and at not in self.left]
+
+    def engage(self, hosts: Sequence[int]) -> None:
+        """Start keepers on hosts that have none, as on hosts that were lost."""
+        self._begun = True
+        for position in hosts:
+            lost = HostLink(0, position, self.hosts[position], None, False, gone="has ended", again_at=time.monotonic())
+            self._at[position] = lost
 
     def join(self, number: int, host: Host) -> dict[str, Any]:
         """Take a host into the job; return the settings of its keeper, which has this number."""
         if number not in self._keepers:
             self.hosts.append(host)
             position = len(self.hosts) - 1
-            self._keepers[number] = self._at[position] = HostLink(number, position, host, None, False)
+            self._keepers[number] = self._at[position] = HostLink(number, position, host, None, False, by_hand=True)
+            self.changed = True
         return self._keepers_settings(number) | {"here": False, "joins": True}
 
     def _why(self, link: HostLink) -> str:
@@ -264,6 +324,7 @@ class Crew:
     def leave(self, host: int) -> None:
         """Start nothing more on a host."""
         self.left.add(host)
+        self.changed = True
 
     def answer(self, asked: Asked, status: str, said: Any) -> None:
         """Answer somebody outside the job."""
@@ -293,6 +354,7 @@ class Crew:
         for link in self._keepers.values():
             link.wanted = frozenset()
             link.order += 1
+        self.changed = True
 
     def launch(self, element: int, host: int) -> None:
         """Have a keeper start the agent of an element.
@@ -316,6 +378,10 @@ class Crew:
     def pids(self) -> dict[int, int]:
         """Return the process ids of the agents that are there, by element."""
         return {element: agent.pid for element, agent in sorted(self._agents.items()) if agent.pid}
+
+    def running(self) -> set[int]:
+        """Return the elements whose agents have been started and have not ended."""
+        return set(self._agents)
 
     def known(self) -> set[int]:
         """Return the elements whose agents have introduced themselves and have not ended."""
@@ -368,6 +434,9 @@ class Crew:
                 self._events.append(Asked(sender, message))
             elif isinstance(message, Refused):
                 self._keepers[message.keeper].refused = message.why
+            elif isinstance(message, Superseded) and message.reign > self._mesh.reign:
+                self.overthrown = True
+                self._events.append(Overthrown())
             elif isinstance(message, FromAgent) and sender in self._agents:
                 self._from_agent(sender, message)
         now = time.monotonic()
@@ -395,13 +464,16 @@ class Crew:
             return
         if link.kept is None:
             return
-        if link.process is None and link.position in self.left and not self.on(link.position):
+        if link.by_hand and link.position in self.left and not self.on(link.position):
             self._tend(link, over=True)  # what has joined by hand is free again
             link.gone = "has left"
             return
         if now - link.told > _BEAT:
             self._tend(link)
         silent = now - link.heard
+        if link.process is None and not link.by_hand and silent > _FORGOTTEN:
+            self._lose(link, "has ended")
+            return
         if silent > _SILENT and not link.silent:
             link.silent = True
             elements = [element for element, agent in self._agents.items() if agent.keeper is link]
@@ -425,13 +497,24 @@ class Crew:
         link = self._keepers.get(kept.keeper)
         if link is None:
             return
+        if link.gone:  # it was cut off, and another one is started there
+            self._mesh.meet(kept.keeper, kept.address)
+            self._mesh.send(kept.keeper, Wanted(link.order + 1, self._mesh.term, frozenset(), {}, over=True))
+            return
         first = link.kept is None
         if first:
-            self._mesh.meet(kept.keeper, kept.address)
+            self._mesh.meet(kept.keeper, kept.address if link.address is None else link.address)
+            self.changed = True
         link.kept, link.heard, link.silent = kept, time.monotonic(), False
         link.again_after = _REVIVE[0]
-        if first and link.process is None:
+        if first and link.by_hand:
             self._events.append(HostJoined(link.position))
+        if first and link.address is not None:
+            link.order = kept.number + 1
+            for (term, element), pid in kept.running.items():
+                if term == self._mesh.term:
+                    link.wanted |= {element}
+                    self._agents[element] = AgentLink(link, pid)
         if kept.leaving and link.position not in self.left:
             self._events.append(Leaves(link.position, kept.leaving))
         for (term, element), how in kept.ended.items():
@@ -449,7 +532,7 @@ class Crew:
                 agent.pid, agent.address = message.pid, message.address
                 self._numbered += 1
                 self._mesh.meet(element, message.address)
-                self._events.append(Came(element, message.pid))
+                self._events.append(Came(element, message.pid, message.orders, message.values))
             return
         self._events.append(Said(element, message))
 
@@ -493,6 +576,8 @@ class Crew:
 
     def end_all(self) -> None:
         """End all agents, and wait until they are gone as far as their keepers can be reached."""
+        if self.overthrown:
+            return
         for element in list(self._agents):
             self.kill(element)
         until = time.monotonic() + GRACE
@@ -500,8 +585,11 @@ class Crew:
             self.hear(0.05)
 
     def close(self) -> None:
-        """End all keepers, and all agents with them."""
+        """End all keepers, and all agents with them, unless another bsprun has taken over."""
         self._begun = False
+        if self.overthrown:
+            self._mesh.close()
+            return
         reached = [link for link in self._at.values() if link.kept is not None and not (link.gone or link.silent)]
         for link in reached:
             self._tend(link, over=True)
@@ -518,7 +606,7 @@ class Crew:
                 if pipe is not None:
                     with contextlib.suppress(OSError):
                         pipe.close()
-        self._mesh.close()
+        self._mesh.close(_LAST_WORDS if any(link.process is None for link in reached) else 0.0)
 
 
 def _networks() -> list[str]:

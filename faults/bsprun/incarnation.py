@@ -12,17 +12,17 @@ import pickle
 import signal
 import socket
 import time
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bsp.errors import LaunchError
 from bsp.faults.bsprun.commits import Commits
-from bsp.faults.bsprun.crew import Asked, Came, Crew, Event, HostJoined, Leaves, Said, Silent, Text, Went
+from bsp.faults.bsprun.crew import Asked, Came, Crew, Event, HostJoined, Leaves, Overthrown, Said, Silent, Text, Went
 from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.inquiries import answer
-from bsp.faults.bsprun.job import LOST, PREEMPTED, Job, digest_of
+from bsp.faults.bsprun.job import LOST, OVERTHROWN, PREEMPTED, Job, digest_of
 from bsp.faults.checkpoints.folder import Checkpoint, name_at
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.messages import (
@@ -42,11 +42,13 @@ from bsp.faults.protocol.messages import (
     Say,
     Tell,
 )
+from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.text import Shown
 from bsp.hosts.listing import Host
 from bsp.hosts.processes import GRACE
 
 _TURN = 0.05  # seconds
+_INTRODUCED = 10.0  # seconds in which agents introduce themselves to a bsprun that takes over
 _APPEAR = 60.0  # seconds without an agent that introduces itself, after which the missing ones are given up
 
 
@@ -60,6 +62,14 @@ class Vacancy(NamedTuple):
     due: float  # time from which another may be started
     host: int
     crowding: bool  # whether it may be started on a full host
+
+
+class Estate(NamedTuple):
+    """What an earlier bsprun has left behind."""
+
+    environment: Mapping[str, str]
+    keepers: Sequence[Any]  # see Crew.take_over
+    left: Sequence[int]
 
 
 class Incarnation:
@@ -76,14 +86,16 @@ class Incarnation:
         self.count = len(job.rows) + self.asked.standbys
         domains = None if job.local else [homes.domain_of(host) for host in homes.first]
         self.arbiter = Arbiter(job.rows, self.asked.standbys, self.asked.limits, domains)
-        self.arbiter.orders = Orders(self.arbiter.view, printed=job.printed)
+        self.arbiter.orders = Orders(self.arbiter.view, printed=job.written())
+        self.arbiter.taken = job.printed
         self.arbiter.once = job.once
         self.status: int | None = None
         self.over = False
         self.reason = ""
         self._wake = wake
         self._commits = Commits(job)
-        for descriptor in (wake.fileno(), self._commits.bell):
+        self._bells = wake.fileno(), self._commits.bell, job.output.bell
+        for descriptor in self._bells:
             crew.also(descriptor)
         self._why: dict[int, str] = {}  # reasons, of elements that are being fenced
         self._preempting = False
@@ -118,14 +130,20 @@ class Incarnation:
             settings["resume"] = str(Path(job.checkpoints) / self.resume.name), parts
         return settings
 
-    def run(self) -> int | None:
-        """Run the incarnation; return the exit status, or None to continue from the last checkpoint."""
+    def run(self, estate: Estate | None = None) -> int | None:
+        """Run the incarnation; return the exit status, or None to continue from the last checkpoint.
+
+        estate : what an earlier bsprun has left behind, if this one takes over from it.
+        """
         if self.job.preempted and self.resume is not None:
             return self._stand()
-        self.job.term += 1
-        self.crew.begin(self.job.term, self._settings())
-        for element in range(self.count):
-            self._launch(element)
+        if estate is None:
+            self.job.term += 1
+            self.crew.begin(self.job.term, self._settings())
+            for element in range(self.count):
+                self._launch(element)
+        else:
+            self._take_over(estate)
         turned = time.monotonic()
         while not self.over:
             events = self.crew.hear(_TURN)
@@ -136,11 +154,16 @@ class Incarnation:
                 if not self.over:
                     self._on(event)
             self._hear_signals()
+            self.job.output.quiet()
+            if self.crew.changed:
+                self.crew.changed = False
+                self.job.save()
             for effect, wrong in self._commits.ended():
                 self._settle(effect, wrong)
             if self.over:
                 break
             if self._began:
+                self._obey(self.arbiter.printed(self.seconds(), self.job.written()))
                 self._obey(self.arbiter.tick(self.seconds()))
                 self.crew.tell_addresses()
                 self._fill_vacancies()
@@ -150,6 +173,48 @@ class Incarnation:
             if self._end_at is not None and (not self.crew.known() or time.monotonic() > self._end_at):
                 self.over = True
         return self.status
+
+    def _take_over(self, estate: Estate) -> None:
+        """Go on where an earlier bsprun has ended: with its agents, and from what they know (N16)."""
+        job, crew = self.job, self.crew
+        without = crew.take_over(
+            job.term, self._settings(), estate.environment, estate.keepers, estate.left, lambda: bool(job.signals)
+        )
+        came: dict[int, Came] = {}
+        until = time.monotonic() + _INTRODUCED
+        while time.monotonic() < until and not crew.running() <= came.keys() and not job.signals:
+            came |= {event.element: event for event in crew.hear(_TURN) if isinstance(event, Came)}
+        known = [event.orders for event in came.values() if event.orders is not None]
+        if not known:
+            raise LaunchError(f"job {job.name} cannot be taken over: it had not begun, or has ended")
+        for element in crew.running() - came.keys():
+            crew.kill(element)
+        newest = max(known, key=lambda orders: orders.number)
+        job.goes_on_behind(newest.printed)
+        newest = replace(newest, printed=job.printed, allowance=max(orders.allowance for orders in known))
+        values = [each for event in came.values() for each in event.values]
+        there = {element: self._domain(element) for element in came if element in crew.known()}
+        self.arbiter.take_over(self.seconds(), job.reign, newest, values, there)
+        self._began, self._came = True, set(there)
+        self._numbers = (max(came.keys() | self.arbiter.view.elements()) // 1000 + 1) * 1000  # nobody has had these
+        lost = len(self.arbiter.view.elements() - there.keys())
+        job.log.record("attached", reign=job.reign, elements=len(there), lost=lost)
+        job.say(f"job {job.name} goes on, with {len(there)} elements" + (f"; {lost} are lost" if lost else ""))
+        crew.engage(without)
+        crew.tell_addresses()
+        if newest.end:
+            self._leave()
+            return
+        for element in sorted(self.arbiter.view.elements() - there.keys()):
+            self._obey(self.arbiter.died(self.seconds(), element, "was gone when bsprun was attached", confirmed=False))
+        for element in sorted(there.keys() - self.arbiter.view.elements()):
+            self._obey(self.arbiter.add(self.seconds(), element, there[element]))
+        host = without[0] if without else 0
+        self._vacancies = [Vacancy(time.monotonic(), host, False) for _ in range(self.arbiter.vacancies())]
+
+    def _domain(self, element: int) -> str | None:
+        """Return the failure domain of an element; None if all are on this machine."""
+        return None if self.job.local else self.homes.domain_of(self.crew.host_of(element))
 
     def _launch(self, element: int) -> None:
         """Start an agent at the beginning of the incarnation, on another host if its own is lost."""
@@ -219,6 +284,9 @@ class Incarnation:
             self._use(event.host)
         elif isinstance(event, Asked):
             answer(self, event)
+        elif isinstance(event, Overthrown):
+            self.job.say("another bsprun has taken over this job")
+            self.status, self.over = OVERTHROWN, True
         elif isinstance(event, Text):
             self.job.output.complain(event.data)
 
@@ -250,8 +318,7 @@ class Incarnation:
         host = self.homes.hosts[self.crew.host_of(element)]
         self.job.log.record("appeared", element=element, pid=event.pid, host=host.name)
         self.crew.tell_addresses()
-        domain = None if self.job.local else host.rack or host.name
-        self._obey(self.arbiter.add(self.seconds(), element, domain))
+        self._obey(self.arbiter.add(self.seconds(), element, self._domain(element)))
 
     def _bury(self, event: Went) -> None:
         """Handle the loss of an agent; another takes its place, where there is room."""
@@ -380,7 +447,7 @@ class Incarnation:
                 what = "computed different bytes" if found.exchange >= 0 else "came to a round in different states"
                 why = f"its clones {what} ({told}); faulty hardware, or a program that is not deterministic"
                 # a corrupt clone may have computed results that were given since the last checkpoint
-                self.job.once = {}
+                self.job.once = OnceValues()
                 self._lose(f"{why} (bsprun --check tells)", found.bundle, found.superstep, "Corruption")
 
     def _print(self, data: bytes) -> None:
@@ -533,7 +600,7 @@ class Incarnation:
     def close(self) -> None:
         """End all that belongs to this incarnation."""
         self.crew.end_all()
-        for descriptor in (self._wake.fileno(), self._commits.bell):
+        for descriptor in self._bells:
             self.crew.not_also(descriptor)
         if not self._commits.close(GRACE):
             self.job.say("warning: the disk with the checkpoints does not answer")

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from bsp.command.launch import Launch
 from bsp.errors import LaunchError
 from bsp.faults.bsprun.background import Aside
+from bsp.faults.bsprun.job_file import JobFile, fresh_name, regular_output
 from bsp.faults.bsprun.output import Output
 from bsp.faults.checkpoints.folder import Checkpoint, last_of, latest, needs_key
 from bsp.faults.checkpoints.key import Key, NoKey, user_key
@@ -30,6 +31,7 @@ from bsp.faults.errors import CheckpointError
 from bsp.faults.events.log import EventLog
 from bsp.faults.injection import check, parse
 from bsp.faults.protocol.messages import Limits
+from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.placement import Placement, elements_for, place
 from bsp.faults.protocol.text import Shown
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from bsp.faults.events.live_view import LiveView
 
 LOST = 3  # exit status of a job that has lost a bundle
+OVERTHROWN = 1  # exit status of a bsprun from which another one has taken the job over
 PREEMPTED = 75  # exit status of a job that has written a checkpoint on SIGTERM (EX_TEMPFAIL)
 _PATIENCE = 2.0  # seconds to write the remaining text of a job that a signal has ended
 
@@ -58,6 +61,7 @@ class Resilience:
     listen: int | None = None  # port for joiners; None: nobody joins by hand
     leave_when: str | None = None  # a command, see SpotNotice
     strict: bool = False  # refuse to run with clones of a process on one host
+    orphan_limit: float = 600.0  # seconds that the job waits for another bsprun when its own is gone
 
     @property
     def option(self) -> str:
@@ -152,6 +156,14 @@ def key_of(asked: Resilience, job: dict[str, Any], make: bool) -> Key:
     return key
 
 
+def _key_again(folder: str) -> Key:
+    """Return the key of a job that another bsprun has begun; raise LaunchError without it."""
+    try:
+        return user_key(make=False)
+    except CheckpointError as wrong:
+        raise LaunchError(f"--checkpoint {folder}: {wrong}") from None
+
+
 def last_checkpoint(
     asked: Resilience, folder: str, key: Key, job: dict[str, Any], say: Callable[[str], None], begins: bool
 ) -> Checkpoint | None:
@@ -170,8 +182,11 @@ def last_checkpoint(
 class Job:
     """A job with all its incarnations."""
 
-    def __init__(self, launch: Launch, asked: Resilience) -> None:
-        """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails."""
+    def __init__(self, launch: Launch, asked: Resilience, predecessor: JobFile | None = None) -> None:
+        """Check the options and folders, and open the event log and the live view; raise LaunchError if that fails.
+
+        predecessor : the file of the job, if another bsprun has begun it.
+        """
         self.launch, self.asked = launch, asked
         self.local = launch.local and asked.listen is None  # whether all will always be on this machine
         self.rows = placed(launch, asked)
@@ -181,28 +196,41 @@ class Job:
         if asked.checkpoint is not None:
             with _writing(asked.option, self.checkpoints):
                 os.makedirs(self.checkpoints, mode=0o700, exist_ok=True)
-                self.key = key_of(asked, self.identity, make=True)
+                if predecessor is None:
+                    self.key = key_of(asked, self.identity, make=True)
+                else:
+                    self.key = _key_again(asked.checkpoint)
                 tempfile.TemporaryFile(dir=self.checkpoints).close()
+        self.name = fresh_name(launch.program) if predecessor is None else predecessor.name
+        self.reign = 0 if predecessor is None else predecessor.reign + 1  # how many bspruns have taken over
+        since = 0.0 if predecessor is None else time.time() - predecessor.began
         with _writing("--events", asked.events):
-            self.log = EventLog(None if asked.events is None else Path(asked.events))
+            self.log = EventLog(
+                None if asked.events is None else Path(asked.events), since=None if predecessor is None else since
+            )
         self.view: LiveView | None = None
         if asked.progress:
             from bsp.faults.events.live_view import LiveView  # late, because importing rich takes a while
 
             self.view = LiveView()
             self.log.subscribe(self.view.event)
-        self.began = time.monotonic()
-        self.printed = 0  # bytes of standard output
+        self.began = time.monotonic() - since
+        self.file_of_output = regular_output() if predecessor is None else predecessor.output
+        self.before = 0  # bytes of standard output that others have written
+        self.printed = 0  # bytes of standard output, those that are still to be written included
         self.errors: dict[int, Shown] = {}  # standard error that has been shown, by bundle
-        self.once: dict[Any, bytes] = {}  # results of proc.once
-        self.incarnation = 0
-        self.term = 0  # of the agents, counting also the attempts to start an incarnation
+        self.once = OnceValues()
+        self.incarnation = 0 if predecessor is None else predecessor.incarnation
+        # of the agents, counting also the attempts to start an incarnation
+        self.term = 0 if predecessor is None else predecessor.term
         self.sent = 0  # bytes sent by the agents of all incarnations
         self.signals: list[int] = []  # received and not handled yet
+        self.resumed = ""  # the checkpoint from which the incarnation continues
         self.preempted = False  # SIGTERM has asked for a checkpoint and an end
         self.left = False  # a signal has ended the job
         self.disk = Aside()
         self.output = Output(self.view)
+        self.save: Callable[[], None] = lambda: None  # writes the job's file
         self.struck: set[str] = set()  # injected faults that have happened
 
     def latest(self) -> Checkpoint | None:
@@ -216,10 +244,25 @@ class Job:
         """Take over what a checkpoint holds beside the bundles' states; `fresh` at the start of a resumed job."""
         head = resume.head
         once = {tuple(token): base64.b64decode(value) for token, value in head["once"]}
-        self.once.update({token: value for token, value in once.items() if token not in self.once})
+        self.once.add(once.items())
         if fresh:
-            self.printed = int(head["said"])
+            self.before = self.printed = int(head["said"])
             self.began = time.monotonic() - float(head["seconds"])
+
+    def written(self) -> int:
+        """Return how many bytes of the job's standard output have been written, by whichever bsprun."""
+        return self.before + self.output.written
+
+    def goes_on_behind(self, confirmed: int) -> None:
+        """Have the text go on where that of the bsprun before ended, which is at least behind `confirmed` bytes.
+
+        If standard output goes to the same file, its size tells.
+        """
+        now, then = regular_output(), self.file_of_output
+        behind = confirmed
+        if now and then and tuple(now[:2]) == tuple(then[:2]):
+            behind = max(confirmed, now[2] - then[2])
+        self.before = self.printed = behind
 
     def leave(self, number: int) -> int:
         """Say which signal ends the job; return the exit status."""

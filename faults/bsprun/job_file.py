@@ -1,4 +1,4 @@
-"""The file of a running job, by which `bsp jobs`, `bsp status`, `bsp drain` and `bsp join` find it.
+"""The file of a running job, by which `bsp jobs`, `bsp status`, `bsp drain`, `bsp join` and `bsprun --attach` find it.
 
 It lies in `nonstop-bsp/jobs` of the user's state folder (XDG_STATE_HOME, or ~/.local/state), with mode 600, because it
 holds the job's key.  It goes with the job; one that stays behind is of a job whose bsprun was killed.
@@ -11,9 +11,9 @@ import json
 import os
 import secrets
 import socket
-import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,18 @@ class JobFile:
     host: str
     began: float  # seconds since 1970
     program: tuple[str, ...]
+    # what another bsprun needs to take over
+    reign: int = 0  # how many have done so
+    term: int = 0  # of the agents
+    incarnation: int = 0
+    resumed: str = ""  # the checkpoint from which the incarnation continues
+    folder: str = ""  # in which the job was started
+    launch: Mapping[str, Any] = field(default_factory=dict)  # the fields of its `Launch`
+    asked: Mapping[str, Any] = field(default_factory=dict)  # and of its `Resilience`
+    hosts: Sequence[Any] = ()  # the fields of each `Host`
+    left: Sequence[int] = ()  # those that are not used any more
+    keepers: Sequence[Any] = ()  # (number, position of its host, the fields of its `Address`) of each
+    output: Sequence[Any] = ()  # of standard output, if it is a file: name, inode, size at the start of the job
 
     def write(self) -> None:
         """Write the file, complete or not at all; do nothing without a folder for it."""
@@ -57,6 +69,13 @@ class JobFile:
         """Return whether bsprun is alive, as far as that can be seen: True for one on another machine."""
         return self.host != socket.gethostname() or Path(f"/proc/{self.pid}").exists()
 
+    def is_over(self) -> bool:
+        """Return whether nothing is left of a job that was on this machine alone."""
+        if self.networks or self.runs():
+            return False
+        sockets = Path("/proc/net/unix").read_text()
+        return not any(address[1].removeprefix("ipc://") in sockets for _, _, address in self.keepers)
+
 
 def fresh_name(program: list[str]) -> str:
     """Return a name for a new job: that of its script, and four hexadecimal digits."""
@@ -64,19 +83,24 @@ def fresh_name(program: list[str]) -> str:
     return f"{script.rpartition('.')[2] or 'job'}-{secrets.token_hex(2)}"
 
 
-def new(program: list[str], secret: str, address: tuple[str, str, int, str], networks: list[str]) -> JobFile:
-    """Return the file of a job that begins, not written yet."""
-    began, host = time.time(), socket.gethostname()
-    return JobFile(
-        fresh_name(program), secret, address, tuple(networks), os.getpid(), host, began, tuple(program)
-    )  # fmt: skip
+def regular_output() -> tuple[str, int, int] | tuple[()]:
+    """Return name, inode and size of the file that standard output goes to, or nothing if it is none."""
+    try:
+        found = os.fstat(1)
+        return (os.readlink("/proc/self/fd/1"), found.st_ino, found.st_size) if stat.S_ISREG(found.st_mode) else ()
+    except OSError:
+        return ()
 
 
 def known() -> list[JobFile]:
-    """Return the files of the user's jobs, the latest first."""
+    """Return the files of the user's jobs, the latest first; remove those of jobs that are over."""
     with contextlib.suppress(OSError, CheckpointError):
         found = [_read(path) for path in _folder().glob("*.json")]
-        return sorted((each for each in found if each is not None), key=lambda each: -each.began)
+        there = [each for each in found if each is not None]
+        for each in there:
+            if each.is_over():
+                each.remove()
+        return sorted((each for each in there if not each.is_over()), key=lambda each: -each.began)
     return []
 
 

@@ -12,7 +12,9 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from bsp.command.launch import Launch, numbered
@@ -20,10 +22,14 @@ from bsp.engine.layout import Hosting
 from bsp.errors import LaunchError
 from bsp.faults.bsprun.crew import Crew, keeper_command
 from bsp.faults.bsprun.homes import Homes
-from bsp.faults.bsprun.incarnation import Incarnation, NotStarted
+from bsp.faults.bsprun.incarnation import Estate, Incarnation, NotStarted
 from bsp.faults.bsprun.job import Job, Resilience, identity, key_of, last_checkpoint, placed
+from bsp.faults.bsprun.job_file import JobFile
+from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.checkpoints.folder import Checkpoint
 from bsp.faults.checkpoints.key import VARIABLE
+from bsp.faults.protocol.messages import Limits
+from bsp.hosts.listing import Host
 
 _TRIES = 3  # attempts to start an incarnation
 _IDLE_RESTARTS = 3  # incarnations in a row without progress, after which bsprun gives up
@@ -33,6 +39,41 @@ def run(launch: Launch, asked: Resilience) -> int:
     """Run the whole job; return its exit status."""
     homes = _homes(launch, asked)
     job = Job(launch, asked)
+    crew = Crew(
+        homes.hosts, launch.program, launch.reach, job.local,
+        leave_when=asked.leave_when, port=asked.listen or 0, orphan=asked.orphan_limit,
+    )  # fmt: skip
+    return _supervised(job, homes, crew, None)
+
+
+def take_over(file: JobFile, keepers: Sequence[Any], environment: Mapping[str, str], progress: bool) -> int:
+    """Go on with a job whose bsprun is gone; return its exit status.
+
+    file : the job's.  keepers : see `Crew.take_over`.  environment : the job's.
+    """
+    hosts = [Host(**fields) for fields in file.hosts]
+    of_launch = dict(file.launch)
+    given = of_launch.pop("hosts")
+    launch = Launch(**of_launch, hosts=None if given is None else [Host(**fields) for fields in given])
+    asked = Resilience(**{**file.asked, "limits": Limits(**file.asked["limits"]), "inject": None})
+    asked.progress = progress
+    with contextlib.suppress(OSError):
+        os.chdir(file.folder)
+    homes = Homes(launch.hosts, placed(launch, asked), asked.standbys)
+    homes.hosts[:] = hosts
+    job = Job(launch, asked, file)
+    crew = Crew(
+        homes.hosts, launch.program, launch.reach, job.local, leave_when=asked.leave_when, port=asked.listen or 0,
+        orphan=asked.orphan_limit, key=from_secret(file.secret), reign=job.reign,
+    )  # fmt: skip
+    return _supervised(job, homes, crew, (file.resumed, Estate(environment, keepers, file.left)))
+
+
+def _supervised(job: Job, homes: Homes, crew: Crew, estate: tuple[str, Estate] | None) -> int:
+    """Run a job, with signals, and with its file in the folder of jobs; return its exit status.
+
+    estate : of a job that another bsprun has begun, the name of the checkpoint that it continues, and the rest.
+    """
 
     def signalled(number: int, frame: Any) -> None:
         job.signals.append(number)
@@ -41,26 +82,42 @@ def run(launch: Launch, asked: Resilience) -> int:
     wake, waker = socket.socketpair()
     waker.setblocking(False)
     signal.set_wakeup_fd(waker.fileno())
+    file: JobFile | None = None
+
+    def save() -> None:
+        nonlocal file
+        file = _file(job, crew)
+        file.write()
+
+    job.save = save
     try:
-        crew = Crew(homes.hosts, launch.program, launch.reach, job.local, asked.leave_when, asked.listen or 0)
         with contextlib.closing(crew):
-            crew.start(_environment(launch), lambda: bool(job.signals))
-            file = crew.file()
-            file.write()
-            try:
-                if asked.listen is not None:
-                    where = " or ".join(f"{network}:{file.bsprun[2]}" for network in file.networks)
-                    job.say(f"job {file.name} listens at {where}")
-                return _incarnations(job, crew, homes, wake)
-            finally:
-                file.remove()
+            if estate is None:
+                crew.start(_environment(job.launch), lambda: bool(job.signals))
+                save()
+                if job.asked.listen is not None:
+                    told = crew.told()
+                    where = " or ".join(f"{network}:{told['bsprun'][2]}" for network in told["networks"])
+                    job.say(f"job {job.name} listens at {where}")
+            return _incarnations(job, crew, homes, wake, estate)
     finally:
+        if file is not None and not crew.overthrown:
+            file.remove()
         job.close()
         signal.set_wakeup_fd(-1)
         for number, handler in kept.items():
             signal.signal(number, handler)
         wake.close()
         waker.close()
+
+
+def _file(job: Job, crew: Crew) -> JobFile:
+    """Return the job's file as it is now."""
+    return JobFile(
+        name=job.name, pid=os.getpid(), host=socket.gethostname(), began=time.time() - time.monotonic() + job.began,
+        program=tuple(job.launch.program), incarnation=job.incarnation, resumed=job.resumed, folder=os.getcwd(),
+        launch=asdict(job.launch), asked=asdict(job.asked), output=job.file_of_output, **crew.told(),
+    )  # fmt: skip
 
 
 def show(launch: Launch, asked: Resilience) -> int:
@@ -122,21 +179,30 @@ def _none_fits(asked: Resilience) -> str:
     return f"--resume {asked.resume}: none of its checkpoints can be used (see above)"
 
 
-def _incarnations(job: Job, crew: Crew, homes: Homes, wake: socket.socket) -> int:
+def _incarnations(
+    job: Job, crew: Crew, homes: Homes, wake: socket.socket, estate: tuple[str, Estate] | None
+) -> int:  # fmt: skip
     """Run incarnations until one ends the program; return the exit status of the job."""
     if job.signals:
         return job.leave(job.signals.pop(0))
     resume: Checkpoint | None = None
-    if job.asked.resume is not None:
+    left: Estate | None = None
+    if estate is not None:
+        resumed, left = estate
+        if resumed and (resume := job.latest()) is not None:
+            job.adopt(resume, fresh=False)
+    elif job.asked.resume is not None:
         resume = job.latest()
         if resume is None:
             raise LaunchError(_none_fits(job.asked))
         job.adopt(resume, fresh=True)
     idle, last, failed = 0, -1, 0
     while True:
+        job.resumed = "" if resume is None else resume.name
         incarnation = Incarnation(job, crew, homes, resume, wake)
         try:
-            status = incarnation.run()
+            status = incarnation.run(left)
+            left = None
         except NotStarted as wrong:
             job.say(f"warning: {wrong}")
             incarnation.reason = f"bsprun: the job could not be started: {wrong}\n"

@@ -21,12 +21,25 @@ class Output:
     def __init__(self, view: Any = None) -> None:
         """Start the background thread; `view` is the live view, if there is one."""
         self._view = view
+        self.written = 0  # bytes of standard output
+        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)  # readable when some have been written
         self._aside = Aside()
         self._told = False
 
     def print(self, data: bytes) -> None:
         """Queue text for standard output."""
-        self._aside.do(lambda: self._write(1, data))
+
+        def write() -> None:
+            self._write(1, data)
+            self.written += len(data)
+            os.eventfd_write(self.bell, 1)
+
+        self._aside.do(write)
+
+    def quiet(self) -> None:
+        """Make the bell unreadable again."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.bell)
 
     def complain(self, data: bytes) -> None:
         """Queue text for standard error."""

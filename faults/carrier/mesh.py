@@ -15,9 +15,10 @@ import itertools
 import os
 import pickle
 import secrets
+import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import zmq
@@ -27,10 +28,11 @@ from bsp.faults.carrier.job_key import JobKey
 from bsp.faults.carrier.message_faults import MessageFaults
 
 BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
-_HEAD = struct.Struct("<iq")  # term and number of the sender
+_HEAD = struct.Struct("<iiq")  # term, reign and number of the sender
 _MOST_QUEUED = 1 << 14  # messages to one process that have not been sent yet
 _MOST_CONNECTIONS = 1 << 16
 _HANDSHAKE = 5000  # milliseconds until a connection that has not shown the key is closed
+_CONNECT = 3.0  # seconds to try an address
 _GONE = 10_000  # milliseconds without a sign of life until a connection is made anew
 
 
@@ -51,15 +53,19 @@ class Address(NamedTuple):
 class Mesh:
     """The connections of one process to the others of its job."""
 
-    def __init__(self, key: JobKey, number: int, term: int = 0, network: str | None = None, port: int = 0) -> None:
+    def __init__(
+        self, key: JobKey, number: int, term: int = 0, network: str | None = None, port: int = 0, reign: int = 0
+    ) -> None:
         """Open the receiving socket.
 
         number : of this process.  term : messages of processes of another term are ignored; processes of term 0
         outlast all terms, hear everybody and are heard by everybody.
+        reign : of the bsprun that this process hears or is; one of an earlier reign is not heard any more (N16).
         network : the IP address at which processes on other machines reach this one, empty if it is not known yet; None
         if there are no other machines.  port : for other machines; 0: any that is free.
         """
-        self.number, self.term, self.sent_bytes = number, term, 0
+        self.number, self.term, self.reign, self.sent_bytes = number, term, reign, 0
+        self.outdated = False  # whether a bsprun of an earlier reign has said something
         self.faults: MessageFaults | None = None
         self._key = key
         self._context = zmq.Context()
@@ -118,7 +124,7 @@ class Mesh:
             return
         buffers: list[pickle.PickleBuffer] = []
         data = pickle.dumps(message, 5, buffer_callback=buffers.append)
-        frames = [_HEAD.pack(self.term, self.number) + data, *[buffer.raw() for buffer in buffers]]
+        frames = [_HEAD.pack(self.term, self.reign, self.number) + data, *[buffer.raw() for buffer in buffers]]
         if self.faults is None:
             self._send(number, frames)
             return
@@ -156,8 +162,10 @@ class Mesh:
             rest = []
             while self.socket.rcvmore:
                 rest.append(self.socket.recv(copy=False).buffer)
-            term, sender = _HEAD.unpack_from(first)
-            if term == self.term or not term or not self.term:
+            term, reign, sender = _HEAD.unpack_from(first)
+            if sender == BSPRUN and reign < self.reign:
+                self.outdated = True
+            elif term == self.term or not term or not self.term:
                 yield sender, pickle.loads(memoryview(first)[_HEAD.size :], buffers=rest)
 
     def close(self, seconds: float = 0.0) -> None:
@@ -186,3 +194,16 @@ def machine() -> str:
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     return f"{boot} {os.stat('/proc/self/ns/net').st_ino}"
+
+
+def reachable(address: Address, networks: Collection[str]) -> tuple[Address, str] | None:
+    """Return how a process can be reached from here, and our IP address on the way; None if it cannot.
+
+    networks : IP addresses of its machine, to be tried.  On the same machine our address is empty.
+    """
+    if address.machine == machine():
+        return address, ""
+    for network in networks:
+        with contextlib.suppress(OSError), socket.create_connection((network, address.port), _CONNECT) as trial:
+            return address._replace(network=network), str(trial.getsockname()[0])
+    return None

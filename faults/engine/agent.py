@@ -25,13 +25,13 @@ import zmq
 from xxhash import xxh3_128_digest
 
 from bsp.faults.carrier.job_key import from_secret
-from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh
+from bsp.faults.carrier.mesh import BSPRUN, Mesh
 from bsp.faults.carrier.message_faults import MessageFaults
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.checkpoints import archive, part_file
 from bsp.faults.checkpoints.folder import PartFile, name_at, opened, write_part
 from bsp.faults.engine import forks, idle
-from bsp.faults.engine.control_messages import Addresses, Appeared, Confirmed, FromAgent
+from bsp.faults.engine.control_messages import Addresses, Appeared, Confirmed, FromAgent, Introduced
 from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.worker import Erred, work
 from bsp.faults.injection import Fault, parse
@@ -66,6 +66,7 @@ from bsp.faults.protocol.messages import (
 
 _FLUSH = 0.001  # seconds between attempts to write what a worker has not taken yet
 _LAST_WORDS = 1.0  # seconds to send what is left when the job ends
+_AGAIN = 1.0  # seconds until an agent repeats what another bsprun needs to know
 _CONFIRMED = 5.0  # seconds in which bsprun confirms that it knows of an injected fault
 
 
@@ -83,21 +84,25 @@ class _Worker:
 class Agent:
     """The agent's event loop, its connections, and the execution of the protocol's effects."""
 
-    def __init__(self, settings: dict[str, Any], job: dict[str, Any], program: list[str], term: int, element: int):
+    def __init__(self, job: dict[str, Any], program: list[str], keeper: Wire) -> None:
         """Start the fork server and open the connections.
 
-        settings : of all agents, as `Crew` makes them.  job : of this host's agents.
+        job : settings of this host's agents.  keeper : the channel that its keeper's settings for it come over.
         """
+        settings, term, element, reign, bsprun, network = keeper.receive()
+        self._keeper = keeper
         self._settings = settings
         self.element = element
         self._faults = list(parse(settings["inject"])) if settings.get("inject") else []
         self._forks = forks.start(work(settings, program))  # before the connections have threads
-        self._mesh = Mesh(from_secret(job["secret"]), element, term, job["network"])
+        network = network or job["network"]
+        self._mesh = Mesh(from_secret(job["secret"]), element, term, network, reign=reign)
         faults = MessageFaults(self._faults, element)
         self._mesh.faults = faults if faults.faults else None
-        self._mesh.meet(BSPRUN, Address(*job["bsprun"]))
+        self._mesh.meet(BSPRUN, bsprun)
         self._addresses = 0  # number of the latest that have come
         self._known = False  # bsprun has sent orders, so it knows this agent
+        self._again = False  # it is another bsprun than before, which needs to know what this agent knows
         self._appear_at = 0.0
         limits = Limits(**settings["limits"])
         self._limits = limits
@@ -121,14 +126,15 @@ class Agent:
         for fault in self._faults if self.element == 0 else ():
             if fault.kind in ("drop", "delay", "duplicate"):
                 self._post(Note("injected", {"fault": str(fault), "element": None, "superstep": 0}))
-        for what in (self._mesh.socket, self._forks.fileno(), self._bell):
+        for what in (self._mesh.socket, self._forks.fileno(), self._bell, self._keeper.fileno()):
             self._poller.register(what, zmq.POLLIN)
         pending = False
         while True:
             now = time.monotonic()
             if not self._known and now >= self._appear_at:
-                self._appear_at = now + self._limits.beat
-                self._post(Appeared(os.getpid(), self._mesh.address))
+                self._appear_at = now + (_AGAIN if self._again else self._limits.beat)
+                estate = self._member.estate() if self._again else (None, ())
+                self._post(Appeared(os.getpid(), self._mesh.address, *estate))
             wait = min(self._member.deadline(), self._mesh.due(), now + 0.1) - now
             for descriptor, _ in self._poller.poll(max(0, math.ceil(1000 * (_FLUSH if pending else wait)))):
                 self._read(descriptor)
@@ -154,6 +160,8 @@ class Agent:
             os.eventfd_read(self._bell)
         elif descriptor == self._forks.fileno():
             self._from_forks()
+        elif descriptor == self._keeper.fileno():
+            self._from_keeper()
         elif descriptor in self._by_descriptor:
             self._from_worker(self._by_descriptor[descriptor])
 
@@ -221,6 +229,19 @@ class Agent:
         if self._by_descriptor.pop(worker.wire.fileno(), None) is not None:
             self._poller.unregister(worker.wire.fileno())
         worker.wire.close()
+
+    def _from_keeper(self) -> None:
+        """Handle the keeper's word that another bsprun has taken over (N16)."""
+        try:
+            for message in self._keeper.read():
+                assert isinstance(message, Introduced), message
+                self._mesh.reign = message.reign
+                self._mesh.meet(BSPRUN, message.bsprun)
+                if message.network:
+                    self._mesh.address = self._mesh.address._replace(network=message.network)
+                self._known, self._again, self._appear_at, self._addresses = False, True, 0.0, 0
+        except Closed:
+            _end_by_force("the keeper is gone")
 
     def _from_forks(self) -> None:
         """Handle messages of the fork server."""
@@ -449,13 +470,10 @@ def lead(job: dict[str, Any], program: list[str]) -> Callable[[socket.socket, Fo
     """Return the function that runs an agent in a forked process: its settings come over the channel."""
 
     def life(channel: socket.socket, asked: Fork) -> None:
-        given = Wire(channel)
-        settings, term, element = given.receive()
-        given.close()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         leave_when_asked()
         try:
-            Agent(settings, job, program, term, element).run()
+            Agent(job, program, Wire(channel)).run()
         except BaseException:  # noqa: BLE001 - whatever failed, this element is lost
             traceback.print_exc()
             sys.stderr.flush()

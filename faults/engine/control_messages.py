@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from bsp.faults.carrier.mesh import Address
+from bsp.faults.protocol.messages import Orders, Token
 
 
 class Wanted(NamedTuple):
@@ -50,6 +51,28 @@ class Answered(NamedTuple):
     said: Any
 
 
+class Successor(NamedTuple):
+    """A bsprun takes over a job, and tells the keepers so; repeated until they report to it."""
+
+    reign: int  # larger than that of its predecessor
+    bsprun: Address
+    networks: list[str]  # IP addresses at which it may be reached
+
+
+class Introduced(NamedTuple):
+    """A keeper tells an agent of a bsprun that has taken over."""
+
+    reign: int
+    bsprun: Address
+    network: str  # the IP address of this machine on the way there; empty: as before
+
+
+class Superseded(NamedTuple):
+    """A keeper tells a bsprun that another one has taken over."""
+
+    reign: int
+
+
 class Refused(NamedTuple):
     """The job cannot run on this host."""
 
@@ -62,6 +85,8 @@ class Appeared(NamedTuple):
 
     pid: int
     address: Address
+    orders: Orders | None = None  # for a bsprun that takes over: the newest that the agent has
+    values: tuple[tuple[Token, bytes], ...] = ()  # and what it has of proc.once and proc.time
 
 
 class Addresses(NamedTuple):

@@ -21,19 +21,28 @@ from typing import Any
 import zmq
 
 from bsp.faults.carrier.job_key import from_secret
-from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh, machine
+from bsp.faults.carrier.mesh import BSPRUN, Address, Mesh, reachable
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.engine import forks
 from bsp.faults.engine.agent import asked_to_leave, lead, leave_when_asked
-from bsp.faults.engine.control_messages import KeeperReport, Refused, Wanted
+from bsp.faults.engine.control_messages import (
+    Answered,
+    Inquiry,
+    Introduced,
+    KeeperReport,
+    Refused,
+    Successor,
+    Superseded,
+    Wanted,
+)
 from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.spot_notice import SpotNotice
 from bsp.host import die_with_parent
 from bsp.hosts.daemon import facts
 
-_CONNECT = 3.0  # seconds to try an address
 _BEAT = 0.25  # seconds between reports
-_UNHEARD = 40  # reports without a word from bsprun, after which a keeper ends: its agents have ended themselves by then
+_UNHEARD = 40  # reports without a word from bsprun, after which a keeper ends at the earliest
+_FORMER = -(1 << 39)  # number of a bsprun that another one has superseded
 
 
 class Keeper:
@@ -41,14 +50,19 @@ class Keeper:
 
     def __init__(self, settings: dict[str, Any], program: list[str]) -> None:
         """Start the process that agents are forked from, then connect to bsprun."""
-        self._number, self._lifeline = settings["keeper"], settings["lifeline"]
+        self._number, self._lifeline, self._orphan = settings["keeper"], settings["lifeline"], settings["orphan"]
+        self._environment = settings["environment"]
         self._forks = forks.start(lead(settings, program))  # before ZeroMQ has threads
-        self._mesh = Mesh(from_secret(settings["secret"]), self._number, network=settings["network"])
-        self._mesh.meet(BSPRUN, Address(*settings["bsprun"]))
-        self._facts, self._bsprun = facts(), settings["bsprun"][3]
+        self._mesh = Mesh(
+            from_secret(settings["secret"]), self._number, network=settings["network"], reign=settings["reign"]
+        )
+        self._bsprun = Address(*settings["bsprun"])
+        self._mesh.meet(BSPRUN, self._bsprun)
+        self._facts = facts()
         self._wanted = Wanted(0, 0, frozenset(), {})
         self._running: dict[tuple[int, int], int] = {}
         self._ended: dict[tuple[int, int], str] = {}
+        self._channels: dict[tuple[int, int], Wire] = {}  # to the agents
         self._unheard = 0
         self._spot = SpotNotice(settings["leave_when"])
         self._wrong = _why_not(settings["cwd"], program)
@@ -64,10 +78,17 @@ class Keeper:
         while True:
             ready = dict(poller.poll(max(0, math.ceil(1000 * (said + _BEAT - time.monotonic())))))
             if self._lifeline in ready and not os.read(self._lifeline, 1):  # bsprun is gone
-                return
+                if not self._orphan:
+                    return
+                poller.unregister(self._lifeline)
+                self._lifeline = -1
             changed = self._from_forks() if self._forks.fileno() in ready else False
             for sender, message in self._mesh.take():
-                if sender == BSPRUN and isinstance(message, Wanted) and message.number >= self._wanted.number:
+                if isinstance(message, Successor):
+                    changed |= self._follow(message)
+                elif isinstance(message, Inquiry):
+                    self._answer(sender, message)
+                elif sender == BSPRUN and isinstance(message, Wanted) and message.number >= self._wanted.number:
                     self._unheard = 0
                     if message.over:
                         return
@@ -76,8 +97,10 @@ class Keeper:
             if changed or time.monotonic() >= said + _BEAT:
                 said = time.monotonic()
                 self._unheard += 1
-                if self._unheard > _UNHEARD:
+                if self._unheard > max(_UNHEARD, self._orphan / _BEAT):
                     return
+                if self._mesh.outdated:
+                    self._mesh.send(_FORMER, Superseded(self._mesh.reign))
                 self._report()
 
     def _report(self) -> None:
@@ -85,7 +108,7 @@ class Keeper:
             self._mesh.send(BSPRUN, Refused(self._number, self._wrong))
             return
         told = KeeperReport(
-            self._number, self._wanted.number, self._mesh.address, self._bsprun, self._facts, self._running,
+            self._number, self._wanted.number, self._mesh.address, self._bsprun.network, self._facts, self._running,
             self._ended, asked_to_leave() or self._spot.look(),
         )  # fmt: skip
         self._mesh.send(BSPRUN, told)
@@ -106,9 +129,8 @@ class Keeper:
         self._forks.send(Fork(element, _life(term, element), element, True))
         socket.send_fds(self._forks.end, [b"f"], [its.fileno()])
         its.close()
-        given = Wire(mine)
-        given.send((settings, term, element))
-        given.close()
+        self._channels[key] = Wire(mine)
+        self._channels[key].send((settings, term, element, self._mesh.reign, self._bsprun, self._mesh.address.network))
         self._running[key] = 0
 
     def _from_forks(self) -> bool:
@@ -123,8 +145,34 @@ class Keeper:
                 self._running[key] = message.pid
             elif isinstance(message, Over):
                 self._running.pop(key, None)
+                if key in self._channels:
+                    self._channels.pop(key).close()
                 self._ended[key] = how_ended(message.status)
         return bool(messages)
+
+    def _answer(self, who: int, inquiry: Inquiry) -> None:
+        """Answer a bsprun that would take over."""
+        self._mesh.meet(who, inquiry.address)
+        told = {"reign": self._mesh.reign, "silent": self._unheard * _BEAT, "environment": self._environment}
+        self._mesh.send(who, Answered(inquiry.number, "done", told))
+
+    def _follow(self, successor: Successor) -> bool:
+        """Serve another bsprun from now on, with all agents here; return whether it is a new one."""
+        if successor.reign <= self._mesh.reign:
+            return False
+        reached = reachable(successor.bsprun, successor.networks)
+        if reached is None:
+            return False
+        self._mesh.meet(_FORMER, self._bsprun)
+        self._bsprun, network = reached
+        self._mesh.reign, self._unheard = successor.reign, 0
+        if network:
+            self._mesh.address = self._mesh.address._replace(network=network)
+        self._mesh.meet(BSPRUN, self._bsprun)
+        for channel in self._channels.values():
+            with contextlib.suppress(Closed):
+                channel.send(Introduced(successor.reign, self._bsprun, network))
+        return True
 
     def end(self) -> None:
         """End all agents, and wait until they are gone."""
@@ -148,15 +196,13 @@ def _life(term: int, element: int) -> int:
 
 def _find_bsprun(settings: dict[str, Any]) -> None:
     """Find the address at which bsprun can be reached from here, and ours on the way there."""
-    machine_, here, port, _ = settings["bsprun"]
-    if machine_ == machine():
-        return
-    for network in settings["networks"]:
-        with contextlib.suppress(OSError), socket.create_connection((network, port), _CONNECT) as trial:
-            settings["bsprun"] = machine_, here, port, network
-            settings["network"] = trial.getsockname()[0]
-            return
-    sys.exit(f"it cannot connect to bsprun's host ({', '.join(settings['networks'])}), port {port}: a firewall?")
+    address, networks = Address(*settings["bsprun"]), settings["networks"]
+    reached = reachable(address, networks)
+    if reached is None:
+        sys.exit(f"it cannot connect to bsprun's host ({', '.join(networks)}), port {address.port}: a firewall?")
+    settings["bsprun"], network = reached
+    if network:
+        settings["network"] = network
 
 
 def _why_not(folder: str, program: list[str]) -> str:
@@ -175,7 +221,8 @@ def main() -> None:
     with open(int(sys.argv[1])) as file:
         settings = json.load(file)
     if settings["here"]:
-        die_with_parent()
+        if not settings["orphan"]:
+            die_with_parent()
     elif not settings["joins"]:
         os.dup2(2, 1)  # what a login prints there does not get into the program's text
     signal.signal(signal.SIGINT, signal.SIG_IGN)

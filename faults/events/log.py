@@ -61,6 +61,10 @@ KINDS: Mapping[str, EventKind] = {
     "died": EventKind("an agent has certainly ended", ("element", "reason"), adds=_SEEN),
     "joined": EventKind("a host has joined the job by `bsp join`", ("host", "slots")),
     "drained": EventKind("a host is to be left: its elements are moved to others", ("host", "reason")),
+    "attached": EventKind(
+        "another bsprun goes on with a job whose bsprun was gone",
+        ("reign", "elements", "lost"),
+    ),
     "left": EventKind("an element has left, after others have taken its places", ("element", "reason")),
     "promoted": EventKind(
         "a standby or a new element is given the bundles of a dead one, or a passive clone computes from now on",
@@ -168,20 +172,23 @@ class EventLog:
         path: Path | None = None,
         subscribers: Iterable[Subscriber] = (),
         clock: Callable[[], float] = time.monotonic,
+        since: float | None = None,
     ) -> None:
         """Open the log; the job begins now.
 
         path : the file to write, replaced if it exists; None: no file.
+        since : seconds since the job began, for one that another bsprun began; its file is continued.
         Raises OSError if the file cannot be made.  Nothing has run at that point, so the caller reports it and stops.
         """
         self.path = path
         self.counts: Counter[str] = Counter()
         self._clock = clock
-        self._began = clock()
+        self._began = clock() - (since or 0.0)
         self._subscribers = list(subscribers)
         self._ledger = Ledger()
         self._lock = threading.RLock()  # reentrant, because a subscriber may record an event itself
-        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        how = os.O_TRUNC if since is None else os.O_APPEND
+        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
 
     def __enter__(self) -> EventLog:
         return self

@@ -16,6 +16,8 @@ N11     When digests differ, with three votes the minority is refreshed; with tw
 N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
 N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
         within a second is left out.
+N16     A bsprun that takes over goes on from the newest orders that an element has, and from the values of proc.once
+        that elements have.  It permits no call before those that its predecessor permitted have lapsed.
 N15     An element that is to leave keeps its clones until others have joined in their places.  Nothing depends on when
         that is: until then it serves and is served as before, and if it dies it is replaced by the same newcomer.
 """
@@ -25,7 +27,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,16 +55,17 @@ from bsp.faults.protocol.messages import (
     Token,
     View,
 )
+from bsp.faults.protocol.once_values import KEPT_TIMES, OnceValues
 from bsp.faults.protocol.pauses import Pauses, allowance
 from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
 from bsp.faults.protocol.votes import Jury
 
-_KEPT_TIMES = 256  # readings of the clock kept from the start of the job, and as many of the latest
 _NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N13)
 # The allowance is at most this many hang limits.  More is not needed: after a longer stop of bsprun itself, everything
 # is waited for anew (see `tick`).
 _MOST = 2.0
+_REIGN = 10**12  # views, and orders, of one bsprun of a job at most
 _JUMP = 1.0  # seconds between two ticks that show that bsprun itself was stopped
 
 
@@ -81,14 +84,13 @@ class Arbiter:
         self.limits = limits
         self.bundles = len({bundle for row in rows for bundle in row})
         hosts: list[list[ClonePlace]] = [[] for _ in range(self.bundles)]
-        # row of the placement by (bundle, element); clones of row 0 are live, those of other rows passive
-        self._row: dict[tuple[int, int], int] = {}
         for element, row in enumerate(rows):
             for k, bundle in enumerate(row):
-                hosts[bundle].append(ClonePlace(element, Role.PASSIVE if k else Role.LIVE, 1))
-                self._row[bundle, element] = k
+                hosts[bundle].append(ClonePlace(element, Role.PASSIVE if k else Role.LIVE, 1, k))
         # by bundle: the number of clones in the first row at the start
-        self.goal = [sum(self._row[bundle, h.element] == 0 for h in some) for bundle, some in enumerate(hosts)]
+        self.goal = [sum(host.row == 0 for host in some) for some in hosts]
+        # the places that elements have, as (bundle, row), and how many elements have these
+        self._patterns = Counter(tuple(sorted((bundle, k) for k, bundle in enumerate(row))) for row in rows)
         spare = tuple(range(len(rows), len(rows) + standbys))
         self.view = View(1, tuple(tuple(some) for some in hosts), spare)
         self._domains = dict(enumerate(domains or ()))
@@ -113,11 +115,12 @@ class Arbiter:
         self._fenced: set[int] = set()  # elements that are being killed
         self._jury = Jury()
         self._spoken = Spoken()
+        self.taken = 0  # bytes of standard output to be printed, of which `orders.printed` have been written
         self._raised: set[tuple[int, int]] = set()  # (bundle, exchange) of exceptions that belong to the program (N12)
-        self.once: dict[Token, bytes] = {}  # results of proc.once and readings of the clock
-        self._clock_reads: list[Token] = []  # tokens of clock readings in `once`, in order
+        self.once = OnceValues()
         self._times: dict[int, float] = {}  # the latest readings of the clock, by superstep
         self._callers: dict[Token, tuple[int, int]] = {}  # (element, life) of the worker that may call (N9)
+        self._permits_from = -math.inf  # time from which permissions that an earlier bsprun gave have lapsed (N16)
         self._ended_at: float | None = None  # time at which the last bundle had an ended clone (N8)
         self._hold_at = 0.0  # time of the hold's order (N13)
         self._beat_at = 0.0
@@ -215,12 +218,48 @@ class Arbiter:
             self._let_go(element)
         else:
             hosts, standbys = [list(some) for some in self.view.hosts], list(self.view.standbys)
-            places = [(b, self._row[b, element]) for b, some in enumerate(hosts) for h in some if h.element == element]
+            places = [(b, h.row) for b, some in enumerate(hosts) for h in some if h.element == element]
             self._replace_element(element, places, hosts, standbys)
             self._renew(hosts, standbys)
         self._orders_changed()
         self._order()
         return self._flush()
+
+    def take_over(
+        self, now: float, reign: int, orders: Orders, values: Iterable[tuple[Token, bytes]],
+        present: Mapping[int, str | None],
+    ) -> None:  # fmt: skip
+        """Go on in place of a bsprun that is gone (N16); the arbiter is new and was created as that one's was.
+
+        reign : a number that no bsprun of this job has had before.
+        orders : the newest that an element has, with the largest allowance that any has.
+        values : all that elements have of proc.once and proc.time.
+        present : the elements that are there, with their failure domains; of others the death is to be reported.
+
+        A checkpoint that was being written is given up, and so is a hold.
+        """
+        self._now = now
+        self.view = replace(orders.view, number=reign * _REIGN)
+        settled = max([orders.released, *(head for _, _, head in orders.writes)])
+        self.taken, self._raised, self._orders_sent = orders.printed, set(orders.raised), reign * _REIGN
+        self._set(view=self.view, printed=orders.printed, raised=orders.raised, released=settled)
+        self._set(settled=orders.settled, repeats=orders.repeats, allowance=orders.allowance)
+        self._heard = dict.fromkeys(present, now)
+        self._domains = {element: domain for element, domain in present.items() if domain is not None}
+        self.once.add(values)
+        readings = sorted((token[2], value) for token, value in self.once.items() if token[0] == "time")
+        self._times = {superstep: struct.unpack("<d", value)[0] for superstep, value in readings[-KEPT_TIMES:]}
+        self._permits_from = now + self.limits.alone + orders.allowance
+        there = Counter(
+            tuple(sorted((b, h.row) for b, some in enumerate(self.view.hosts) for h in some if h.element == element))
+            for element in self.view.elements()
+        )
+        missing = self._patterns - there
+        self._vacant = {-1 - k: list(places) for k, places in enumerate(missing.elements())}
+
+    def vacancies(self) -> int:
+        """Return how many elements are missing for whose places there is no other."""
+        return len(self._vacant)
 
     def _replace_element(
         self, element: int, places: Sequence[tuple[int, int]], hosts: list[list[ClonePlace]], standbys: list[int]
@@ -297,14 +336,24 @@ class Arbiter:
         host = self._host(0, element)
         if since and (host is None or host.since != since):
             return []
-        self._spoken.add(element, offset, data, self.orders.printed)
+        self._spoken.add(element, offset, data, self.taken)
         live = self.view.live(0)
         clones = live if len(live) > 2 else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]
         sound = self._spoken.sound(clones, len(live) > 2)
         if sound:
             self._spoken.gone(len(sound))
+            self.taken += len(sound)
             self._effects.append(Print(sound))
-            self._set(printed=self.orders.printed + len(sound))
+        return self._flush()
+
+    def printed(self, now: float, count: int) -> list[Any]:
+        """Note that the first `count` bytes of standard output have been written; return the effects.
+
+        Until then elements keep them: should bsprun end before, the next one writes them (N16).
+        """
+        self._now = now
+        if count > self.orders.printed:
+            self._set(printed=count)
             self._look_for_end()
         return self._flush()
 
@@ -316,13 +365,11 @@ class Arbiter:
         """
         known = self.once.get(token)
         if known is None and token[0] == "time":
-            known = self.once[token] = self._agreed_time(token)
-            self._clock_reads.append(token)
-            # keep the first readings as well as the latest: a newcomer replays the program from its beginning
-            if len(self._clock_reads) > 2 * _KEPT_TIMES:
-                del self.once[self._clock_reads.pop(_KEPT_TIMES)]
+            known = self._agreed_time(token)
+            self.once.add([(token, known)])
         elif known is None and value is not None:
-            known = self.once[token] = value
+            known = value
+            self.once.add([(token, value)])
             self._note_once(element, token, done=True)
             self._forget_rounds()
         if known is not None:
@@ -334,6 +381,8 @@ class Arbiter:
         # The same worker may ask again, because reports are repeated.  A later worker of the same element may call too:
         # its predecessor is dead.
         holder = self._callers.get(token)
+        if self._now < self._permits_from:
+            return
         if holder is None or self._is_over(holder[0]) or (holder[0] == element and holder[1] <= life):
             self._callers[token] = element, life
             self._note_once(element, token, done=False)
@@ -357,9 +406,10 @@ class Arbiter:
         """
         said = [self._progress(bundle, host) for bundle, some in enumerate(self.view.hosts) for host in some]
         start = min(p.restarts if p is not None and p.holds else -1 for p in said)
-        for token in [token for token in self.once if token[0] == "round" and token[2] < start]:
-            del self.once[token]
+        repeats = tuple(sorted({each for p in said if p is not None for each in p.repeats}))
+        for token in self.once.settle(start, repeats):
             self._callers.pop(token, None)
+        self._set(settled=start, repeats=repeats)
 
     def _stands(self, bundle: int, host: ClonePlace, token: Token) -> bool:
         """Return whether a clone waits in proc.once for `token`."""
@@ -374,7 +424,7 @@ class Arbiter:
         """
         later = [t for superstep, t in self._times.items() if superstep > token[2]]
         self._times[token[2]] = agreed = min([self._now, *later])
-        if len(self._times) > _KEPT_TIMES:
+        if len(self._times) > KEPT_TIMES:
             del self._times[next(iter(self._times))]
         return struct.pack("<d", agreed)
 
@@ -485,10 +535,10 @@ class Arbiter:
         for newcomer in successors:
             del self._instead[newcomer]
         if places and not lost and not successors:
-            vacant = [(bundle, self._row[bundle, element]) for bundle, _ in places]
+            vacant = [(bundle, host.row) for bundle, host in places]
             if not self._replace_element(owner, vacant, hosts, standbys):
                 for bundle, _ in places:
-                    left, goal = self._clones(hosts[bundle], bundle), self.goal[bundle]
+                    left, goal = sum(host.row == 0 for host in hosts[bundle]), self.goal[bundle]
                     if left < goal:
                         self._note("degraded", bundle=bundle, clones=left, goal=goal, passive=len(hosts[bundle]) - left)
         self._renew(hosts, standbys)
@@ -502,8 +552,7 @@ class Arbiter:
         places : pairs of a bundle and its row on the element.
         """
         for bundle, row in places:
-            hosts[bundle].append(ClonePlace(element, Role.JOINING, self.view.number + 1))
-            self._row[bundle, element] = row
+            hosts[bundle].append(ClonePlace(element, Role.JOINING, self.view.number + 1, row))
 
     def _near(self, element: int, bundles: Sequence[int]) -> int:
         """Return how many clones of these bundles stand in the failure domain of an element."""
@@ -544,13 +593,9 @@ class Arbiter:
         self._jury.remade(bundle, element, self._progress(bundle, host))
         if bundle == 0:
             self._spoken.forget(element)
-        self._replace(bundle, element, ClonePlace(element, Role.JOINING, self.view.number + 1))
+        self._replace(bundle, element, ClonePlace(element, Role.JOINING, self.view.number + 1, host.row))
         self._note("remade", bundle=bundle, element=element, reason=why)
         return True
-
-    def _clones(self, hosts: Sequence[ClonePlace], bundle: int) -> int:
-        """Return the number of first-row clones among `hosts`."""
-        return sum(self._row.get((bundle, host.element), 0) == 0 for host in hosts)
 
     # ------------------------------------------------------------------------------ silence
 
@@ -613,7 +658,7 @@ class Arbiter:
         if host is None or host.since != progress.since:
             return False
         if host.role is Role.JOINING and progress.joined:
-            role = Role.PASSIVE if self._row[progress.bundle, element] else Role.LIVE
+            role = Role.PASSIVE if host.row else Role.LIVE
             self._replace(progress.bundle, element, host._replace(role=role))
             self._jury.joined(element, progress)
             self._note(

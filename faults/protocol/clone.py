@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bsp.faults.protocol.messages import BundlePacket, Handover, Head, Role, Snapshot, Submitted, Token
+from bsp.faults.protocol.once_values import OnceValues
 
 
 class Ballot:
@@ -60,6 +61,9 @@ class Clone:
         self.finals: list[Snapshot] = []
         self.snapshot: Snapshot | None = None  # the newest state inside the current loop
         self.head = -1  # the latest head passed, by any of its workers
+        self.entered = 0  # the first head of the loop that its worker is in
+        # ranges of heads [first, last): rounds that every new worker runs again, because their loop was left early
+        self.repeats: set[tuple[int, int]] = set()
         self.states: dict[int, bytes] = {}  # digests of its latest states, by head
         self.siblings: dict[int, dict[int, bytes]] = {}  # digests of siblings' states, by head and element
         self.late_siblings: tuple[int, set[int]] = (-1, set())  # (superstep, elements late in it)
@@ -93,6 +97,7 @@ class Clone:
         self.said = 0  # bytes of standard output written
         self.once: tuple[Token, int, bytes | None] | None = None  # token, life and result of the worker in proc.once
         self.granted: tuple[Token, int] | None = None  # call for which the worker has been given permission
+        self.values = OnceValues()
         self.tails = 0  # supersteps in which it was late
         self.late = False  # in this superstep
         self.pull_at: float | None = None  # when a packet or a state is asked for again
@@ -205,10 +210,14 @@ class Clone:
         loop where its predecessor did.
         """
         newest = self.snapshot
+        if snapshot.final and snapshot.data is None:
+            kept = newest is not None and newest.loop == snapshot.loop
+            self.repeats.add((newest.head if newest is not None and kept else self.entered, snapshot.head))
         if snapshot.data is None or (newest is not None and snapshot.exchange < newest.exchange):
             return
         if newest is not None and newest.loop < snapshot.loop:
             self.finals.append(newest)
+            self.repeats.add((newest.head, snapshot.head))
         if snapshot.final:
             if all(final.loop != snapshot.loop for final in self.finals):
                 self.finals.append(snapshot)
@@ -245,7 +254,8 @@ class Clone:
         """Return the state of the clone for another one.
 
         since : `since` of the clone that receives it.
-        packets : whether to include the retained packets and unconfirmed text; not for a checkpoint.
+        packets : whether to include the retained packets and unconfirmed text; not for a checkpoint.  With both, the
+            values of proc.once are included, too.
         deliveries : whether to include the log; not for passive clones, which have their own.
         """
         kept = sorted(self.log) if deliveries else []
@@ -260,7 +270,20 @@ class Clone:
             announced = self.snapshot.exchange  # after a resume all clones continue from here
         text = tuple(self.text) if packets else ()
         finals = tuple(self.finals)
-        return Handover(self.bundle, since, finals, self.snapshot, log, self.complete, announced, sent, text)
+        values = tuple(self.values.items()) if packets and deliveries else ()
+        return Handover(
+            self.bundle,
+            since,
+            finals,
+            self.snapshot,
+            log,
+            self.complete,
+            announced,
+            sent,
+            text,
+            values,
+            tuple(self.repeats),
+        )
 
     def receive(self, state: Handover, donor: int) -> None:
         """Take over a complete state: a sibling's, or one from a checkpoint (`donor` -1)."""
@@ -317,7 +340,9 @@ class Clone:
             if digest and exchange not in self.digests:
                 self.inherited[exchange] = digest, donor
         self.announced = max(self.announced, state.announced)
+        self.repeats |= set(state.repeats)
         self.text.extend(piece for piece in state.text if piece not in self.text)
+        self.values.add(state.values)
 
     def new_worker(self, life: int) -> None:
         """Reset everything that belonged to the previous worker; `life` is the number of the next one."""

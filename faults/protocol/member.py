@@ -84,6 +84,7 @@ from bsp.faults.protocol.messages import (
     Submitted,
     Tail,
     Tell,
+    Token,
     View,
     Want,
     Write,
@@ -181,10 +182,13 @@ class Member:
         if not self._over:
             if jumped and self._heard_bsprun is not None:
                 self._heard_bsprun = now
-            if self._heard_bsprun is not None and now - self._heard_bsprun > self._may_be_alone():
+            alone = 0.0 if self._heard_bsprun is None else now - self._heard_bsprun
+            if alone > max(self._may_be_alone(), self.limits.orphan):
                 self._over = True
                 self._do(Die("bsprun has not been heard"))
             else:
+                if alone > self._may_be_alone():
+                    self._lapse()
                 for clone in list(self.clones.values()):
                     self._check(clone, jumped)
                 if now >= self._beat_at:
@@ -198,8 +202,24 @@ class Member:
         effects, self._effects = self._effects, []
         return effects
 
+    def _lapse(self) -> None:
+        """Give up permissions to make calls, because bsprun may have given them to others (N9): these workers end.
+
+        Everything else goes on up to where it needs bsprun, which another one may become (N16).
+        """
+        for clone in self.clones.values():
+            if clone.granted is not None and clone.once is not None and clone.granted == clone.once[:2]:
+                clone.granted = None
+                if clone.once[2] is None:
+                    self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
+
+    def estate(self) -> tuple[Orders | None, tuple[tuple[Token, bytes], ...]]:
+        """Return the newest orders and all values of proc.once and proc.time, for a bsprun that takes over (N16)."""
+        values = [each for clone in self.clones.values() for each in clone.values.items()]
+        return self._orders, tuple(values)
+
     def _may_be_alone(self) -> float:
-        """Return the seconds without orders from bsprun after which this element ends itself.
+        """Return the seconds without orders from bsprun after which permissions that it gave to this element lapse.
 
         Only bsprun's own allowance counts here, because bsprun computes from it when the element is certainly over
         (N9).
@@ -240,6 +260,7 @@ class Member:
             if self._over:
                 return
         for clone in self.clones.values():
+            clone.values.settle(orders.settled, orders.repeats)
             if clone.text:
                 clone.text = [piece for piece in clone.text if piece[0] + len(piece[1]) > orders.printed]
             for head in [head for head in clone.pins if head <= orders.released]:
@@ -688,6 +709,8 @@ class Member:
         clone.head = max(clone.head, passed.head)
         clone.superstep = passed.superstep
         clone.task = passed.superstep if passed.exchange >= clone.announced else None
+        if event.entry:
+            clone.entered = passed.head
         clone.passed(passed)
         if passed.data is not None:
             clone.states[passed.head] = passed.digest
@@ -1005,6 +1028,7 @@ class Member:
             token, life, value = clone.once
             if once.value is not None:
                 clone.once = None
+                clone.values.add([(token, once.value)])
                 self._do(once)
             elif value is None and clone.granted != (token, life):
                 clone.granted = token, life
@@ -1127,4 +1151,5 @@ class Member:
             clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
             self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
             clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
+            tuple(clone.repeats),
         )  # fmt: skip

@@ -33,6 +33,7 @@ class ClonePlace(NamedTuple):
     element: int
     role: Role
     since: int  # number of the view that gave this place; a clone that is made anew gets a new one
+    row: int = 0  # of the placement: clones in row 0 are live once they have joined, those in other rows passive
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,11 @@ class Snapshot(NamedTuple):
         return self.data.size if isinstance(self.data, Packed) else 0
 
 
+# Identifies one call of proc.once, or one reading of the clock, equally in all clones:
+# ("time" or "once", pid, superstep, sequence); inside a loop ("round", pid, head, sequence).
+Token = tuple[str, int, int, int]
+
+
 # ------------------------------------------------------------------------- between elements
 
 
@@ -203,6 +209,8 @@ class Handover(NamedTuple):
         tuple[int, tuple[tuple[int, BundlePacket], ...], bytes], ...
     ]  # (exchange, packets still retained, digest)
     text: tuple[tuple[int, bytes], ...]  # (offset, text) of standard output that bsprun has not confirmed
+    values: tuple[tuple[Token, bytes], ...] = ()  # results of proc.once and readings of the clock
+    repeats: tuple[tuple[int, int], ...] = ()  # see Clone.repeats
 
     @property
     def place(self) -> Snapshot | None:
@@ -234,11 +242,6 @@ class Tail(NamedTuple):
 # ---------------------------------------------------------------------- elements and bsprun
 
 
-# Identifies one call of proc.once, or one reading of the clock, equally in all clones:
-# ("time" or "once", pid, superstep, sequence); inside a loop ("round", pid, head, sequence).
-Token = tuple[str, int, int, int]
-
-
 class Progress(NamedTuple):
     """The state of one clone as its element reports it to bsprun."""
 
@@ -261,7 +264,8 @@ class Progress(NamedTuple):
     parts: tuple[tuple[int, Any], ...]  # parts of checkpoints written: (head, the writer's result)
     given: int = 0  # bytes of the sibling's state from which the clone started
     again: int = 0  # rounds computed between that state and joining
-    restarts: int = -1  # no worker here will run rounds before this head again; see Clone.restarts
+    restarts: int = -1  # no worker here will run rounds before this head again, but for those in `repeats`
+    repeats: tuple[tuple[int, int], ...] = ()  # see Clone.repeats
 
 
 class Divergence(NamedTuple):
@@ -304,10 +308,12 @@ class Orders:
     hold: Hold | None = None
     raised: tuple[tuple[int, int], ...] = ()  # (bundle, exchange): the exception belongs to the program (N12)
     writes: tuple[tuple[int, int, int], ...] = ()  # (bundle, element, head): writer of each part of a checkpoint
-    printed: int = 0  # bytes of standard output that have been printed
+    printed: int = 0  # bytes of standard output that have been written
     released: int = -1  # checkpoints of heads up to this one are settled, whether written or not
     end: bool = False  # the job is over: every element leaves (N8)
     allowance: float = 0.0  # seconds added to every limit of silence (N3)
+    settled: int = -1  # no round before this head is run again, but for those in `repeats`; see OnceValues
+    repeats: tuple[tuple[int, int], ...] = ()
     number: int = 0  # a larger number is newer; 0: not numbered
 
 
@@ -565,7 +571,8 @@ class Limits:
     grace: float = 0.002  # until a large packet is asked of others than the designated sender (N1)
     patience: float = 0.1  # until a missing packet is asked for again (N1)
     beat: float = 0.1  # between signs of life
-    alone: float = 5.0  # an element that has not heard bsprun for longer ends itself (N9)
+    alone: float = 5.0  # without a word from bsprun, after which an element's permissions have lapsed (N9)
+    orphan: float = 0.0  # without a word from bsprun, after which an element ends itself; at least `alone`
     inline: int = 1 << 15  # bytes; larger packets travel outside the announcement
     retention: int = 1 << 32  # bytes an element retains for others before it reports the clone that lags most (N6)
     linger: float = 0.5  # for siblings to compare results after every bundle has an ended clone (N8)

@@ -151,7 +151,7 @@ class Worker:
             value = yield Asks(0, self.life, token, None)
             if value is None:
                 value = yield Asks(0, self.life, token, b"99")
-            self.state = mix(self.state, exchange, int(value))
+            self.state = mix(self.state, exchange, int(value.split()[0]))
         state = self.state ^ 1 if self.flip else self.state
         self.flip = False
         packets = {b: script.packet(state, exchange, b) for b in range(script.bundles) if b != self.bundle}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bsp.faults.protocol.messages import Limits
 from bsp.faults.simulate.program import SimulatedProgram
@@ -123,4 +123,25 @@ def changing(seed: int) -> SimulatedRun:
         schedule.faults.append((rng.random() * 3.0, what, rng.randrange(count), much))
     for _ in range(rng.randrange(0, 3)):
         schedule.faults.append((rng.random() * 3.0, rng.choice(("worker dies", "slow")), rng.randrange(count), 5.0))
+    return schedule
+
+
+def orphaned(seed: int) -> SimulatedRun:
+    """Return the schedule of a seed in which bsprun dies and another takes over; the job must survive it.
+
+    p = 4, HC = 2.  Meanwhile workers die, and an element is lost, for which another is started later.
+    """
+    rng = random.Random(f"orphaned {seed}")
+    schedule = changing(seed)
+    schedule.script = replace(schedule.script, text=rng.choice((1, 3)), once=rng.choice((0, 2, 5)))
+    schedule.elements, schedule.limits = 8, replace(schedule.limits, alone=rng.choice((0.3, 5.0)), orphan=60.0)
+    schedule.faults = [(rng.random() * 2.5, "bsprun dies", 0, rng.choice((0.05, 1.0, 7.0)))]
+    if rng.random() < 0.3:
+        schedule.faults.append((2.5 + rng.random(), "bsprun dies", 0, 0.5))
+    if rng.random() < 0.6:
+        what = rng.choice(("crash", "crash", "stop", "drain"))
+        much = float(rng.randrange(0, 12)) if what == "crash" else 0.0
+        schedule.faults.append((rng.random() * 3.0, what, rng.randrange(8), much))
+    for _ in range(rng.randrange(0, 3)):
+        schedule.faults.append((rng.random() * 3.0, rng.choice(("worker dies", "slow")), rng.randrange(8), 5.0))
     return schedule

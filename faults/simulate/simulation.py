@@ -14,12 +14,14 @@ import argparse
 import heapq
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
     Answer,
+    Asks,
     Commit,
     Corrupt,
     Deliver,
@@ -49,7 +51,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.protocol.placement import place
 from bsp.faults.simulate.program import Worker
-from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, orphaned, survivable
 
 
 class _Node:
@@ -78,8 +80,9 @@ class Simulation:
         self.say = say
         self.rng = random.Random(schedule.seed)
         script = schedule.script
-        rows = place(script.bundles, schedule.elements, schedule.vertical)
-        self.arbiter = Arbiter(rows, schedule.standbys, schedule.limits)
+        self.arbiter = self._new_arbiter()
+        self.reign = 0  # how many bspruns have taken over
+        self.deaf = False  # there is no bsprun
         count = schedule.elements + schedule.standbys
         self.nodes = [_Node(Member(e, script.bundles, schedule.limits)) for e in range(count)]
         self.history, self.text = script.reference()
@@ -92,8 +95,14 @@ class Simulation:
         self.cut: tuple[set[int], float] | None = None
         self.messages = 0
         self.called: dict[Any, int] = {}
+        self.values: dict[Any, bytes] = {}  # that workers have been given
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
+
+    def _new_arbiter(self) -> Arbiter:
+        schedule = self.schedule
+        rows = place(schedule.script.bundles, schedule.elements, schedule.vertical)
+        return Arbiter(rows, schedule.standbys, schedule.limits)
 
     # ------------------------------------------------------------------------------- time
 
@@ -145,8 +154,11 @@ class Simulation:
         """Draw the time that a message takes."""
         return self.schedule.delay * (0.5 + self.rng.random())
 
-    def _send(self, source: int, dest: int, message: Any) -> None:
-        """Send a message over the network, which may lose, duplicate or delay it.  Element -1 is bsprun."""
+    def _send(self, source: Any, dest: int, message: Any) -> None:
+        """Send a message over the network, which may lose, duplicate or delay it.
+
+        Element -1 is bsprun; as a source, (-1, its reign).
+        """
         self.messages += 1
         lossy = self.schedule.lossy
         if self.cut is not None and self.now < self.cut[1] and (source in self.cut[0]) != (dest in self.cut[0]):
@@ -162,11 +174,16 @@ class Simulation:
                 delay += 20 * self._latency()
         self.at(self.now + delay, self._arrive, source, dest, message)
 
-    def _arrive(self, source: int, dest: int, message: Any) -> None:
+    def _arrive(self, source: Any, dest: int, message: Any) -> None:
         """Give an arrived message to its element; a stopped element reads it when it continues."""
         if dest == -1:
-            self._at_arbiter(source, message)
+            if not self.deaf:
+                self._at_arbiter(source, message)
             return
+        if isinstance(source, tuple):  # of a bsprun
+            if source[1] < self.reign:
+                return
+            source = -1
         node = self.nodes[dest]
         if not node.alive:
             return
@@ -260,6 +277,8 @@ class Simulation:
 
     def _dead(self, element: int, how: str) -> None:
         """Tell the arbiter that an element is dead for certain; another is started, if the schedule says so."""
+        if self.deaf:
+            return
         left = element in self.arbiter.dead
         self._obey(self.arbiter.died(self.now, element, how))
         if self.schedule.anew and not left:
@@ -267,7 +286,7 @@ class Simulation:
 
     def _join(self) -> None:
         """Add a new element to the job."""
-        if self.outcome is None:
+        if self.outcome is None and not self.deaf:
             script, limits = self.schedule.script, self.schedule.limits
             self.nodes.append(_Node(Member(len(self.nodes), script.bundles, limits)))
             self._note("join", {"element": len(self.nodes) - 1})
@@ -290,6 +309,8 @@ class Simulation:
             value = effect.value
             if value is None:
                 self.called[effect.token] = self.called.get(effect.token, 0) + 1
+            elif self.values.setdefault(effect.token, value) != value:
+                self.wrong.append(f"element {element} was given another value for {effect.token}")
         self.at(self.now + 0.0001, self._resume, element, effect.bundle, worker.life, value)
 
     def _resume(self, element: int, bundle: int, life: int, value: Any) -> None:
@@ -343,6 +364,8 @@ class Simulation:
         if node.stopped:
             self.at(self.now + 0.05, self._ask, element, bundle, life, asked)
             return
+        if type(asked) is Asks and asked.value is not None:  # no two calls have the same result
+            asked = asked._replace(value=b"%s %d %d" % (asked.value, element, life))
         self._perform(element, node.member.receive(self.now, asked))
 
     def _check_delivery(self, element: int, effect: Deliver) -> None:
@@ -368,7 +391,8 @@ class Simulation:
 
     def _tick_arbiter(self) -> None:
         """Tick the arbiter every 20 ms, until the job has an outcome and all elements have left."""
-        self._obey(self.arbiter.tick(self.now))
+        if not self.deaf:
+            self._obey(self.arbiter.tick(self.now))
         if self.outcome is None or any(node.alive for node in self.nodes):
             self.at(self.now + 0.02, self._tick_arbiter)
 
@@ -378,9 +402,9 @@ class Simulation:
             if isinstance(effect, Order):
                 for element, node in enumerate(self.nodes):
                     if node.alive:
-                        self._send(-1, element, effect)
+                        self._send((-1, self.reign), element, effect)
             elif isinstance(effect, Reply):
-                self._send(-1, effect.element, effect)
+                self._send((-1, self.reign), effect.element, effect)
             elif isinstance(effect, Fence):
                 self._note("fence", {"element": effect.element, "why": effect.why})
                 if self.nodes[effect.element].alive:
@@ -392,7 +416,7 @@ class Simulation:
             elif isinstance(effect, Note):
                 self._note(effect.kind, effect.fields)
             elif isinstance(effect, Print):
-                self.printed += effect.data
+                self.at(self.now + 0.003, self._print, self.reign, effect.data)
             elif isinstance(effect, Commit):
                 self._obey(self.arbiter.committed(self.now, effect.head))
             elif isinstance(effect, (Finished, Lost, Corrupt)) and self.outcome is None:
@@ -404,6 +428,36 @@ class Simulation:
                 else:
                     for node in self.nodes:
                         node.alive = False
+
+    def _print(self, reign: int, data: bytes) -> None:
+        """Write text, if the bsprun that was to do so is still there."""
+        if reign == self.reign and not self.deaf:
+            self.printed += data
+            self._obey(self.arbiter.printed(self.now, len(self.printed)))
+
+    def _take_over(self) -> None:
+        """Have another bsprun take the place of one that is gone (N16)."""
+        self.deaf, self.reign = False, self.reign + 1
+        there = [element for element, node in enumerate(self.nodes) if node.alive]
+        found = [self.nodes[element].member.estate() for element in there]
+        known = [orders for orders, _ in found if orders is not None]
+        self._note("taken over", {"reign": self.reign, "there": there})
+        arbiter = self.arbiter = self._new_arbiter()
+        if not known or any(orders.end for orders in known):
+            self.outcome = Lost(0, 0, "it ended before another bsprun could take it over")
+            self._fence_rest()
+            return
+        newest = max(known, key=lambda orders: orders.number)
+        allowance = max(orders.allowance for orders in known)
+        newest = replace(newest, printed=len(self.printed), allowance=allowance)
+        values = [each for _, some in found for each in some]
+        arbiter.take_over(self.now, self.reign, newest, values, dict.fromkeys(there))
+        for element in sorted(arbiter.view.elements() - set(there)):
+            self._obey(arbiter.died(self.now, element, "was gone when another bsprun came"))
+        for element in sorted(set(there) - arbiter.view.elements()):
+            self._obey(arbiter.add(self.now, element))
+        for _ in range(arbiter.vacancies() if self.schedule.anew else 0):
+            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
 
     def _fence_rest(self) -> None:
         """End every element that has not left by itself."""
@@ -424,10 +478,13 @@ class Simulation:
         A flipped bit also decides whether a sibling can notice it; if none can, the run's answer is not judged.
         """
         node = self.nodes[element]
-        if not node.alive or self.outcome is not None:
+        if self.outcome is not None or (what != "bsprun dies" and not node.alive):
             return
         self._note("fault", {"what": what, "element": element, "much": much})
-        if what == "drain":
+        if what == "bsprun dies" and not self.deaf:
+            self.deaf = True
+            self.at(self.now + much, self._take_over)
+        if what == "drain" and not self.deaf:
             self._obey(self.arbiter.drain(self.now, element, "is drained"))
             self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
         if what == "crash":
@@ -508,7 +565,7 @@ class Simulation:
             self._perform(element, node.member.tick(self.now))
 
 
-_KINDS = {"mixed": drawn, "survivable": survivable, "changing": changing}
+_KINDS = {"mixed": drawn, "survivable": survivable, "changing": changing, "orphaned": orphaned}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -609,6 +609,11 @@ def _both_clones(job: Job, rng: random.Random) -> None:
             job.strike(one, number)
 
 
+def _both_clones_after_a_checkpoint(job: Job, rng: random.Random) -> None:
+    job.event("checkpoint")
+    _both_clones(job, rng)
+
+
 def _donor(job: Job, rng: random.Random) -> None:
     """Of three clones one dies, and then one of the two that may give its state to the newcomer."""
     job.round(rng.randrange(2, 8))
@@ -871,8 +876,8 @@ SCENARIOS = (
              counts={"died": 2, "promoted": 2}),
     Scenario(16, "two deaths of one process", "BundleLost by name", act=_both_clones, status=3,
              error="BundleLost: process 1 (bundle 1), superstep ", counts={"lost": 1}, accounted=False, often=True),
-    Scenario(16, "two deaths of one process, with checkpoints", "goes on from the last one", act=_both_clones,
-             options=("--checkpoint", "{folder}/checkpoints", "--every", "5"),
+    Scenario(16, "two deaths of one process, with checkpoints", "goes on from the last one",
+             act=_both_clones_after_a_checkpoint, options=("--checkpoint", "{folder}/checkpoints", "--every", "5"),
              counts={"lost": 1, "resumed": 1}, accounted=False, often=True),
     Scenario(18, "a donor dies with two to give", "the other one gives", ("ring.py", "40", "0.01", "20000"),
              clones="3", act=_donor, counts={"died": 2, "promoted": 2}),

@@ -587,7 +587,9 @@ def test_a_clone_counts_as_ended_when_its_text_is_printed() -> None:
     for element in (0, 1, 2, 3):
         assert not given(court.say(element, element % 2, ended=b"r", said=5 if element % 2 == 0 else 0), Finished)
     assert not given(court.later(1.0, *range(6)), Finished)
-    assert given(court.arbiter.text(court.now, 0, 0, b"12345"), Finished)
+    assert not given(court.arbiter.text(court.now, 0, 0, b"12345"), Finished)
+    assert not given(court.arbiter.printed(court.now, 4), Finished)
+    assert given(court.arbiter.printed(court.now, 5), Finished)
 
 
 def test_the_end_is_said_until_everybody_has_left() -> None:
@@ -695,7 +697,10 @@ def test_text_is_printed_once_and_in_order_whoever_says_it() -> None:
     pieces = [(a, text[a:b]) for a, b in [(0, 5), (0, 5), (3, 9), (20, 30), (9, 12), (9, 11), (12, 25), (0, 40)]]
     printed = b"".join(p.data for piece in pieces for p in given(court.arbiter.text(0.0, 0, *piece), Print))
     assert printed == text[:40]
-    assert court.orders.printed == 40
+    assert court.orders.printed == 0
+    court.arbiter.printed(0.0, 30)
+    court.arbiter.printed(0.0, 20)
+    assert court.orders.printed == 30
     assert not court.arbiter.text(0.0, 0, 50, text[50:])
     rest = court.arbiter.text(0.0, 2, 35, text[35:])
     assert given(rest, Print) == [Print(text[40:])]
@@ -899,7 +904,7 @@ def test_text_of_one_of_three_clones_is_not_printed_before_another_has_said_the_
     assert given(court.arbiter.text(0.0, 2, 0, b"x = 1\ny"), Print) == [Print(b"x = 1\ny")]
     assert given(court.arbiter.text(0.0, 2, 7, b" = 2\n"), Print) == [Print(b" = ")]
     assert given(court.arbiter.text(0.0, 4, 0, b"x = 1\ny = 2\n"), Print) == [Print(b"2\n")]
-    assert court.orders.printed == 12
+    assert court.arbiter.taken == 12
 
 
 def test_text_that_all_three_say_differently_is_printed_by_lines() -> None:

@@ -156,7 +156,9 @@ def test_a_resumed_job_goes_on_with_standard_error_where_the_state_was_taken(tmp
     rest = bsprun("-p", 2, "-n", 2, "--clones", 2, "--resume", folder, program)
     assert rest.returncode == 0, rest.stderr
     lines = [line for line in (said + rest.stderr).splitlines() if line.startswith("round")]
-    assert sorted(lines) == sorted(f"round {k} {pid}" for k in range(150) for pid in range(2))
+    # a clone that names no head within a second goes on (N13), so that what it says there may be said again
+    assert set(lines) == {f"round {k} {pid}" for k in range(150) for pid in range(2)}
+    assert len(lines) <= 302
 
 
 @pytest.mark.thorough
