@@ -17,12 +17,13 @@ from bsp.errors import LaunchError
 from bsp.faults.bsprun.job_file import JobFile, of
 from bsp.faults.bsprun.nonstop import take_over
 from bsp.faults.carrier.job_key import from_secret
-from bsp.faults.carrier.mesh import Address, Mesh, machine, reachable
+from bsp.faults.carrier.mesh import Address, Mesh, reachable
 from bsp.faults.engine.control_messages import Answered, Inquiry
 
 _ANSWER = 3.0  # seconds in which a keeper answers
 _REPEAT = 0.3
 _VISITORS = 1 << 41  # from minus this number on downwards those who ask keepers are numbered
+_FAREWELL = 1.5  # seconds in which a bsprun that is alive hears from a keeper that it is superseded
 _MARGIN = 2.0  # seconds beyond the time after which a bsprun counts as gone
 
 
@@ -49,8 +50,9 @@ def attach(name: str, takeover: bool, progress: bool) -> int:
     gone = here and not file.runs()
     alone = float(file.asked["limits"]["alone"])
     until = time.monotonic() + alone + _MARGIN
+    reached, network = _reached(file)
     while True:
-        found = _ask(file)
+        found = _ask(file, reached, network) if reached else []
         if not found:
             if gone and not file.networks:
                 file.remove()
@@ -66,23 +68,26 @@ def attach(name: str, takeover: bool, progress: bool) -> int:
             )
         time.sleep(_REPEAT)
     keepers = [(each.number, each.position, each.address) for each in found]
-    return take_over(file, keepers, os.environ | found[0].environment, progress)
+    pause = _FAREWELL if takeover and not gone else 0.0
+    return take_over(file, keepers, os.environ | found[0].environment, pause, progress)
 
 
-def _ask(file: JobFile) -> list[_Kept]:
-    """Ask the keepers of all hosts when they heard their bsprun last."""
+def _reached(file: JobFile) -> tuple[dict[int, tuple[int, Address]], str | None]:
+    """Return the keepers that can be reached, as (position of the host, address), and our IP address for them."""
     network, reached = None, dict[int, tuple[int, Address]]()
     for number, position, fields in file.keepers:
         address = Address(*fields)
         way = reachable(address, [address.network] if address.network else file.networks)
         if way is not None:
             reached[number] = position, way[0]
-            network = way[1] or network
-    if not reached:
-        return []
-    remote = any(address.machine != machine() for _, address in reached.values())
-    with contextlib.closing(Mesh(from_secret(file.secret), -_VISITORS - secrets.randbits(60),
-                                 network=(network or "") if remote else None)) as mesh:  # fmt: skip
+            network = way[1] or network  # empty on the same machine, where none is needed
+    return reached, network
+
+
+def _ask(file: JobFile, reached: dict[int, tuple[int, Address]], network: str | None) -> list[_Kept]:
+    """Ask keepers when they heard their bsprun last; return the answers of those that give one."""
+    number = -_VISITORS - secrets.randbits(60)
+    with contextlib.closing(Mesh(from_secret(file.secret), number, network=network)) as mesh:
         for number, (_, address) in reached.items():
             mesh.meet(number, address)
         found: dict[int, _Kept] = {}

@@ -536,6 +536,25 @@ class Crew:
             return
         self._events.append(Said(element, message))
 
+    def make_sure(self) -> list[Event]:
+        """Ask all keepers whether this bsprun is still theirs, and wait for their answers; return what has happened.
+
+        After a standstill another one may have taken over, and what has come meanwhile is no longer ours to print.
+        """
+        asked = {}
+        for link in self._at.values():
+            if link.kept is not None and not (link.gone or link.silent):
+                link.order += 1
+                asked[link.number] = link.order
+                self._tend(link)
+        held, until = list[Event](), time.monotonic() + _SILENT
+        while time.monotonic() < until and not self.overthrown:
+            links = [self._keepers[number] for number in asked]
+            if all(link.gone or (link.kept is not None and link.kept.number >= asked[link.number]) for link in links):
+                break
+            held += self.hear(_BEAT / 10)
+        return held
+
     def tell_addresses(self) -> None:
         """Send the addresses of all agents to those that do not have the latest."""
         now = time.monotonic()

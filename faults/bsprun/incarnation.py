@@ -70,6 +70,7 @@ class Estate(NamedTuple):
     environment: Mapping[str, str]
     keepers: Sequence[Any]  # see Crew.take_over
     left: Sequence[int]
+    pause: float  # seconds in which a bsprun that is alive finds that it is superseded, and has printed what it has
 
 
 class Incarnation:
@@ -150,6 +151,9 @@ class Incarnation:
             before, turned = turned, time.monotonic()
             if turned - before > 1.0:  # measured over a whole turn: a stop may happen anywhere in it
                 self._stood, self._stood_at = turned - before, turned
+                events += self.crew.make_sure()
+                events.sort(key=lambda event: not isinstance(event, Overthrown))
+                turned = time.monotonic()
             for event in events:
                 if not self.over:
                     self._on(event)
@@ -190,6 +194,7 @@ class Incarnation:
         for element in crew.running() - came.keys():
             crew.kill(element)
         newest = max(known, key=lambda orders: orders.number)
+        time.sleep(estate.pause)
         job.goes_on_behind(newest.printed)
         newest = replace(newest, printed=job.printed, allowance=max(orders.allowance for orders in known))
         values = [each for event in came.values() for each in event.values]

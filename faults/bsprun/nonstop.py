@@ -23,7 +23,7 @@ from bsp.errors import LaunchError
 from bsp.faults.bsprun.crew import Crew, keeper_command
 from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.incarnation import Estate, Incarnation, NotStarted
-from bsp.faults.bsprun.job import Job, Resilience, identity, key_of, last_checkpoint, placed
+from bsp.faults.bsprun.job import OVERTHROWN, Job, Resilience, identity, key_of, last_checkpoint, placed
 from bsp.faults.bsprun.job_file import JobFile
 from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.checkpoints.folder import Checkpoint
@@ -46,10 +46,12 @@ def run(launch: Launch, asked: Resilience) -> int:
     return _supervised(job, homes, crew, None)
 
 
-def take_over(file: JobFile, keepers: Sequence[Any], environment: Mapping[str, str], progress: bool) -> int:
+def take_over(
+    file: JobFile, keepers: Sequence[Any], environment: Mapping[str, str], pause: float, progress: bool
+) -> int:  # fmt: skip
     """Go on with a job whose bsprun is gone; return its exit status.
 
-    file : the job's.  keepers : see `Crew.take_over`.  environment : the job's.
+    file : the job's.  keepers : see `Crew.take_over`.  environment : the job's.  pause : see `Estate`.
     """
     hosts = [Host(**fields) for fields in file.hosts]
     of_launch = dict(file.launch)
@@ -66,7 +68,7 @@ def take_over(file: JobFile, keepers: Sequence[Any], environment: Mapping[str, s
         homes.hosts, launch.program, launch.reach, job.local, leave_when=asked.leave_when, port=asked.listen or 0,
         orphan=asked.orphan_limit, key=from_secret(file.secret), reign=job.reign,
     )  # fmt: skip
-    return _supervised(job, homes, crew, (file.resumed, Estate(environment, keepers, file.left)))
+    return _supervised(job, homes, crew, (file.resumed, Estate(environment, keepers, file.left, pause)))
 
 
 def _supervised(job: Job, homes: Homes, crew: Crew, estate: tuple[str, Estate] | None) -> int:
@@ -212,6 +214,8 @@ def _incarnations(
         finally:
             incarnation.close()
             job.sent += incarnation.arbiter.reach.sent
+        if crew.overthrown:
+            return OVERTHROWN
         if status is not None:
             job.log.record("ended", status=status, **job.totals())
             job.tell_missed(incarnation.superstep())

@@ -97,7 +97,8 @@ class Keeper:
             if changed or time.monotonic() >= said + _BEAT:
                 said = time.monotonic()
                 self._unheard += 1
-                if self._unheard > max(_UNHEARD, self._orphan / _BEAT):
+                # only with agents there is something to take over
+                if self._unheard > (max(_UNHEARD, self._orphan / _BEAT) if self._running else _UNHEARD):
                     return
                 if self._mesh.outdated:
                     self._mesh.send(_FORMER, Superseded(self._mesh.reign))

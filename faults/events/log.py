@@ -138,12 +138,14 @@ FIELDS: Mapping[str, str] = {
     "incarnation": "how often the job has gone on from a checkpoint",
     "injected": "the injected fault that this event shows",
     "instead_of": "the dead element",
+    "lost": "elements that were gone when the job was taken over",
     "name": "name of the checkpoint",
     "nprocs": "processes of the program",
     "passive": "further clones, which do not compute",
     "pid": "process id",
     "process": "the calling process",
     "reason": "why, in words",
+    "reign": "how often another bsprun has taken over",
     "rounds": "rounds computed again, the last perhaps in part; in `jumped`: rounds left out",
     "rounds_lost": "rounds that all clones of a bundle compute again, the last perhaps in part; as of the last beat",
     "seconds": "since the fault was detected; in `tail`: of computing; in `ended`, first `started`: of the job",
@@ -187,8 +189,8 @@ class EventLog:
         self._subscribers = list(subscribers)
         self._ledger = Ledger()
         self._lock = threading.RLock()  # reentrant, because a subscriber may record an event itself
-        how = os.O_TRUNC if since is None else os.O_APPEND
-        self._file = None if path is None else os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o666)
+        how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if since is None else 0)
+        self._file = None if path is None else os.open(path, how, 0o666)
 
     def __enter__(self) -> EventLog:
         return self

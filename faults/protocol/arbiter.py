@@ -61,6 +61,7 @@ from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
 from bsp.faults.protocol.votes import Jury
 
+_WRITING = 5.0  # seconds that elements wait at the end for their text to be written
 _NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N13)
 # The allowance is at most this many hang limits.  More is not needed: after a longer stop of bsprun itself, everything
 # is waited for anew (see `tick`).
@@ -831,7 +832,7 @@ class Arbiter:
     # ------------------------------------------------------------------------------- the end
 
     def _look_for_end(self) -> None:
-        """End the program if every bundle has an ended clone whose text is printed (N8, first step).
+        """End the program if every bundle has an ended clone whose text is to be printed (N8, first step).
 
         Its siblings may still end and be compared for `linger` seconds.  Clones that ended differently stop the job
         (N11).
@@ -844,9 +845,7 @@ class Arbiter:
             hosts = [host for host in self.view.hosts[bundle] if host.role is not Role.JOINING]
             said = [(host, self._progress(bundle, host)) for host in hosts]
             ended = [
-                (host, p.ended)
-                for host, p in said
-                if p is not None and p.ended is not None and p.said <= self.orders.printed
+                (host, p.ended) for host, p in said if p is not None and p.ended is not None and p.said <= self.taken
             ]
             live = {host.element for host in hosts if host.role is Role.LIVE}
             complete = complete and live <= {host.element for host, _ in ended}
@@ -863,5 +862,7 @@ class Arbiter:
             digests.append(next(digest for _, digest in ended if digest[:END_COMPARED] == counts[0][0]))
         if self._ended_at is None:
             self._ended_at = self._now
-        if complete or self._ticked >= self._ended_at + self.limits.linger:
+        # another bsprun can print what this one has not written, unless it takes so long that nobody may be reading it
+        written = self.orders.printed >= self.taken or self._ticked >= self._ended_at + _WRITING
+        if written and (complete or self._ticked >= self._ended_at + self.limits.linger):
             self._effects.append(Finished(tuple(digests)))

@@ -41,6 +41,8 @@ N13 A hold stops every clone at its next head, then all clones at the latest of 
     the hold is cancelled.
 N14 Elements and bsprun send each other state, repeatedly.
 N15 An element that is to leave keeps its clones until others have joined in their places (bsprun's part).
+N16 Without word from bsprun an element goes on, up to where it needs it, and keeps what another bsprun must know: its
+    latest orders, values of proc.once, text that has not been written.  Permissions that it had lapse; see `_lapse`.
 """
 
 from __future__ import annotations

@@ -592,6 +592,15 @@ def test_a_clone_counts_as_ended_when_its_text_is_printed() -> None:
     assert given(court.arbiter.printed(court.now, 5), Finished)
 
 
+def test_nobody_waits_long_for_a_reader_that_stands_still() -> None:
+    court = Court()
+    for element in (0, 1, 2, 3):
+        court.say(element, element % 2, ended=b"r", said=5 if element % 2 == 0 else 0)
+    court.arbiter.text(court.now, 0, 0, b"12345")
+    assert not given(court.later(4.0, *range(6)), Finished)
+    assert given(court.later(2.0, *range(6)), Finished)
+
+
 def test_the_end_is_said_until_everybody_has_left() -> None:
     """N8, N14: the second step, repeated."""
     court = Court()

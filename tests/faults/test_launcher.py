@@ -49,10 +49,11 @@ def running(folder: Path, options: str, rounds: int, width: int = 1) -> Iterator
         try:
             yield job
         finally:
-            job.kill()
-            job.wait()
+            if job.poll() is None:
+                job.send_signal(signal.SIGINT)  # SIGKILL would leave its agents waiting for another bsprun
             assert job.stdout is not None
             job.stdout.close()
+            job.wait(60)
 
 
 def events(folder: Path) -> list[dict[str, object]]:
@@ -158,7 +159,7 @@ def test_an_element_that_dies_before_it_appears_costs_the_job_nothing(tmp_path: 
 
 @pytest.mark.thorough
 def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path) -> None:
-    with running(tmp_path, "--clones 2", 100_000) as job:
+    with running(tmp_path, "--clones 2 --orphan-limit 0", 100_000) as job:
         wait_for(tmp_path, "started", job)
         all_agents = agents(job)
         job.send_signal(signal.SIGSTOP)
@@ -167,6 +168,19 @@ def test_who_stops_bsprun_for_long_is_told_what_became_of_the_job(tmp_path: Path
         job.communicate(timeout=300)
         assert job.returncode == 3
     assert re.search(r"had not heard bsprun, which stood still for \d+ s, and ended itself after 5 s", errors(tmp_path))
+
+
+def test_a_job_goes_on_when_its_bsprun_does(tmp_path: Path) -> None:
+    """Ctrl-Z and fg: nobody ends itself meanwhile; seven seconds are more than anybody's patience."""
+    with running(tmp_path, "--clones 2", 30, 100) as job:
+        wait_for(tmp_path, "started", job)
+        job.send_signal(signal.SIGSTOP)
+        time.sleep(7)
+        job.send_signal(signal.SIGCONT)
+        said, _ = job.communicate(timeout=300)
+        assert job.returncode == 0, errors(tmp_path)
+        assert sorted(said.splitlines()) == text(30, 100)
+    assert not [event for event in events(tmp_path) if event["kind"] in ("died", "fenced")]
 
 
 def test_the_jobs_key_is_in_no_argument_environment_or_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

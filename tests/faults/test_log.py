@@ -55,7 +55,7 @@ def test_an_event_is_a_line_of_json_with_its_time_since_the_job_began(tmp_path: 
 
 def test_the_kinds_are_a_documented_closed_set() -> None:
     assert " ".join(KINDS) == (
-        "started appeared view injected suspected fenced died joined drained left promoted restored "
+        "started appeared view injected suspected fenced died joined drained attached left promoted restored "
         "relaunched caught_up tail pulled jumped outvoted remade diverged degraded lost held checkpoint "
         "resumed once ended note"
     )

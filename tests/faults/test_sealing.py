@@ -343,6 +343,7 @@ def test_a_script_that_is_changed_while_it_runs_stays_the_job_that_was_started(t
     script, events, folder = tmp_path / "train.py", tmp_path / "events.jsonl", tmp_path / "c"
     script.write_text(PROGRAM)
     command = [BSPRUN, "-p", "2", "-n", "2", "--checkpoint", str(folder), "--every", "1", "--events", str(events)]
+    command += ["--orphan-limit", "0"]
     job = subprocess.Popen([*command, str(script), "100000", "0.01"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         changed = 0

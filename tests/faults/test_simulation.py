@@ -42,7 +42,7 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.simulate import simulation
 from bsp.faults.simulate.program import SimulatedProgram
-from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, survivable
+from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, orphaned, survivable
 from bsp.faults.simulate.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "100"))
@@ -72,7 +72,7 @@ def counted(runs: Iterable[Simulation]) -> Counter[str]:
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("kind", "schedules"), [
-    ("mixed", SCHEDULES), ("survivable", SCHEDULES // 3), ("changing", SCHEDULES // 3),
+    ("mixed", SCHEDULES), ("survivable", SCHEDULES // 3), ("changing", SCHEDULES // 3), ("orphaned", SCHEDULES // 3),
 ])  # fmt: skip
 def test_no_schedule_delivers_anything_wrong(kind: str, schedules: int) -> None:
     """Whatever strikes: every packet, the text and the answer are right, or the loss is named; survivable: no loss."""
@@ -709,6 +709,21 @@ class Evicting(Arbiter):
         return self.died(now, element, why)
 
 
+class Disinherited(Arbiter):
+    """N16 without what elements have of proc.once: the next bsprun has the same call made again."""
+
+    def take_over(self, now: float, reign: int, orders: Any, values: Any, present: Any) -> None:
+        super().take_over(now, reign, orders, (), present)
+
+
+class Boastful(Arbiter):
+    """N16 without keeping text until it has been written: it counts as printed when it is to be printed."""
+
+    def text(self, now: float, element: int, offset: int, data: bytes, since: int = 0) -> list[Any]:
+        effects = super().text(now, element, offset, data, since)
+        return effects + self.printed(now, self.taken)
+
+
 def begun(drawn: SimulatedRun | Simulation) -> Simulation:
     """A run of what was drawn."""
     return drawn if isinstance(drawn, Simulation) else Simulation(drawn)
@@ -740,6 +755,7 @@ SEEDS = range(24)
         (Credulous, protected_flip), (Incurious, pair_flip), (Hasty, one_flip), (Gullible, one_flip),
         (Startled, suspended), (Drowsy, suspended), (Ruthless, cramped), (Headless, joining), (Rash, exhausted),
         (Stubborn, stopped), (Reticent, stopped), (Evicting, changing),
+        (Disinherited, orphaned), (Boastful, orphaned),
     ],
 )  # fmt: skip
 def test_the_simulation_sees_what_a_rule_prevents(

@@ -30,7 +30,20 @@ class Job:
     def __init__(self, folder: Path, *options: str, rounds: tuple[str, ...] = ROUNDS) -> None:
         self.folder, self.log = folder, folder / "events.jsonl"
         self.environment = os.environ | {"XDG_STATE_HOME": str(folder)}
-        words = [str(BIN / "bsprun"), "-p", "4", "-n", "2", "--clones", "2", "--listen", "0", *options]
+        words = [
+            str(BIN / "bsprun"),
+            "-p",
+            "4",
+            "-n",
+            "2",
+            "--clones",
+            "2",
+            "--listen",
+            "0",
+            "--orphan-limit",
+            "0",
+            *options,
+        ]
         with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
             self.process = subprocess.Popen(
                 [*words, "--events", str(self.log), RING, *rounds], stdout=out, stderr=err, env=self.environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -46,22 +47,43 @@ def expected(four_hosts: Cluster) -> str:
 class Job:
     """A job on the hosts, started on h1."""
 
-    def __init__(self, four: Cluster, *options: str, rounds: tuple[str, ...] = ROUNDS) -> None:
-        self.log = four.share / "events.jsonl"
+    def __init__(
+        self, four: Cluster, *options: str, rounds: tuple[str, ...] = ROUNDS, out: Path | None = None
+    ) -> None:  # fmt: skip
+        """`out`: a file for its text, if it is not to be read here."""
+        self.four, self.log = four, four.share / "events.jsonl"
         self.log.unlink(missing_ok=True)
         words = ["bsprun", "-p", "8", *options, "--events", str(self.log), RING, *rounds]
         self.errors = four.share / "errors"
-        with self.errors.open("w") as errors:
-            self.process = four["h1"].popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.out = out
+        with self.errors.open("w") as errors, contextlib.ExitStack() as stack:
+            where = subprocess.PIPE if out is None else stack.enter_context(out.open("w"))
+            self.process = four["h1"].popen(words, stdout=where, stderr=errors, text=True)
         self.said = ""
 
     def round(self, number: int) -> None:
         """Wait until process 0 has said that it was in a round."""
+        while self.out is not None and f"round {number} " not in self.out.read_text():
+            assert self.process.poll() is None, self.story()
+            time.sleep(0.02)
+        if self.out is not None:
+            return
         assert self.process.stdout is not None
         while f"round {number} " not in self.said:
             line = self.process.stdout.readline()
             assert line, self.story()
             self.said += line
+
+    def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < deadline, self.story() + self.errors.read_text()
+            time.sleep(0.05)
+
+    def hosts(self, name: str) -> list[dict[str, Any]]:
+        """What `bsp status` says of the hosts."""
+        return list(json.loads(self.four["h1"].run(["bsp", "status", name, "--json"]).stdout)["hosts"])
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in read(self.log) if event["kind"] == kind]
@@ -179,6 +201,66 @@ def test_a_host_joins_by_hand(four_hosts: Cluster, expected: str) -> None:
     assert {event["host"] for event in job.events("appeared")} == {"h4"}
     assert job.events("ended")[0]["rounds_lost"] == 0
     joiner.wait(60)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("strike", [Host.crash, Host.power_off])
+def test_bspruns_host_is_lost_and_the_job_goes_on_from_another(
+    four_hosts: Cluster, expected: str, strike: Callable[[Host], None]
+) -> None:
+    """With its elements; they are started anew elsewhere, and the text goes on in the same file."""
+    job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, out=four_hosts.share / "out")
+    job.round(10)
+    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    strike(four_hosts["h1"])
+    with (four_hosts.share / "out").open("a") as out:
+        done = four_hosts["h2"].run(
+            ["bsprun", "--attach", name], capture_output=False, stdout=out, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 0, done.stderr + job.story()
+    assert (four_hosts.share / "out").read_text() == expected
+    (attached,), (ended,) = job.events("attached"), job.events("ended")
+    assert attached["lost"] == 2 and ended["rounds_lost"] == 0
+    assert "h1" not in {event["host"] for event in job.events("appeared")[:2]}
+    job.process.wait(60)
+
+
+@pytest.mark.thorough
+def test_everything_at_once(four_hosts: Cluster) -> None:
+    """The session of docs/how-to/nonstop.md: one host killed, one cut off, one drained, bsprun killed and attached."""
+    four, share = four_hosts, four_hosts.share
+    h1, rounds = four["h1"], ("300", "0.05", "4")
+    plain = h1.run(["bsprun", "-p", "8", "-n", "1", RING, rounds[0], "0", rounds[2]])
+    job = Job(four, "-n", "4", "--clones", "2", "--hosts", "h1:4,h2:4,h3:4,h4:4", rounds=rounds, out=share / "out")
+    job.round(20)
+    four["h4"].crash()
+    job.until(lambda: len(job.events("restored")) >= 2)
+    four["h3"].cut()
+    job.until(lambda: len(job.events("restored")) >= 4)
+    name = h1.run(["bsp", "jobs"]).stdout.split()[0]
+    four["h4"].heal_or_power_on()
+    job.until(lambda: bool([host for host in job.hosts(name) if host["name"] == "h4" and host["ready"]]))
+    drained = h1.run(["bsp", "drain", name, "h2"])
+    assert drained.returncode == 0, drained.stderr + job.story()
+    (bsprun,) = [p for p in psutil.Process(job.process.pid).children() if "bsprun" in " ".join(p.cmdline())]
+    bsprun.kill()
+    job.process.wait(60)
+    with (share / "out").open("a") as out:
+        done = four["h2"].run(["bsprun", "--attach", name], capture_output=False, stdout=out, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr + job.story()
+    assert (share / "out").read_text() == plain.stdout
+    assert job.events("ended")[0]["rounds_lost"] == 0
+
+
+@pytest.mark.thorough
+def test_a_job_whose_bsprun_is_heard_elsewhere_is_not_attached(four_hosts: Cluster, expected: str) -> None:
+    job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2", rounds=("200", "0.05", "4"))
+    job.round(3)
+    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    refused = four_hosts["h2"].run(["bsprun", "--attach", name])
+    assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
+    assert f"job {name} has its bsprun, on h1: host h" in refused.stderr
+    assert job.end()[0] == 0
 
 
 def test_the_only_clone_on_a_lost_host_is_named(four_hosts: Cluster) -> None:
