@@ -56,7 +56,7 @@ AUTO_OPTIONS: dict[str, dict[str, Any]] = {  # what --resilience auto goes by
     "--rounds": {"type": int, "metavar": "R", "help": "with auto: rounds of the run (default 1000)"},
     "--round-seconds": {"type": float, "metavar": "S", "help": "with auto: length of a round (default 1)"},
     "--mtbf": {
-        "type": float, "metavar": "HOURS", "help": "with auto: mean time between the crashes of one element",
+        "type": float, "metavar": "HOURS", "help": "with auto: mean time between the losses of one host",
     },
     "--checkpoint-seconds": {
         "type": float, "metavar": "S", "help": "with auto: length of a checkpoint; sets --every by it",
@@ -145,6 +145,7 @@ def choose(parser: Any, options: argparse.Namespace, job: Launch) -> None:
             job.elements, rounds, seconds, mtbf_hours=options.mtbf, estimate=estimate,
             availability=AVAILABILITY if options.availability is None else options.availability,
             checkpoint_seconds=options.checkpoint_seconds,
+            slots=1 if job.hosts is None else max(host.slots for host in job.hosts),
         )  # fmt: skip
     except ValueError as wrong:
         parser.error(f"--resilience auto: {wrong}")

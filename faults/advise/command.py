@@ -28,6 +28,7 @@ from bsp.faults.advise.models import break_even_predictability
 from bsp.faults.advise.plans import MOST_CLONES, Option, PlannedJob, Way, ways
 
 AVAILABILITY = 0.9999  # the default target
+_RELAUNCH, _RELAUNCH_HOST = 1.0, 3.0  # seconds until the clones of a lost element, of a lost host, are replaced
 FLOOR_SECONDS = 0.05  # the runtime counts a shorter MinTime as this
 
 
@@ -112,7 +113,11 @@ class Advice:
         cloned, checkpointed = self.plan("clone"), self.plan("checkpoint")
         if cloned is not None:
             each = "" if cloned.processes_each == 1 else f", up to {cloned.processes_each} processes on each"
-            yield f"clones: {cloned.bundles} bundles x {cloned.clones} elements + {cloned.standby} standbys{each}"
+            hosts = self.job.hosts(cloned.elements)
+            where = "" if self.job.slots == 1 else f", on {hosts} hosts of {self.job.slots}"
+            yield (
+                f"clones: {cloned.bundles} bundles x {cloned.clones} elements + {cloned.standby} standbys{each}{where}"
+            )
             if cloned.tail_limit is not None:
                 yield (
                     f"TailLimit T = {cloned.tail_limit:.3g} x MinTime, {cloned.marks_per_round:.2g} healthy clones a"
@@ -142,21 +147,23 @@ def advise(
     estimate: Estimate | None = None,
     checkpoint_seconds: float | None = None,
     restart_seconds: float | None = None,
-    relaunch_seconds: float = 1.0,
+    relaunch_seconds: float | None = None,
     copy_seconds: float | None = None,
     elements: int | None = None,
+    slots: int = 1,
 ) -> Advice:
     """Price the job cloned, with checkpoints and with nothing; choose the cheapest plan that meets the target.
 
     processes, rounds, round_seconds : the job; round_seconds is for one process on an element, without faults or tails.
     availability : the target, P[no round is lost]; 0: none, and clones are planned for the default one.
-    mtbf_hours : mean time between crashes of one element; None: no crashes.
+    mtbf_hours : mean time between losses of one host, with all its elements; None: no crashes.
     D, estimate : the predictability, given or estimated; give one at most.  Neither: no tails.
     checkpoint_seconds : length of a checkpoint; None: checkpoints are not priced.
     restart_seconds : time to be back after a crash; None: that of a checkpoint.
-    relaunch_seconds : time for a standby to take over.
+    relaunch_seconds : time until another clone is there; None: 1 s, and 3 s for those of a whole host.
     copy_seconds : time to copy a bundle's state each round; None: vertical clones are not considered.
     elements : a fixed budget, which makes the fastest plan the cheapest; None: as many as needed, and they cost.
+    slots : elements of a host; they are lost together, and clones of a process stand on different hosts.
     Raises ValueError for values that no job has.
     """
     job = PlannedJob(
@@ -167,9 +174,10 @@ def advise(
         mtbf_hours,
         checkpoint_seconds,
         (checkpoint_seconds or 0.0) if restart_seconds is None else restart_seconds,
-        relaunch_seconds,
+        (_RELAUNCH if slots == 1 else _RELAUNCH_HOST) if relaunch_seconds is None else relaunch_seconds,
         copy_seconds,
         elements,
+        slots,
     )
     if D is not None and estimate is not None:
         raise ValueError("advise: both D and an estimate of it; give one")
@@ -242,9 +250,10 @@ def _notes(
         )
     if job.checkpoint_seconds is not None and job.restart_seconds > 0:
         ratio = crash_crossover(2, job.restart_seconds / job.checkpoint_seconds)
-        hours = ratio * job.checkpoint_seconds * machine / 3600
+        hours = ratio * job.checkpoint_seconds * job.hosts(machine) / 3600
+        one = "an element" if job.slots == 1 else "a host"
         yield (
-            f"on any {machine} elements, all used either way, two clones pay for crashes alone below an element MTBF"
+            f"on any {machine} elements, all used either way, two clones pay for crashes alone below {one} MTBF"
             f" of {hours:.3g} h (every {ratio:.3g} checkpoint times a crash)"
         )
 
@@ -255,10 +264,12 @@ def _assumptions(job: PlannedJob, tail: RoundTimes | None) -> Iterator[str]:
     if job.mtbf_hours is None:
         yield "no crashes, for want of an MTBF (--mtbf)"
     else:
+        what = "elements crash" if job.slots == 1 else f"hosts of {job.slots} elements are lost"
         yield (
-            f"elements crash independently, each every {job.mtbf_hours:.4g} h on average, at any age;"
+            f"{what} independently, each every {job.mtbf_hours:.4g} h on average, at any age;"
             f" a standby takes over within {in_seconds(job.relaunch_seconds)}"
         )
+        yield "a standby, or a free slot for an element started anew; what is lost does not come back during the run"
         yield f"a job that lost a bundle, or a crashed one without clones, is back in {in_seconds(job.restart_seconds)}"
     if tail is None:
         yield "no tails, for want of D (--predictability, or --times FILE of measured rounds)"
@@ -305,14 +316,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--round-seconds", type=float, required=True, metavar="S", help="length of a round, one process on an element")
     add("--availability", type=float, default=AVAILABILITY, metavar="A",
         help=f"target: P[no round is lost] (default {AVAILABILITY}; 0: none, the cheapest way)")  # fmt: skip
-    add("--mtbf", type=float, metavar="HOURS", help="of one element; without it crashes are left out")
+    add("--mtbf", type=float, metavar="HOURS", help="of a host with its elements; without it crashes are left out")
+    add("--slots", type=int, default=1, metavar="K", help="elements of a host, which are lost together (default 1)")
     tails = parser.add_mutually_exclusive_group()
     tails.add_argument("--predictability", type=float, metavar="D", help="a share t^-D is later than t·MinTime")
     tails.add_argument("--times", metavar="FILE", help="measured: JSON lines of times by element, or a trace")
     add("--elements", type=int, metavar="N", help="a fixed budget: the fastest way is chosen (else the cheapest)")
     add("--checkpoint-seconds", type=float, metavar="S", help="length of a checkpoint; without it none is priced")
     add("--restart-seconds", type=float, metavar="S", help="to be back after a crash (default: a checkpoint's)")
-    add("--relaunch-seconds", type=float, default=1.0, metavar="S", help="for a standby to take over (default 1)")
+    add("--relaunch-seconds", type=float, metavar="S", help="to replace a clone (default 1; of a host's: 3)")
     add("--copy-seconds", type=float, metavar="S", help="of a bundle's state each round; weighs vertical clones too")
     add("--json", action="store_true", help="print JSON")
 
@@ -333,6 +345,7 @@ def main(options: argparse.Namespace) -> int:
             relaunch_seconds=options.relaunch_seconds,
             copy_seconds=options.copy_seconds,
             elements=options.elements,
+            slots=options.slots,
         )
     except (ValueError, TraceError, OSError) as wrong:
         print(f"bsp advise: error: {wrong}", file=sys.stderr)

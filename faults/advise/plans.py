@@ -18,8 +18,11 @@ from typing import Literal
 from bsp.faults.advise.estimate import RoundTimes
 from bsp.faults.advise.intervals import checkpointed_time, segment_time
 from bsp.faults.advise.models import chance_to_spare, loss_per_round, standby_level
+from bsp.faults.protocol.domains import deal
+from bsp.faults.protocol.placement import place
 
 MOST_CLONES = 8  # the search stops here, because more paid in no case that was tried
+_MOST_DEALT = 1 << 22  # elements times hosts, above which they are not dealt, and the number of sets is bounded
 LEAST_LIMIT = 3.0  # below it every machine marks healthy clones (measured: equal rounds differ by a factor of 1.7)
 
 Way = Literal["nothing", "checkpoint", "clone"]
@@ -33,12 +36,13 @@ class PlannedJob:
     rounds: int
     round_seconds: float  # of one process on an element, without faults and tails
     availability: float
-    mtbf_hours: float | None  # mean time between crashes of one element
+    mtbf_hours: float | None  # mean time between losses of one host, with all that it carries
     checkpoint_seconds: float | None
     restart_seconds: float
     relaunch_seconds: float  # from the loss of a clone until a standby takes its place
     copy_seconds: float | None  # to copy a bundle's state to the element that keeps it for vertical clones
     elements: int | None  # the budget
+    slots: int = 1  # elements of a host
 
     @property
     def perfect_seconds(self) -> float:
@@ -47,8 +51,30 @@ class PlannedJob:
 
     @property
     def mtbf_seconds(self) -> float:
-        """The mean time between failures of one element, in seconds; infinite without crashes."""
+        """The mean time between losses of one host, in seconds; infinite without crashes."""
         return math.inf if self.mtbf_hours is None else self.mtbf_hours * 3600
+
+    def hosts(self, elements: int) -> int:
+        """Return how many hosts so many elements take."""
+        return -(-elements // self.slots)
+
+    def together(self, bundles: int, clones: int, vertical: int) -> int:
+        """Return how many sets of hosts there are whose loss is the loss of a bundle, as bsprun deals clones to hosts.
+
+        With one element a host it is the number of bundles; bundles whose clones stand on the same hosts share a set.
+        """
+        hosts = max(clones, self.hosts(bundles * clones))
+        if self.slots == 1:
+            return bundles
+        if bundles * clones * hosts > _MOST_DEALT:
+            return min(bundles, math.comb(hosts, clones))
+        rows = place(bundles, bundles * clones, min(vertical, bundles))
+        dealt = deal(rows, 0, [self.slots] * hosts, [str(host) for host in range(hosts)])
+        on: dict[int, set[int]] = {}  # by bundle: the hosts of its clones
+        for host, row in zip(dealt, rows, strict=True):
+            for bundle in row:
+                on.setdefault(bundle, set()).add(host)
+        return len(set(map(frozenset, on.values())))
 
 
 @dataclass(frozen=True)
@@ -129,7 +155,7 @@ def _nothing(job: PlannedJob, tail: RoundTimes | None) -> Option:
         return plan
     if math.isinf(seconds):
         return replace(plan, loss=1.0)
-    mtbf = job.mtbf_seconds / plan.elements
+    mtbf = job.mtbf_seconds / job.hosts(plan.elements)
     expected = segment_time(seconds, mtbf, job.restart_seconds)
     returns = math.expm1(seconds / mtbf) if seconds / mtbf < 700 else math.inf
     return _priced(job, replace(plan, seconds=expected, loss=-math.expm1(-seconds / mtbf), rollbacks=returns))
@@ -142,7 +168,7 @@ def _checkpointed(job: PlannedJob, tail: RoundTimes | None) -> Option:
     if math.isinf(seconds):
         return replace(plan, loss=1.0)
     assert job.checkpoint_seconds is not None
-    mtbf = job.mtbf_seconds / plan.elements
+    mtbf = job.mtbf_seconds / job.hosts(plan.elements)
     expected, segments = checkpointed_time(seconds, job.checkpoint_seconds, mtbf, job.restart_seconds)
     one = seconds / segments
     exponent = (one + job.checkpoint_seconds) / mtbf
@@ -162,6 +188,8 @@ def _cloned(job: PlannedJob, tail: RoundTimes | None) -> Iterator[Option]:
         for clones in range(1, MOST_CLONES + 1):
             if clones * vertical == 1:
                 continue
+            if job.elements is not None and clones > job.hosts(job.elements):
+                continue  # two clones of a bundle would stand on one host
             if job.elements is None:
                 yield _cloning(job, tail, clones, vertical, 1)
             elif clones <= job.elements:
@@ -190,49 +218,53 @@ def _cloning(job: PlannedJob, tail: RoundTimes | None, clones: int, vertical: in
     if vertical > 1:  # a bundle whose first row is gone is computed after another one: that round lasts twice as long
         one *= 1 + min(1.0, bundles * gone**clones)
     seconds = one * job.rounds
+    sets = job.together(bundles, clones, vertical)
     per_round = loss_per_round(instances, crash, away)
     spare = chance_to_spare(bundles, job.rounds, 1 - job.availability)
     wanted = _standbys(job, plan.elements, seconds)
-    gone_for_good = plan.elements * seconds / job.mtbf_seconds
+    gone_for_good = job.hosts(plan.elements) * seconds / job.mtbf_seconds
     standby = wanted if job.elements is None else min(wanted, job.elements - plan.elements)
     if job.elements is None and wanted > plan.elements // 10 and job.restart_seconds > 0:
         # a large pool costs more than a few pauses: take the S that minimises (elements + S)·(seconds + pauses·restart)
-        best = math.sqrt(plan.elements * gone_for_good * job.restart_seconds / seconds)
-        standby = min(wanted, max(1, round(best)))
-    late = 0.0
+        best = math.sqrt(job.hosts(plan.elements) * gone_for_good * job.restart_seconds / seconds)
+        standby = min(wanted, max(1, round(best)) * job.slots)
+    late = tails = 0.0
     if tail is not None:
         # crashes use up part of the probability of loss that the target allows; the TailLimit is set so that tails,
         # also of clones whose siblings are away, use up the rest
-        room = max(spare - per_round, 0.01 * spare)
+        room = max(spare - per_round * sets / bundles, 0.01 * spare)
         chance = min(1.0, max(0.0, (room + gone**clones) ** (1 / clones) - gone) / (1 - gone))
         limit = tail.limit_for(max(chance, 1e-300))
         value = max(LEAST_LIMIT, limit.value)
         late = float(tail.survival(value)) if value > limit.value else chance
-        per_round += (gone + (1 - gone) * late) ** clones - gone**clones
+        tails = (gone + (1 - gone) * late) ** clones - gone**clones
         plan = replace(plan, tail_limit=value, tail_limit_beyond=limit.beyond, marks_per_round=plan.elements * late)
-    loss = -math.expm1(bundles * job.rounds * math.log1p(-min(per_round, 1 - 1e-16)))
+    each_bundle = min(per_round * sets / bundles + tails, 1 - 1e-16)
+    loss = -math.expm1(bundles * job.rounds * math.log1p(-each_bundle))
     # a lost bundle: the job begins again, as one without clones does; an empty pool: one pause, for a full-size job
-    crashed = bundles * job.rounds * -math.log1p(-min(loss_per_round(instances, crash, away), 1 - 1e-16))
+    crashed = sets * job.rounds * -math.log1p(-min(per_round, 1 - 1e-16))
     if crashed > 0:
         seconds = segment_time(seconds, seconds / crashed, job.restart_seconds)
-    pauses = gone_for_good / (standby + 1) if standby < wanted else 0.0
+    pauses = gone_for_good / (standby / job.slots + 1) if standby < wanted else 0.0
     seconds += pauses * job.restart_seconds
     plan = replace(plan, seconds=seconds, loss=loss, standby=standby, standby_wanted=wanted, pauses=pauses)
     return _priced(job, replace(plan, elements=plan.elements + standby, rollbacks=crashed))
 
 
 def _standbys(job: PlannedJob, elements: int, seconds: float) -> int:
-    """Return the number S of standbys with which the pool lasts the run.
+    """Return the number S of standbys, or of slots to spare, with which the pool lasts the run.
 
-    In one MPI job a lost element does not come back.
-    If the run loses more than half of its elements no pool is practical: S is then computed for a loss of half.
+    Agents that are lost are started anew where there is room; a host that is lost is taken not to come back.
+    If the run loses more than half of its hosts no pool is practical: S is then computed for a loss of half.
     """
     lost = -math.expm1(-seconds / job.mtbf_seconds)
-    return standby_level(elements, min(lost, 0.5), job.availability) if lost > 0 else 0
+    return job.slots * standby_level(job.hosts(elements), min(lost, 0.5), job.availability) if lost > 0 else 0
 
 
 def _check(job: PlannedJob) -> None:
     """Raise ValueError for values that no job has."""
+    if job.slots < 1:
+        raise ValueError(f"advise: {job.slots} elements on a host; give 1 or more")
     if job.processes < 1 or job.rounds < 1 or (job.elements is not None and job.elements < 1):
         raise ValueError(
             f"advise: {job.processes} processes, {job.rounds} rounds, {job.elements} elements; give 1 or more of each"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import subprocess
@@ -20,8 +21,10 @@ from bsp.faults.advise import models
 from bsp.faults.advise.command import Advice, advise
 from bsp.faults.advise.estimate import RoundTimes, estimate
 from bsp.faults.advise.intervals import checkpoint_interval, slowdown
-from bsp.faults.advise.plans import Option
+from bsp.faults.advise.plans import Option, ways
 from bsp.faults.bsprun.job import Resilience
+from bsp.faults.protocol.domains import deal
+from bsp.faults.protocol.placement import place
 from bsp.faults.simulate.counting import Setting, count
 
 
@@ -213,6 +216,7 @@ reason: the cheapest way that meets the target; 'no clones, checkpoints' costs 0
 assumed:
 - clones of a bundle stand in failure domains of their own (no shared node, power supply or switch)
 - elements crash independently, each every 2000 h on average, at any age; a standby takes over within 1 s
+- a standby, or a free slot for an element started anew; what is lost does not come back during the run
 - a job that lost a bundle, or a crashed one without clones, is back in 60 s
 - tails: every round and element drawn anew, a share t^-4 takes longer than t·MinTime
 - processes are balanced, and clones add no traffic to what one of each sends
@@ -348,6 +352,35 @@ def test_checkpoints_need_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == (
         "bsprun: error: --checkpoint-seconds: say where checkpoints go, too (--checkpoint DIR)\n"
     )
+
+
+@pytest.mark.parametrize(("processes", "slots", "clones"), [(8, 4, 2), (12, 3, 2), (6, 2, 3), (5, 4, 2), (4, 8, 2)])
+def test_hosts_are_lost_with_all_that_they_carry(processes: int, slots: int, clones: int) -> None:
+    """Against the sum over all sets of hosts that may be lost in a round, with the clones where bsprun deals them."""
+    mtbf_hours, rounds = 100.0, 400
+    found = advise(processes, rounds, 60.0, availability=0.9, mtbf_hours=mtbf_hours, slots=slots, relaunch_seconds=0.0)
+    (plan,) = [each for each in ways(found.job, None)[1] if (each.clones, each.vertical) == (clones, 1)]
+    rows = place(processes, processes * clones, 1)
+    hosts = max(clones, -(-len(rows) // slots))
+    dealt = deal(rows, 0, [slots] * hosts, [str(host) for host in range(hosts)])
+    q = -math.expm1(-60.0 / (mtbf_hours * 3600))
+    fatal = 0.0
+    for lost in itertools.chain.from_iterable(itertools.combinations(range(hosts), k) for k in range(hosts + 1)):
+        if any(all(dealt[b + r * processes] in lost for r in range(clones)) for b in range(processes)):
+            fatal += q ** len(lost) * (1 - q) ** (hosts - len(lost))
+    expected = -math.expm1(rounds * math.log1p(-fatal))
+    assert plan.loss == pytest.approx(expected, rel=2e-3)
+    alone = advise(processes, rounds, 60.0, availability=0.9, mtbf_hours=mtbf_hours, relaunch_seconds=0.0)
+    (single,) = [each for each in ways(alone.job, None)[1] if (each.clones, each.vertical) == (clones, 1)]
+    assert plan.loss < single.loss * (1 + 1e-9)
+    assert plan.standby % slots == 0
+
+
+def test_clones_that_share_a_host_are_not_offered() -> None:
+    found = advise(4, 100, 1.0, mtbf_hours=10.0, slots=8, elements=8)
+    assert found.plan("clone") is None
+    with pytest.raises(ValueError, match="0 elements on a host; give 1 or more"):
+        advise(4, 100, 1.0, slots=0)
 
 
 def test_only_advise_loads_the_faults_package() -> None:
