@@ -307,7 +307,7 @@ class Task:
         return context
 
     def line(self) -> SourceLine:
-        """Return the source line where the user's code waits; called only after a mistake, because it is slow."""
+        """Return the source line where the user's code waits.  Takes some microseconds."""
         if self.greenlet is not None:
             return user_line(self.greenlet.gr_frame)
         return user_line(sys._getframe(1))

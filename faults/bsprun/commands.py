@@ -8,8 +8,11 @@ import os
 import shlex
 import socket
 import stat
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -78,7 +81,7 @@ def _status(file: JobFile, as_json: bool) -> int:
     print(f"{file.name}: {shlex.join(found['program'])}")
     sizes = f"{found['processes']} processes in {found['bundles']} bundles"
     print(f"{sizes}, superstep {found['superstep']}, {found['seconds']:.0f} s")
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 200)
     hosts = Table(box=None, pad_edge=False)
     for name in ("host", "slots", "agents", ""):
         hosts.add_column(name)
@@ -86,14 +89,14 @@ def _status(file: JobFile, as_json: bool) -> int:
         hosts.add_row(host["name"], str(host["slots"]), str(host["agents"]), "" if host["ready"] else "not used")
     console.print(hosts)
     clones = Table(box=None, pad_edge=False)
-    for name in ("bundle", "element", "host", "role", "superstep", "tails", "silent"):
+    for name in ("bundle", "element", "host", "role", "superstep", "tails", "silent", "since", "what"):
         clones.add_column(name)
     for clone in found["clones"]:
         quiet = f"{clone['silent']:.0f} s" if clone["silent"] >= 1 else ""
         leaves = " leaves" if clone["element"] in found["leaving"] else ""
         clones.add_row(
             str(clone["bundle"]), str(clone["element"]), clone["host"], clone["role"] + leaves, str(clone["superstep"]),
-            str(clone["tails"]), quiet,
+            str(clone["tails"]), quiet, f"{clone['seconds']:.1f} s", _doing(clone),
         )  # fmt: skip
     console.print(clones)
     standbys = ", ".join(f"{element} on {host}" for element, host in found["standbys"].items())
@@ -101,6 +104,15 @@ def _status(file: JobFile, as_json: bool) -> int:
     for element, how in found["dead"].items():
         print(f"element {element} {how}")
     return 0
+
+
+def _doing(clone: Mapping[str, Any]) -> str:
+    """Return what a clone does: for whom it waits, and at which line, or behind which one it computes."""
+    if clone["waits_for"]:
+        first, *more = clone["waits_for"]
+        others = f" and {len(more)} more" if more else ""
+        return f"waits for bundle {first}{others} in {clone['line']}"
+    return f"computes, behind {clone['line']}" if clone["line"] else "computes"
 
 
 def _drain(file: JobFile, host: str) -> int:

@@ -113,9 +113,13 @@ class AgentTransport:
         packets = {b: BundlePacket(len(data), digest_of(data), data) for b, data in out.items()}
         digest = xxh3_128_digest(b"".join([packets[b].digest for b in sorted(packets)]))
         sets_min = all(task.sets_min_time for task in self.element.tasks)
+        first = self.element.tasks[0]
         self.wire.send(
-            Submitted(self.index, self.life, self.exchange, superstep, compute, sets_min, digest, raised, packets)
-        )
+            Submitted(
+                self.index, self.life, self.exchange, superstep, compute, sets_min, digest, raised, packets,
+                f"{first.call.text} at {first.line()}",
+            )
+        )  # fmt: skip
         deliver: Deliver = self.wire.receive()
         assert type(deliver) is Deliver and deliver.exchange == self.exchange, deliver
         self.ask = deliver.ask

@@ -82,6 +82,8 @@ class Clone:
         self.waiting: Submitted | None = None  # the worker waits for packets
         self.asking: Head | None = None  # the worker waits at a head
         self.computing_since: float | None = None  # None while the worker waits
+        self.waiting_since = 0.0
+        self.line = ""  # of the program, at which it waits or did last
         self.pulled = False  # a passive clone has been activated
         self.pulled_at = -1  # at this head
         self.jumping = False  # waits for a sibling's later state

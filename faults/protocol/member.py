@@ -408,6 +408,7 @@ class Member:
             return
         clone.waiting, clone.asking, clone.held = event, None, None
         clone.computing_since, clone.late = None, False
+        clone.waiting_since, clone.line = self._now, event.line
         clone.superstep, clone.position = event.superstep, event.exchange
         self._settle_caught_up(clone, event.exchange)
         # An exception is held back until a sibling or bsprun confirms it (N12).  If this clone has submitted the
@@ -732,6 +733,7 @@ class Member:
                         self._do(SendTo(host.element, Passed(clone.handover(host.since, deliveries=False))))
         if event.asks:
             clone.asking, clone.computing_since, clone.late = event, None, False
+            clone.waiting_since = self._now
             self._answer(clone)
 
     def _answer(self, clone: Clone) -> None:
@@ -1153,5 +1155,6 @@ class Member:
             clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
             self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
             clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
-            tuple(clone.repeats),
+            tuple(clone.repeats), clone.line, tuple(clone.missing()) if clone.waiting is not None else (),
+            self._now - (clone.waiting_since if clone.computing_since is None else clone.computing_since),
         )  # fmt: skip

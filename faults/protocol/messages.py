@@ -266,6 +266,9 @@ class Progress(NamedTuple):
     again: int = 0  # rounds computed between that state and joining
     restarts: int = -1  # no worker here will run rounds before this head again, but for those in `repeats`
     repeats: tuple[tuple[int, int], ...] = ()  # see Clone.repeats
+    line: str = ""  # the program's at which its worker waits, or did last
+    waits_for: tuple[int, ...] = ()  # the bundles whose packets its worker waits for
+    seconds: float = 0.0  # that its worker has waited, or computed
 
 
 class Divergence(NamedTuple):
@@ -332,6 +335,7 @@ class Submitted(NamedTuple):
     digest: bytes  # of all packets
     raised: bool  # a process of the bundle has raised an exception (N12)
     packets: dict[int, BundlePacket]  # by destination bundle
+    line: str = ""  # the program's, with the call that waits there
 
 
 class Head(NamedTuple):

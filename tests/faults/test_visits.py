@@ -27,7 +27,9 @@ SECONDS = 300.0
 class Job:
     """A job that listens for joiners, and its user's other commands."""
 
-    def __init__(self, folder: Path, *options: str, rounds: tuple[str, ...] = ROUNDS) -> None:
+    def __init__(
+        self, folder: Path, *options: str, rounds: tuple[str, ...] = ROUNDS, program: str = RING
+    ) -> None:  # fmt: skip
         self.folder, self.log = folder, folder / "events.jsonl"
         self.environment = os.environ | {"XDG_STATE_HOME": str(folder)}
         words = [
@@ -46,7 +48,7 @@ class Job:
         ]
         with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
             self.process = subprocess.Popen(
-                [*words, "--events", str(self.log), RING, *rounds], stdout=out, stderr=err, env=self.environment
+                [*words, "--events", str(self.log), program, *rounds], stdout=out, stderr=err, env=self.environment
             )
         self.others: list[subprocess.Popen[str]] = []
         self.until(lambda: self.events("started"), "the start")
@@ -121,6 +123,33 @@ def test_a_job_is_listed_told_of_and_its_file_is_private_and_goes_with_it(job: J
     job.process.send_signal(signal.SIGINT)
     assert job.process.wait(SECONDS) == 130
     assert not file.exists() and job.bsp("jobs") == ""
+
+
+def test_the_status_says_who_waits_for_whom_at_which_line_and_since_when(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import os, sys, time, bsp\nproc = bsp.process()\n"
+        "while proc.pid == 3 and not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"
+        "print(proc.allreduce(proc.pid))\n"
+    )
+    job = Job(tmp_path, program=str(tmp_path / "program.py"), rounds=(str(tmp_path / "go"),))
+    try:
+        clones: list[dict[str, Any]] = []
+
+        def waits() -> bool:
+            clones[:] = json.loads(job.bsp("status", job.name, "--json"))["clones"]
+            return len(clones) == 4 and all(each["seconds"] > 0.5 for each in clones)
+
+        job.until(waits, "the wait")
+        waiting = [each for each in clones if each["bundle"] == 0]
+        assert [each["waits_for"] for each in waiting] == [[1], [1]]
+        assert {each["line"] for each in waiting} == {"allreduce(object, op='add') at program.py:5"}
+        assert not any(each["waits_for"] for each in clones if each["bundle"] == 1)
+        assert "waits for bundle 1 in allreduce(object, op='add') at program.py:5" in job.bsp("status")
+        (tmp_path / "go").touch()
+        assert job.process.wait(SECONDS) == 0
+    finally:
+        job.process.kill()
+        job.process.wait()
 
 
 @pytest.mark.thorough
