@@ -35,8 +35,8 @@ bsp/runner
 bsp/__init__
 bsp/cost/probe
 
-faults/__init__  faults/errors  faults/injection  faults/protocol  faults/advise
-faults/state_folder
+faults/__init__  faults/errors  faults/injection  faults/protocol
+faults/state_folder  faults/advise
 faults/carrier  faults/checkpoints  faults/events  faults/simulate
 faults/engine
 faults/bsprun

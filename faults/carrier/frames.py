@@ -11,6 +11,8 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
+from bsp.faults.carrier.segments import nearby
+
 _HEAD = struct.Struct("<QQ")  # bytes of the pickle, number of buffers
 _SIZE = struct.Struct("<Q")
 HEAD_BYTES = _HEAD.size
@@ -19,7 +21,8 @@ HEAD_BYTES = _HEAD.size
 def encode(value: Any) -> tuple[bytes, list[memoryview]]:
     """Return the first part of an object, and the buffers that follow it."""
     found: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(value, 5, buffer_callback=found.append)
+    with nearby():
+        data = pickle.dumps(value, 5, buffer_callback=found.append)
     if not found:
         return _HEAD.pack(len(data), 0) + data, []
     buffers = [buffer.raw() for buffer in found]

@@ -26,6 +26,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from bsp.faults.carrier.job_key import JobKey
 from bsp.faults.carrier.message_faults import MessageFaults
+from bsp.faults.carrier.segments import SegmentGone, nearby
 
 BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
 _HEAD = struct.Struct("<iiq")  # term, reign and number of the sender
@@ -123,7 +124,8 @@ class Mesh:
         if number not in self._peers:
             return
         buffers: list[pickle.PickleBuffer] = []
-        data = pickle.dumps(message, 5, buffer_callback=buffers.append)
+        with nearby(self._peers[number][0].machine == self.address.machine):
+            data = pickle.dumps(message, 5, buffer_callback=buffers.append)
         frames = [_HEAD.pack(self.term, self.reign, self.number) + data, *[buffer.raw() for buffer in buffers]]
         if self.faults is None:
             self._send(number, frames)
@@ -166,7 +168,11 @@ class Mesh:
             if sender == BSPRUN and reign < self.reign:
                 self.outdated = True
             elif term == self.term or not term or not self.term:
-                yield sender, pickle.loads(memoryview(first)[_HEAD.size :], buffers=rest)
+                try:
+                    message = pickle.loads(memoryview(first)[_HEAD.size :], buffers=rest)
+                except SegmentGone:  # as if it were lost: what matters is repeated, or asked of others
+                    continue
+                yield sender, message
 
     def close(self, seconds: float = 0.0) -> None:
         """Close all connections, after at most so many seconds for what has not been sent yet."""
@@ -190,10 +196,10 @@ class _OnlyThisKey:
 
 
 def machine() -> str:
-    """Return a name for the machine, as far as addresses on it reach: its boot and its network namespace."""
+    """Return a name for the machine, as far as addresses and process ids reach: its boot and its namespaces."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
-    return f"{boot} {os.stat('/proc/self/ns/net').st_ino}"
+    return f"{boot} {os.stat('/proc/self/ns/net').st_ino} {os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def reachable(address: Address, networks: Collection[str]) -> tuple[Address, str] | None:

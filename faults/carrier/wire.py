@@ -11,6 +11,7 @@ from collections import deque
 from typing import Any
 
 from bsp.faults.carrier import frames
+from bsp.faults.carrier.segments import SegmentGone
 
 _CHUNK = 1 << 16  # bytes to read at once
 _AT_ONCE = 64  # buffers passed to one system call
@@ -53,7 +54,10 @@ class Wire:
         buffers = frames.buffers_of(first)
         for buffer in buffers:
             self._fill(memoryview(buffer))
-        return frames.decode(first, buffers)
+        try:
+            return frames.decode(first, buffers)
+        except SegmentGone as wrong:
+            raise Closed(str(wrong)) from None
 
     def _exactly(self, size: int) -> bytearray:
         """Wait for `size` bytes and return them."""
@@ -140,7 +144,7 @@ class Wire:
             start += size
             buffers = frames.buffers_of(first)
             if not buffers:
-                found.append(frames.decode(first, buffers))
+                _take(found, first, buffers)
                 continue
             self._first, self._buffers, self._filled = first, buffers, 0
             for buffer in buffers:
@@ -166,10 +170,16 @@ class Wire:
     def _finish(self, found: list[Any]) -> None:
         """Complete the unfinished object if all its buffers are filled."""
         if self._first is not None and self._filled == sum(len(buffer) for buffer in self._buffers):
-            found.append(frames.decode(self._first, self._buffers))
+            _take(found, self._first, self._buffers)
             self._first, self._buffers = None, []
 
     def close(self) -> None:
         """Close the connection."""
         with contextlib.suppress(OSError):
             self.end.close()
+
+
+def _take(found: list[Any], first: bytearray, buffers: list[bytearray]) -> None:
+    """Append an object, unless it is of a sender that has ended since: its end is about to be noticed."""
+    with contextlib.suppress(SegmentGone):
+        found.append(frames.decode(first, buffers))

@@ -29,6 +29,7 @@ from bsp.engine.element import Element
 from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Call, Task
 from bsp.errors import CannotMove
+from bsp.faults.carrier.segments import LEAST, Segment, usable
 from bsp.faults.carrier.wire import Wire
 from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore
 from bsp.faults.checkpoints.state_interval import Spacing
@@ -82,6 +83,7 @@ class AgentTransport:
         self.element: Element | None = None
         self.superstep = -1  # of the last exchange
         self.resumed = time.perf_counter()  # time at which the current computation began
+        self._segments = usable()
         self._failed = False  # the program has raised an exception; what follows only reports it
         self._came: dict[int, bytes] = {}  # packets of the last control exchange, by bundle
         self._headers: list[Header] = []
@@ -95,10 +97,12 @@ class AgentTransport:
 
     # ---------------------------------------------------------------------- the exchange
 
-    def _exchange(self, out: dict[int, bytes], raised: bool = False) -> dict[int, bytes]:
+    def _exchange(
+        self, out: dict[int, bytes], raised: bool = False, shared: dict[int, BundlePacket] | None = None
+    ) -> dict[int, Any]:  # fmt: skip
         """Exchange bytes with every other bundle, and return theirs; waits for all of them.
 
-        out : the bytes for each bundle.
+        out : the bytes for each bundle.  shared : packets in shared memory, for those that are not in `out`.
         raised : whether a process here has raised an exception, which siblings must confirm (N12).
         """
         assert self.element is not None
@@ -111,6 +115,7 @@ class AgentTransport:
         # A failure's description may hold memory addresses, in which clones differ: it is sent without digest.
         digest_of = _no_digest if self._failed else xxh3_128_digest
         packets = {b: BundlePacket(len(data), digest_of(data), data) for b, data in out.items()}
+        packets |= shared or {}
         digest = xxh3_128_digest(b"".join([packets[b].digest for b in sorted(packets)]))
         sets_min = all(task.sets_min_time for task in self.element.tasks)
         first = self.element.tasks[0]
@@ -175,13 +180,29 @@ class AgentTransport:
 
     def blocks(self, out: Blocks, into: Blocks, superstep: int) -> None:
         """Exchange blocks whose sizes both sides know; the blocks of `into` are filled."""
-        joined = {b: _joined(out.get(b, ())) for b in self._others()}
-        came = self._exchange(joined)
+        shared = {b: self._shared(out[b]) for b in self._others() if self._shares(out.get(b, ()))}
+        joined = {b: _joined(out.get(b, ())) for b in self._others() if b not in shared}
+        came = self._exchange(joined, shared=shared)
         for b, blocks in into.items():
+            if isinstance(came[b], Segment):
+                came[b].read_into(blocks)
+                continue
             data, start = memoryview(came[b]), 0
             for block in blocks:
                 block[...] = np.frombuffer(data[start : start + block.nbytes], np.uint8)
                 start += block.nbytes
+
+    def _shares(self, blocks: Sequence[np.ndarray]) -> bool:
+        """Return whether a packet goes by shared memory: a large one, unless faults are injected into packets."""
+        return self._segments and not self._faults and sum(block.nbytes for block in blocks) >= LEAST
+
+    def _shared(self, blocks: Sequence[np.ndarray]) -> BundlePacket:
+        """Return a packet in shared memory."""
+        digest = xxh3_128()
+        for block in blocks:
+            digest.update(block.data)
+        segment = Segment.of(blocks)
+        return BundlePacket(segment.size, _no_digest(b"") if self._failed else digest.digest(), segment)
 
     def gather(self, value: Any) -> list[Any]:
         """Return every bundle's value, by bundle."""

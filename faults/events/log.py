@@ -124,7 +124,7 @@ FIELDS: Mapping[str, str] = {
     "attempt": "how often the worker was started again in this superstep",
     "bundle": "number of the bundle",
     "bundles": "number of bundles; in `promoted`: the bundles that the standby is given",
-    "bytes": "size of the state handed over, or of the checkpoint; in `ended`: bytes sent between agents",
+    "bytes": "size of the state handed over, or the checkpoint; in `ended`: sent between agents, shared memory apart",
     "clones": "clones of each bundle; in `degraded`: clones that are left",
     "done": "false: the call is handed to this element; true: its value is known",
     "element": "number of the element; in `injected`: null for a fault of the transport",

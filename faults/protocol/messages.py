@@ -73,11 +73,11 @@ class BundlePacket(NamedTuple):
 
     size: int
     digest: bytes
-    data: Any  # bytes; None if the packet is only announced here and travels separately
+    data: Any  # bytes, or what holds them for us; None if the packet is only announced here and travels separately
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the packet; large data becomes an out-of-band buffer (see faults/carrier/mesh.py)."""
-        beside = self.size >= _BESIDE and self.data is not None
+        beside = self.size >= _BESIDE and isinstance(self.data, bytes | bytearray | memoryview)
         return BundlePacket, (self.size, self.digest, PickleBuffer(self.data) if beside else self.data)
 
 
