@@ -5,6 +5,7 @@ Were bsprun to make these calls itself it would fall silent, and elements that d
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -24,6 +25,14 @@ class Aside:
         """Queue `call` to run after all earlier calls.  It must not raise."""
         self._given += 1
         self._calls.put(call)
+
+    def clear(self) -> None:
+        """Forget the calls that have not begun."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._calls.get_nowait()
+                with self._changed:
+                    self._done += 1
 
     @property
     def idle(self) -> bool:

@@ -174,7 +174,7 @@ class Crew:
         local : whether all is on this machine.  leave_when : a command, see `SpotNotice`.
         port : at which joiners from other machines are heard; 0: any that is free.
         orphan : seconds that keepers and agents wait for another bsprun.
-        key : of a job that another bsprun has begun.  reign : how many have taken over.
+        key : of a job that another bsprun has begun.  reign : see `Job.seal`.
         """
         self._leave_when, self._orphan = leave_when, orphan
         self.hosts = hosts  # those that join are added
@@ -223,7 +223,7 @@ class Crew:
 
     def _start_keeper(self, position: int) -> HostLink:
         """Start a keeper on a host, the first or one in place of a lost one."""
-        host, number = self.hosts[position], -2 - (self._mesh.reign << 20) - len(self._keepers)
+        host, number = self.hosts[position], -2 - (self._mesh.reign >> 32 << 20) - len(self._keepers)
         here = self._local or is_here(host.name)
         process = subprocess.Popen(
             keeper_command(host.name, self._program, self._reach, self._local),

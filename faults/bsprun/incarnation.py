@@ -290,6 +290,7 @@ class Incarnation:
         elif isinstance(event, Asked):
             answer(self, event)
         elif isinstance(event, Overthrown):
+            self.job.output.abandon()
             self.job.say("another bsprun has taken over this job")
             self.status, self.over = OVERTHROWN, True
         elif isinstance(event, Text):

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
 import shlex
 import signal
 import tempfile
@@ -190,7 +191,8 @@ class Job:
         self.launch, self.asked = launch, asked
         self.local = launch.local and asked.listen is None  # whether all will always be on this machine
         self.rows = placed(launch, asked)
-        self.identity = identity(launch)  # computed now, because the script may be changed while it runs
+        # computed at the start, because the script may be changed while it runs
+        self.identity = identity(launch) if predecessor is None else dict(predecessor.identity)
         self.checkpoints = asked.checkpoint or ""
         self.key = Key.fresh()
         if asked.checkpoint is not None:
@@ -202,7 +204,10 @@ class Job:
                     self.key = _key_again(asked.checkpoint)
                 tempfile.TemporaryFile(dir=self.checkpoints).close()
         self.name = fresh_name(launch.program) if predecessor is None else predecessor.name
-        self.reign = 0 if predecessor is None else predecessor.reign + 1  # how many bspruns have taken over
+        # How many bspruns have taken over, and a number by which two that do so at the same time differ: the keepers of
+        # all hosts follow the one with the larger.
+        self.reign = 0 if predecessor is None else (predecessor.reign >> 32) + 1
+        self.seal = (self.reign << 32) + (0 if predecessor is None else secrets.randbits(32))
         since = 0.0 if predecessor is None else time.time() - predecessor.began
         with _writing("--events", asked.events):
             self.log = EventLog(

@@ -36,10 +36,11 @@ class JobFile:
     began: float  # seconds since 1970
     program: tuple[str, ...]
     # what another bsprun needs to take over
-    reign: int = 0  # how many have done so
+    reign: int = 0  # see Job.seal
     term: int = 0  # of the agents
     incarnation: int = 0
     resumed: str = ""  # the checkpoint from which the incarnation continues
+    identity: Mapping[str, Any] = field(default_factory=dict)  # of its checkpoints
     folder: str = ""  # in which the job was started
     launch: Mapping[str, Any] = field(default_factory=dict)  # the fields of its `Launch`
     asked: Mapping[str, Any] = field(default_factory=dict)  # and of its `Resilience`

@@ -66,7 +66,7 @@ def take_over(
     job = Job(launch, asked, file)
     crew = Crew(
         homes.hosts, launch.program, launch.reach, job.local, leave_when=asked.leave_when, port=asked.listen or 0,
-        orphan=asked.orphan_limit, key=from_secret(file.secret), reign=job.reign,
+        orphan=asked.orphan_limit, key=from_secret(file.secret), reign=job.seal,
     )  # fmt: skip
     return _supervised(job, homes, crew, (file.resumed, Estate(environment, keepers, file.left, pause)))
 
@@ -118,6 +118,7 @@ def _file(job: Job, crew: Crew) -> JobFile:
     return JobFile(
         name=job.name, pid=os.getpid(), host=socket.gethostname(), began=time.time() - time.monotonic() + job.began,
         program=tuple(job.launch.program), incarnation=job.incarnation, resumed=job.resumed, folder=os.getcwd(),
+        identity=job.identity,
         launch=asdict(job.launch), asked=asdict(job.asked), output=job.file_of_output, **crew.told(),
     )  # fmt: skip
 

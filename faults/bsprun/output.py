@@ -56,6 +56,10 @@ class Output:
         if self._view is not None:
             self._aside.do(self._view.close)
 
+    def abandon(self) -> None:
+        """Write nothing more: another bsprun does."""
+        self._aside.clear()
+
     def finish(self, seconds: float) -> bool:
         """Wait at most `seconds` until everything is written; return whether it is."""
         return self._aside.finish(seconds)

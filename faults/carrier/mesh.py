@@ -29,7 +29,7 @@ from bsp.faults.carrier.message_faults import MessageFaults
 from bsp.faults.carrier.segments import SegmentGone, nearby
 
 BSPRUN = -1  # the number of bsprun; keepers have smaller ones, agents the numbers of their elements
-_HEAD = struct.Struct("<iiq")  # term, reign and number of the sender
+_HEAD = struct.Struct("<iqq")  # term, reign and number of the sender
 _MOST_QUEUED = 1 << 14  # messages to one process that have not been sent yet
 _MOST_CONNECTIONS = 1 << 16
 _HANDSHAKE = 5000  # milliseconds until a connection that has not shown the key is closed

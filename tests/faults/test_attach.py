@@ -215,6 +215,18 @@ def test_one_that_is_alive_is_not_disturbed_but_by_takeover(jobs: Callable[..., 
     assert job.right()
 
 
+def test_of_two_that_attach_at_once_one_goes_on(jobs: Callable[..., Job]) -> None:
+    """The other is refused, or finds that it is superseded."""
+    job = jobs(program=(RING, "300", "0.02", "4"))
+    job.round(20)
+    job.kill()
+    pair = [job.attach(), job.attach()]
+    statuses = sorted(run.wait(SECONDS) for run in pair)
+    assert statuses in ([0, 1], [0, 2]), job.story()
+    job.runs[-1] = next(run for run in pair if run.returncode == 0)
+    assert job.right()
+
+
 def test_one_that_stood_still_finds_that_it_is_superseded(jobs: Callable[..., Job]) -> None:
     job = jobs()
     job.round(20)
