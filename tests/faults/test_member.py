@@ -10,6 +10,7 @@ import pytest
 
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
+    AgentReport,
     Announce,
     Answer,
     Asks,
@@ -1478,13 +1479,20 @@ def test_repeated_messages_and_orders_change_nothing() -> None:
 
 
 def test_reports_are_repeated_and_say_the_same() -> None:
-    """N14: re-sent until acknowledged: the state goes again with every beat."""
+    """N14: re-sent until acknowledged: the state goes again with every beat; only the time that it has lasted grows."""
     member = Driven(0, PAIRS)
     member.submit(0, {1: packet("a")})
     reports = [tell.report for tell in given(member.later(1.0), Tell)]
     assert len(reports) >= 9
     assert [report.number for report in reports] == sorted({report.number for report in reports})
-    assert {replace(report, number=0) for report in reports} == {replace(member.member.report(), number=0)}
+    waited = [report.clones[0].seconds for report in reports]
+    assert waited == sorted(set(waited))
+    last = member.member.report()
+
+    def timeless(report: AgentReport) -> AgentReport:
+        return replace(report, number=0, clones=tuple(clone._replace(seconds=0.0) for clone in report.clones))
+
+    assert {timeless(report) for report in reports} == {timeless(last)}
 
 
 def test_settled_differences_are_not_reported_for_ever() -> None:
