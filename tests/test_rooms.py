@@ -35,7 +35,7 @@ bsp/runner
 bsp/__init__
 bsp/cost/probe
 
-faults/__init__  faults/errors  faults/injection  faults/protocol
+faults/__init__  faults/errors  faults/injection  faults/protocol  faults/protocol/clones
 faults/state_folder  faults/advise
 faults/carrier  faults/checkpoints  faults/events  faults/simulate
 faults/engine
@@ -67,7 +67,8 @@ algorithms/glm/families
 algorithms/glm/data  algorithms/glm/solvers  algorithms/glm/inference  algorithms/glm  algorithms/qr  algorithms/matmul
 """
 
-GLM = "algorithms/glm"  # its rooms, and the modules that put them together, import each other
+# rooms that import each other, and the modules that put them together
+FAMILIES = ("algorithms/glm", "faults/protocol")
 
 # The imports that run up.  None of them is carried out while modules are loaded.
 FOR_TYPES = """
@@ -157,7 +158,7 @@ def running_up(how: str) -> set[tuple[str, str]]:
     """The pairs of rooms of which the first imports from the second and does not stand above it."""
     floor = {room: number for number, line in enumerate(FLOORS.splitlines()) for room in line.split()}
     pairs = {(room_of(arrow.importer), room_of(arrow.imported)) for arrow in ARROWS if arrow.how == how}
-    together = {(a, b) for a, b in pairs if a == b or (a.startswith(GLM) and b.startswith(GLM))}
+    together = {(a, b) for a, b in pairs if a == b or any(a.startswith(f) and b.startswith(f) for f in FAMILIES)}
     return {(a, b) for a, b in pairs - together if floor[a] <= floor[b]}
 
 

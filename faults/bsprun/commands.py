@@ -106,13 +106,24 @@ def _status(file: JobFile, as_json: bool) -> int:
     return 0
 
 
+# what the phases of a clone are called where a user reads them
+_PHASES = {
+    "joining": "waits for the state of a sibling", "replaying": "catches up", "computing": "computes",
+    "calling": "waits in proc.once", "raised": "has raised an exception, which siblings have not confirmed",
+    "paused": "stands by for its sibling", "held": "held at the start of a round, for a checkpoint",
+    "jumping": "far behind: waits for a later state of a sibling", "ended": "has ended",
+    "stopped": "failed: its worker died too often",
+}  # fmt: skip
+
+
 def _doing(clone: Mapping[str, Any]) -> str:
     """Return what a clone does: for whom it waits, and at which line, or behind which one it computes."""
     if clone["waits_for"]:
         first, *more = clone["waits_for"]
         others = f" and {len(more)} more" if more else ""
         return f"waits for bundle {first}{others} in {clone['line']}"
-    return f"computes, behind {clone['line']}" if clone["line"] else "computes"
+    what = _PHASES.get(clone["phase"], "waits")
+    return f"{what}, behind {clone['line']}" if clone["line"] and clone["phase"] != "ended" else what
 
 
 def _drain(file: JobFile, host: str) -> int:

@@ -59,7 +59,7 @@ from bsp.faults.protocol.once_values import KEPT_TIMES, OnceValues
 from bsp.faults.protocol.pauses import Pauses, allowance
 from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
-from bsp.faults.protocol.votes import Jury
+from bsp.faults.protocol.votes import Jury, majority, votes_needed
 
 _WRITING = 5.0  # seconds that elements wait at the end for their text to be written
 _NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N13)
@@ -851,15 +851,16 @@ class Arbiter:
             complete = complete and live <= {host.element for host, _ in ended}
             if not ended:
                 return
-            counts = Counter(digest[:END_COMPARED] for _, digest in ended).most_common(2)
-            if counts[0][1] < 2 and len(ended) < len(live) >= 3:
+            compared = [digest[:END_COMPARED] for _, digest in ended]
+            agreed = majority(compared)
+            if agreed is None and len(ended) < len(live) and votes_needed(len(live)) > 1:
                 return  # N11: of three clones one alone does not count; wait for another
-            if len(counts) > 1 and (counts[0][1] < 2 or counts[0][1] == counts[1][1]):
+            if agreed is None and len(set(compared)) > 1:
                 votes = tuple((host.element, digest) for host, digest in ended)
                 self._effects.append(Corrupt(Divergence(bundle, 0, self._last_superstep(bundle), votes)))
                 self.over = True
                 return
-            digests.append(next(digest for _, digest in ended if digest[:END_COMPARED] == counts[0][0]))
+            digests.append(next(digest for _, digest in ended if agreed in (None, digest[:END_COMPARED])))
         if self._ended_at is None:
             self._ended_at = self._now
         # another bsprun can print what this one has not written, unless it takes so long that nobody may be reading it

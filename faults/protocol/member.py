@@ -3,9 +3,9 @@
 An element hosts clones of bundles (groups of processes).  All clones of a program take part in one sequence of
 numbered exchanges.  `Member` holds the state and makes the decisions of one element's agent; `Arbiter` (arbiter.py)
 does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no network.  The
-engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones
-(clone.py), computing times (min_time.py, N2), the marks of all clones (retention.py, N4), their digests (votes.py,
-N11).
+engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones with their
+phases (clones/), computing times (clones/min_time.py, N2), the marks of all clones (retention.py, N4), who is believed
+when clones differ (votes.py, N11).
 
 Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes.  A clone therefore takes
 a packet from whichever sibling sends it first and never depends on one particular sender.  What a clone sent is
@@ -50,7 +50,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bsp.faults.protocol.clone import CatchingUp, Clone
+from bsp.faults.protocol.clones.clone import CatchingUp, Clone
+from bsp.faults.protocol.clones.min_time import Pace
+from bsp.faults.protocol.clones.phases import ClonePhase
 from bsp.faults.protocol.messages import (
     AgentReport,
     Announce,
@@ -92,14 +94,10 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
-from bsp.faults.protocol.min_time import Pace
 from bsp.faults.protocol.pauses import Pauses
 from bsp.faults.protocol.retention import Retention
-from bsp.faults.protocol.votes import KEPT_STATES, Votes
+from bsp.faults.protocol.votes import Votes, votes_needed
 
-# After waiting t seconds for a sibling's state, a clone computes on its own for _REST * t seconds before it asks again:
-# waiting takes at most a fifth of its time (N6).
-_REST = 4
 _JUMP = 0.5  # seconds: a tick later than this, or than half of `alone` if that is less, is a jump of the clock
 
 
@@ -210,9 +208,10 @@ class Member:
         Everything else goes on up to where it needs bsprun, which another one may become (N16).
         """
         for clone in self.clones.values():
-            if clone.granted is not None and clone.once is not None and clone.granted == clone.once[:2]:
+            call = clone.worker.once
+            if clone.granted is not None and call is not None and clone.granted == call[:2]:
                 clone.granted = None
-                if clone.once[2] is None:
+                if call[2] is None:
                     self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
 
     def estate(self) -> tuple[Orders | None, tuple[tuple[Token, bytes], ...]]:
@@ -236,8 +235,9 @@ class Member:
         """Set the deadline to the next time at which something may be overdue."""
         due = self._beat_at
         for clone in self.clones.values():
-            if clone.pull_at is not None and clone.pull_at < due:
-                due = clone.pull_at
+            for when in (clone.pull_at, clone.request.due):
+                if when is not None and when < due:
+                    due = when
             late = self._pace.late_at(clone)
             if late is not None and late < due:
                 due = late
@@ -265,24 +265,24 @@ class Member:
             clone.values.settle(orders.settled, orders.repeats)
             if clone.text:
                 clone.text = [piece for piece in clone.text if piece[0] + len(piece[1]) > orders.printed]
-            for head in [head for head in clone.pins if head <= orders.released]:
-                del clone.pins[head]
+            for head in [head for head in clone.states.pins if head <= orders.released]:
+                del clone.states.pins[head]
             for key in [key for key in self._parts if key[1] <= orders.released]:
                 del self._parts[key]
-            if clone.asking is not None:
+            if clone.worker.asking is not None:
                 self._answer(clone)
-            if clone.raised is not None:
+            if clone.phase is ClonePhase.RAISED:
                 self._settle_raised(clone)
         for bundle, element, head in orders.writes:
             mine = self.clones.get(bundle)
-            if element == self.element and mine is not None and head in mine.pins:
+            if element == self.element and mine is not None and head in mine.states.pins:
                 self._write(bundle, head, mine)
 
     def _write(self, bundle: int, head: int, clone: Clone) -> None:
         """Start writing a part of a checkpoint, once."""
         if (bundle, head) not in self._parts:
             self._parts[bundle, head] = None
-            self._do(Write(bundle, head, clone.pins[head]))
+            self._do(Write(bundle, head, clone.states.pins[head]))
 
     def _adopt(self, view: View) -> None:
         """Adopt a new view: start and remove clones, change roles, and re-examine all that depends on the view."""
@@ -310,7 +310,7 @@ class Member:
                 if clone.role is Role.PASSIVE and host.role is Role.LIVE:
                     self._note("promoted", bundle=bundle, element=self.element, was="passive")
                 clone.role = host.role
-                if clone.asking is not None:
+                if clone.worker.asking is not None:
                     self._answer(clone)
         early, self._early = self._early, {}
         for (_, element), want in early.items():
@@ -318,7 +318,7 @@ class Member:
         for bundle in range(self.bundles):
             self._drop(bundle)
         for clone in self.clones.values():
-            clone.gone = {(source, element) for source, element in clone.gone if element in view.elements()}
+            clone.inbox.gone = {(source, element) for source, element in clone.inbox.gone if element in view.elements()}
             self._recount(clone)
             self._ask_another(clone)
             if clone.role is Role.PASSIVE and not view.live(clone.bundle):
@@ -329,7 +329,6 @@ class Member:
         """Create a clone and start it: from a checkpoint, a sibling's state, or the program's beginning."""
         clone = self.clones[bundle] = Clone(bundle, self.bundles - 1, role, since)
         if self._resuming and since == 1:
-            clone.has_state = False
             self._do(Read(bundle, since))
         elif role is Role.JOINING:
             self._ask_state(clone)
@@ -339,9 +338,8 @@ class Member:
     def _start(self, clone: Clone) -> None:
         """Start a new worker for a clone."""
         self._lives += 1  # unique on this element, so that messages of earlier workers are recognised
-        clone.new_worker(self._lives)
-        clone.computing_since = self._now
-        self._do(StartWorker(clone.bundle, clone.life))
+        clone.new_worker(self._lives, self._now)
+        self._do(StartWorker(clone.bundle, clone.worker.life))
 
     def _freezes(self, bundle: int) -> bool:
         """Return whether the marks of this bundle's clones must not move, because a clone of it is joining (N4).
@@ -390,11 +388,11 @@ class Member:
         if low is not None:
             for clone in self.clones.values():
                 if clone.bundle != dest:
-                    clone.drop(dest, low)
+                    clone.outbox.drop(dest, low)
 
     def _overdue(self) -> tuple[tuple[int, int], ...]:
         """Return the clone that lags most, as (bundle, element), if retained packets exceed the memory limit (N6)."""
-        if sum(clone.kept_bytes for clone in self.clones.values()) <= self.limits.retention:
+        if sum(clone.outbox.size for clone in self.clones.values()) <= self.limits.retention:
             return ()
         laggard = self._retention.laggard(self.element)
         return () if laggard is None else (laggard,)
@@ -404,19 +402,18 @@ class Member:
     def _submitted(self, event: Submitted) -> None:
         """Handle a worker's packets of an exchange."""
         clone = self.clones.get(event.bundle)
-        if clone is None or clone.life != event.life:
+        if clone is None or clone.worker.life != event.life:
             return
-        clone.waiting, clone.asking, clone.held = event, None, None
-        clone.computing_since, clone.late = None, False
-        clone.waiting_since, clone.line = self._now, event.line
-        clone.superstep, clone.position = event.superstep, event.exchange
+        clone.worker.submit(event, self._now)
+        clone.superstep, clone.line = event.superstep, event.line
         self._settle_caught_up(clone, event.exchange)
         # An exception is held back until a sibling or bsprun confirms it (N12).  If this clone has submitted the
         # exchange before, there is nothing to confirm: `_go` compares the two digests.
-        if event.raised and event.exchange not in clone.digests:
-            clone.raised = event.exchange, event.digest
+        if event.raised and event.exchange not in clone.outbox.digests:
+            clone.worker.enter(ClonePhase.RAISED)
             self._settle_raised(clone)
             return
+        clone.worker.enter(ClonePhase.WAITING)
         self._go(clone, event)
 
     def _go(self, clone: Clone, event: Submitted) -> None:
@@ -426,13 +423,13 @@ class Member:
         announced the exchange, and the new digest is compared with the earlier one.
         """
         exchange = event.exchange
-        if exchange >= clone.announced:
-            clone.keep(event)
+        if exchange >= clone.outbox.announced:
+            clone.outbox.keep(event)
             self._settle_joined(clone)
             self._spread(clone, event)
         else:
-            known = clone.digests.setdefault(exchange, event.digest)
-            said, donor = clone.inherited.get(exchange, (known, -1))
+            known = clone.outbox.digests.setdefault(exchange, event.digest)
+            said, donor = clone.outbox.inherited.get(exchange, (known, -1))
             if known != event.digest:
                 self._differ(clone.bundle, event, {self.element: known, -1 - self.element: event.digest})
             # The donor's digest for this exchange has been used by others.  If the donor is gone, its digest counts as
@@ -442,12 +439,12 @@ class Member:
                 self._differ(clone.bundle, event, {self.element: known, by: said})
         self._vote(clone.bundle, event, self.element)
         if self.bundles == 1:
-            clone.advance()
+            clone.inbox.advance(clone.outbox.announced)
         self._deliver(clone)
-        if clone.waiting is not None:
-            clone.pulls = 0
+        if clone.worker.waiting is not None:
+            clone.inbox.pulls = 0
             clone.pull_at = self._now + self.limits.patience
-            if clone.offers and any(x == clone.complete for x, _ in clone.offers):
+            if clone.inbox.offers and any(x == clone.inbox.complete for x, _ in clone.inbox.offers):
                 clone.pull_at = self._now + self.limits.grace
             self._sooner(clone.pull_at)
 
@@ -472,8 +469,8 @@ class Member:
         for element, packets in for_element.items():
             message = Announce(
                 clone.bundle, event.exchange, event.superstep, event.compute,
-                event.sets_min and clone.role is not Role.PASSIVE, event.digest, clone.head, mark,
-                self.view.number, tuple(packets), clone.states.get(clone.head, b""),
+                event.sets_min and clone.role is not Role.PASSIVE, event.digest, clone.states.head, mark,
+                self.view.number, tuple(packets), clone.states.digests.get(clone.states.head, b""),
             )  # fmt: skip
             if element != self.element or packets:
                 self._do(SendTo(element, message))
@@ -492,20 +489,20 @@ class Member:
             self._vote(bundle, message, sender)
             self._compare_states(message, sender)
             own = self.clones.get(bundle)
-            if own is not None and own.offered is not None and own.asking is not None:
+            if own is not None and own.request.offered is not None and own.worker.asking is not None:
                 self._jump(own)
         for dest, packet in message.packets:
             clone = self.clones.get(dest)
-            if clone is None or exchange < clone.complete:
+            if clone is None or exchange < clone.inbox.complete:
                 continue
-            if packet.data is None and bundle not in clone.log.get(exchange, {}):
-                clone.offers.setdefault((exchange, bundle), []).append(sender)
-                if clone.waiting is not None and exchange == clone.complete and clone.pull_at is not None:
+            if packet.data is None and bundle not in clone.inbox.log.get(exchange, {}):
+                clone.inbox.offers.setdefault((exchange, bundle), []).append(sender)
+                if clone.worker.waiting is not None and exchange == clone.inbox.complete and clone.pull_at is not None:
                     clone.pull_at = min(clone.pull_at, self._now + self.limits.grace)
                     self._sooner(clone.pull_at)
             self._take(clone, exchange, bundle, packet, sender)
         own = self.clones.get(bundle)
-        if own is not None and own.raised is not None:
+        if own is not None and own.phase is ClonePhase.RAISED:
             self._settle_raised(own)
 
     def _hear(self, message: Announce) -> None:
@@ -519,12 +516,12 @@ class Member:
     def _data(self, message: Data, sender: int) -> None:
         """Handle a packet that came outside an announcement."""
         clone = self.clones.get(message.dest)
-        if clone is not None and message.exchange >= clone.complete:
+        if clone is not None and message.exchange >= clone.inbox.complete:
             self._take(clone, message.exchange, message.bundle, message.packet, sender)
 
     def _needed(self, source: int) -> int:
         """Return how many clones of bundle `source` must send the same bytes before they are used (N11)."""
-        return 2 if len(self.view.live(source)) >= 3 else 1
+        return votes_needed(len(self.view.live(source)))
 
     def _take(self, clone: Clone, exchange: int, source: int, packet: BundlePacket, sender: int) -> None:
         """Use a packet for `clone` if enough of the source's clones agree on it."""
@@ -532,13 +529,13 @@ class Member:
             return  # a clone that is made anew may have been outvoted: its bytes do not count (N11)
         needed = self._needed(source)
         if needed > 1:
-            agreed = clone.vote(exchange, source, packet, sender, needed)
+            agreed = clone.inbox.ballots.vote(exchange, source, packet, sender, needed)
             if agreed is None:
                 return
             packet = agreed
         elif packet.data is None:
             return
-        clone.take(exchange, source, packet)
+        clone.inbox.take(exchange, source, packet)
         self._deliver(clone)
 
     def _is_joining(self, bundle: int, element: int) -> bool:
@@ -547,23 +544,22 @@ class Member:
 
     def _recount(self, clone: Clone) -> None:
         """Count the votes on packets again after a change of the view: fewer clones may have to agree now."""
-        for exchange, source in list(clone.votes):
+        for exchange, source in clone.inbox.ballots.open():
             joining = {h.element for h in self.view.hosts[source] if h.role is Role.JOINING}
-            packet = clone.strike(exchange, source, joining, self._needed(source))
+            packet = clone.inbox.ballots.strike(exchange, source, joining, self._needed(source))
             if packet is not None:
-                clone.take(exchange, source, packet)
+                clone.inbox.take(exchange, source, packet)
         self._deliver(clone)
 
     def _deliver(self, clone: Clone) -> None:
         """Give a waiting worker its packets if the exchange is complete."""
-        waiting = clone.waiting
-        if waiting is None or clone.raised is not None or waiting.exchange >= clone.complete:
+        waiting = clone.worker.waiting
+        if waiting is None or clone.phase is not ClonePhase.WAITING or waiting.exchange >= clone.inbox.complete:
             return
-        clone.waiting, clone.pull_at = None, None
-        clone.computing_since = self._now
+        clone.pull_at = None
         # Only work that nobody has done yet can be a tail: in a replay the next exchange has been announced already.
-        clone.task = waiting.superstep + 1 if waiting.exchange + 1 >= clone.announced else None
-        packets = clone.log.get(waiting.exchange, {})
+        clone.worker.run(self._now, waiting.superstep + 1 if waiting.exchange + 1 >= clone.outbox.announced else None)
+        packets = clone.inbox.log.get(waiting.exchange, {})
         self._do(Deliver(clone.bundle, waiting.exchange, packets, self._will_ask(clone)))
         late = self._pace.late_at(clone)
         if late is not None:
@@ -578,24 +574,25 @@ class Member:
         if late is not None and now >= late:
             if jumped:
                 # the whole element stood still: the computation is timed from now on (N3)
-                clone.computing_since = now
+                clone.worker.since = now
             elif clone.role is Role.PASSIVE:
                 self._activate(clone, "overdue")
             else:
                 self._is_late(clone)
         if not clone.has_state:
-            if clone.role is Role.JOINING and (clone.pull_at is None or now >= clone.pull_at):
+            if clone.role is Role.JOINING and (clone.request.due is None or now >= clone.request.due):
                 self._ask_state(clone)
             return
-        if clone.jumping and clone.pull_at is not None and now >= clone.pull_at:
-            clone.in_vain += clone.offered is None
+        if clone.phase is ClonePhase.JUMPING and clone.request.due is not None and now >= clone.request.due:
+            if clone.request.offered is None:
+                clone.request.fail()
             self._stay(clone)
             return
         # Packets of a later exchange have come, so one of the current exchange may be lost: ask for it in time,
         # although the worker does not wait for it yet.
-        if clone.pull_at is None and clone.waiting is None and clone.has_hole():
+        if clone.pull_at is None and clone.worker.waiting is None and clone.inbox.has_hole():
             clone.pull_at = now + self.limits.patience
-        elif clone.pull_at is not None and now >= clone.pull_at and not clone.jumping:
+        elif clone.pull_at is not None and now >= clone.pull_at:
             self._ask_again(clone)
 
     def _ask_again(self, clone: Clone) -> None:
@@ -604,16 +601,16 @@ class Member:
         The first request goes to the clones that announced the packet, if there are any.  Later ones go to every clone
         that should have it.
         """
-        exchange = clone.complete
-        for source in clone.missing():
-            asked = set(clone.offers.get((exchange, source), ()))
-            if not asked or clone.pulls:
+        exchange = clone.inbox.complete
+        for source in clone.inbox.missing():
+            asked = set(clone.inbox.offers.get((exchange, source), ()))
+            if not asked or clone.inbox.pulls:
                 asked |= {host.element for host in self.view.hosts[source] if host.role is not Role.JOINING}
             for element in sorted(asked):
                 self._do(SendTo(element, Pull(source, exchange, clone.bundle)))
-        clone.pulls += 1
-        clone.pull_at = self._now + min(self.limits.patience * 2 ** min(clone.pulls, 4), 2.0)
-        if clone.waiting is None and not clone.has_hole():
+        clone.inbox.pulls += 1
+        clone.pull_at = self._now + min(self.limits.patience * 2 ** min(clone.inbox.pulls, 4), 2.0)
+        if clone.worker.waiting is None and not clone.inbox.has_hole():
             clone.pull_at = None
 
     def _pull(self, message: Pull, sender: int) -> None:
@@ -621,10 +618,10 @@ class Member:
         clone = self.clones.get(message.bundle)
         if clone is None or not clone.has_state:
             return
-        packet = clone.sent.get(message.exchange, {}).get(message.dest)
+        packet = clone.outbox.sent.get(message.exchange, {}).get(message.dest)
         if packet is not None:
             self._do(SendTo(sender, Data(*message, packet)))
-        elif message.exchange < clone.announced:
+        elif message.exchange < clone.outbox.announced:
             self._do(SendTo(sender, Gone(*message)))
 
     def _gone(self, message: Gone, sender: int) -> None:
@@ -634,11 +631,11 @@ class Member:
         has it made anew from a sibling's state.
         """
         clone = self.clones.get(message.dest)
-        if clone is None or message.exchange != clone.complete or message.bundle not in clone.missing():
+        if clone is None or message.exchange != clone.inbox.complete or message.bundle not in clone.inbox.missing():
             return
-        clone.gone.add((message.bundle, sender))
+        clone.inbox.gone.add((message.bundle, sender))
         holders = {h.element for h in self.view.hosts[message.bundle] if h.role is not Role.JOINING}
-        if {(message.bundle, element) for element in holders} <= clone.gone and clone.failing is None:
+        if {(message.bundle, element) for element in holders} <= clone.inbox.gone and clone.failing is None:
             clone.stale = True
             clone.failing = f"exchange {message.exchange} of bundle {message.bundle} is kept by nobody"
             self._report()
@@ -664,20 +661,18 @@ class Member:
         if self._needed(clone.bundle) < 2:
             return True
         others = {element for element in self.view.live(clone.bundle) if element not in (donor, self.element)}
-        states = clone.siblings.get(there.head, {})
+        states = clone.states.siblings.get(there.head, {})
         if all(states.get(other) != there.digest for other in others):
             return False
-        return self._votes.are_alike(clone.bundle, clone.announced, there.exchange, donor, others)
+        return self._votes.are_alike(clone.bundle, clone.outbox.announced, there.exchange, donor, others)
 
     def _compare_states(self, message: Announce, sender: int) -> None:
         """Compare the digest of a sibling's state with the state of this element's clone at the same head (N11)."""
         clone = self.clones.get(message.bundle)
         if clone is None or not message.state or self._is_joining(message.bundle, sender):
             return
-        clone.siblings.setdefault(message.head, {})[sender] = message.state
-        if len(clone.siblings) > KEPT_STATES:
-            del clone.siblings[min(clone.siblings)]
-        mine = clone.states.get(message.head)
+        clone.states.hear(message.head, sender, message.state)
+        mine = clone.states.digests.get(message.head)
         if mine and mine != message.state:
             votes = {self.element: mine, sender: message.state}
             if self._votes.hear_states(message.bundle, message.head, message.superstep, votes):
@@ -689,11 +684,11 @@ class Member:
         """Return whether a worker must wait at its next head: to be held, to be paused, or to load a later state."""
         if clone.role is Role.PASSIVE or (self._orders is not None and self._orders.hold is not None):
             return True
-        return bool(self._ahead(clone, clone.head))
+        return bool(self._ahead(clone, clone.states.head))
 
     def _ahead(self, clone: Clone, head: int) -> list[int]:
         """Return the siblings at least two heads ahead, furthest first; none while the clone may not ask yet (N6)."""
-        if self._now < clone.rests_until:
+        if self._now < clone.request.rests_until:
             return []
         known = [
             (-self._heads.get((clone.bundle, host.element), -1), host.element)
@@ -705,35 +700,31 @@ class Member:
     def _head(self, event: Head) -> None:
         """Handle a worker's arrival at a head: keep its state, also for checkpoints and passive siblings."""
         clone = self.clones.get(event.bundle)
-        if clone is None or clone.life != event.life:
+        if clone is None or clone.worker.life != event.life:
             return
         passed = event.snapshot
-        clone.position, clone.stands = passed.exchange, passed.head
-        clone.head = max(clone.head, passed.head)
+        clone.states.head = max(clone.states.head, passed.head)
         clone.superstep = passed.superstep
-        clone.task = passed.superstep if passed.exchange >= clone.announced else None
+        task = passed.superstep if passed.exchange >= clone.outbox.announced else None
+        clone.worker.stand(event, self._now, task)
         if event.entry:
-            clone.entered = passed.head
+            clone.states.entered = passed.head
         clone.passed(passed)
         if passed.data is not None:
-            clone.states[passed.head] = passed.digest
-            if len(clone.states) > KEPT_STATES:
-                del clone.states[min(clone.states)]
+            clone.states.note(passed.head, passed.digest)
             every = self.limits.every
-            new = passed.head > max(clone.pins, default=-1)
+            new = passed.head > max(clone.states.pins, default=-1)
             if every and passed.round and passed.round % every == 0 and not passed.final and new:
                 released = self._orders.released if self._orders is not None else -1
                 # `Clone.passed` rejects the states of a replay; only a state that it has stored is pinned
-                if passed.head > released and clone.snapshot is passed:
-                    clone.pins[passed.head] = clone.handover(clone.since, packets=False)
+                if passed.head > released and clone.states.newest is passed:
+                    clone.states.pins[passed.head] = clone.handover(clone.since, packets=False)
                     self._report()
             if clone.role is Role.LIVE and self.view.live(clone.bundle)[0] == self.element:
                 for host in self.view.hosts[clone.bundle]:
                     if host.role is Role.PASSIVE:
                         self._do(SendTo(host.element, Passed(clone.handover(host.since, deliveries=False))))
         if event.asks:
-            clone.asking, clone.computing_since, clone.late = event, None, False
-            clone.waiting_since = self._now
             self._answer(clone)
 
     def _answer(self, clone: Clone) -> None:
@@ -742,11 +733,11 @@ class Member:
         In order: load a later state of this loop; leave an ended loop; pause a passive clone; stop for a hold (N13);
         ask a sibling that is ahead (N6); continue.
         """
-        event = clone.asking
+        event = clone.worker.asking
         assert event is not None
         here = event.snapshot
         paused = clone.role is Role.PASSIVE and not clone.pulled
-        newer = clone.stored(here.loop, here.head)
+        newer = clone.states.later(here.loop, here.head)
         if newer is not None and (event.entry or not paused) and not here.final:
             self._load(clone, newer)
             return
@@ -757,47 +748,51 @@ class Member:
         if clone.role is Role.PASSIVE and self.view.live(clone.bundle) and here.head > clone.pulled_at:
             clone.pulled, paused = False, True
         if paused:
+            if clone.phase is not ClonePhase.PAUSED:
+                clone.worker.enter(ClonePhase.PAUSED)
             return
         hold = self._orders.hold if self._orders is not None else None
         # Where a loop starts, or a state has just been loaded, the worker has taken no state that could be kept: it
         # continues to the next head.
         if hold is not None and here.data is not None and (hold.target is None or here.head >= hold.target):
             # bsprun must be told about a new head, and about a state that has been kept for the checkpoint
-            news = clone.held != here.head
-            clone.held = here.head
-            fresh = self._orders is not None and here.head > max(self._orders.released, *clone.pins, -1)
+            news = clone.phase is not ClonePhase.HELD
+            if news:
+                clone.request.withdraw()
+                clone.worker.enter(ClonePhase.HELD)
+            fresh = self._orders is not None and here.head > max(self._orders.released, *clone.states.pins, -1)
             if hold.target is not None and fresh and self._has_state_of(clone, here.head):
-                clone.pins[here.head] = clone.handover(clone.since, packets=False)
+                clone.states.pins[here.head] = clone.handover(clone.since, packets=False)
                 news = True
             if news:
                 self._settle_joined(clone)
                 self._report()
             return
-        if clone.jumping:
+        if clone.phase is ClonePhase.JUMPING and clone.request.due is not None:
             return
         donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
         if donors:
-            clone.jumping = True
-            self._want_state(clone, donors[clone.refused % len(donors)], here.head, 4 * self.limits.patience)
+            if clone.phase is not ClonePhase.JUMPING:
+                clone.worker.enter(ClonePhase.JUMPING)
+            self._want_state(clone, donors[clone.request.refused % len(donors)], here.head, 4 * self.limits.patience)
             return
         self._proceed(clone)
 
     def _has_state_of(self, clone: Clone, head: int) -> bool:
         """Return whether the clone's newest state is that of `head`."""
-        return clone.snapshot is not None and clone.snapshot.head == head
+        return clone.states.newest is not None and clone.states.newest.head == head
 
     def _proceed(self, clone: Clone) -> None:
         """Let a worker that waits at a head continue from its own state."""
-        clone.asking, clone.held = None, None
-        clone.computing_since = self._now
+        clone.request.withdraw()
+        clone.worker.run(self._now, clone.worker.task)
         self._do(Answer(clone.bundle, None))
 
     def _load(self, clone: Clone, snapshot: Snapshot) -> None:
         """Let a worker that waits at a head continue from another state."""
-        clone.asking, clone.held = None, None
-        clone.head, clone.position = max(clone.head, snapshot.head), snapshot.exchange
-        clone.stands = snapshot.head
-        clone.computing_since = self._now
+        clone.states.head = max(clone.states.head, snapshot.head)
+        clone.request.withdraw()
+        clone.worker.load(snapshot, self._now)
         self._do(Answer(clone.bundle, snapshot))
 
     # ------------------------------------------------ states of siblings: joining, jumping (N4, N6)
@@ -810,29 +805,23 @@ class Member:
         """Ask a sibling for its state; each attempt asks the next one in turn."""
         donors = self._donors(clone.bundle)
         if donors:
-            self._want_state(clone, donors[clone.pulls % len(donors)], -1, 5 * self.limits.patience)
-            clone.pulls += 1
-            clone.in_vain += 1
+            self._want_state(clone, donors[clone.request.attempts % len(donors)], -1, 5 * self.limits.patience)
+            clone.request.attempts += 1
+            clone.request.fail()
 
     def _want_state(self, clone: Clone, donor: int, head: int, patience: float) -> None:
-        """Ask `donor` for a state of a later head than `head`, and set the time at which the attempt counts as failed.
-
-        That time is at least twice what the last state took to travel, and doubles with each failed attempt: a shorter
-        limit would never let a large state arrive.
-        """
-        clone.donor, clone.wanted_at = donor, self._now
-        clone.pull_at = self._now + max(patience, 2 * clone.travel) * 2 ** min(clone.in_vain, 8)
-        self._sooner(clone.pull_at)
+        """Ask `donor` for a state of a later head than `head`; the attempt has `patience` seconds or more."""
+        self._sooner(clone.request.ask(donor, self._now, patience))
         self._do(SendTo(donor, Want(clone.bundle, clone.since, head)))
 
     def _ask_another(self, clone: Clone) -> None:
         """Ask another sibling if the one that was asked for its state is no longer in the view."""
-        if clone.donor in self._donors(clone.bundle) or clone.offered is not None:
+        if clone.request.donor in self._donors(clone.bundle) or clone.request.offered is not None:
             return
         if clone.role is Role.JOINING and not clone.has_state:
             self._ask_state(clone)
-        elif clone.jumping and clone.asking is not None:
-            clone.jumping, clone.pull_at = False, None
+        elif clone.phase is ClonePhase.JUMPING:
+            clone.request.withdraw()
             self._answer(clone)
 
     def _want(self, message: Want, sender: int) -> None:
@@ -840,7 +829,7 @@ class Member:
         clone = self.clones.get(message.bundle)
         if clone is None or not clone.has_state or clone.role is Role.JOINING:
             return
-        if message.head >= 0 and (clone.snapshot is None or clone.snapshot.head <= message.head):
+        if message.head >= 0 and (clone.states.newest is None or clone.states.newest.head <= message.head):
             # an empty handover: there is no newer state
             self._do(SendTo(sender, Handover(message.bundle, message.since, (), None, (), 0, 0, (), ())))
             return
@@ -865,22 +854,22 @@ class Member:
         if clone is None or clone.since != state.since:
             return
         if sender >= 0:
-            clone.in_vain, clone.travel = 0, self._now - clone.wanted_at
+            clone.request.came(self._now)
         if not clone.has_state:
-            clone.pull_at, clone.pulls = None, 0
+            clone.request.withdraw()
             clone.receive(state, sender)
             clone.given, clone.given_head = state.size, state.place.head if state.place is not None else 0
-            self._report()
             self._start(clone)
-        elif clone.jumping and clone.asking is not None:
-            clone.offered = state, sender
+            self._report()
+        elif clone.phase is ClonePhase.JUMPING:
+            clone.request.offered = state, sender
             self._jump(clone)
 
     def _jump(self, clone: Clone) -> None:
         """Continue from the state that a sibling has sent, if it is later and the jump to it is safe (N6, N11)."""
-        assert clone.asking is not None
-        assert clone.offered is not None
-        (state, donor), here = clone.offered, clone.asking.snapshot
+        assert clone.worker.asking is not None
+        assert clone.request.offered is not None
+        (state, donor), here = clone.request.offered, clone.worker.asking.snapshot
         there = state.snapshot
         if there is None or there.head <= here.head:
             self._stay(clone)
@@ -889,8 +878,8 @@ class Member:
             # Wait for a sibling's announcement that confirms it.  If none comes in time, `_check` lets the clone
             # compute these rounds itself, so that its own digests decide.
             return
-        clone.refused = 0
-        self._rest(clone)
+        clone.request.refused = 0
+        clone.request.rest(self._now)
         clone.jump(state, donor)
         self._note(
             "jumped", bundle=clone.bundle, element=self.element, superstep=there.superstep,
@@ -904,25 +893,16 @@ class Member:
 
     def _stay(self, clone: Clone) -> None:
         """Give up waiting for a sibling's state and continue from the clone's own."""
-        clone.refused += 1  # the next request goes to another sibling
-        self._rest(clone)
-        if clone.asking is not None:
+        clone.request.refused += 1  # the next request goes to another sibling
+        clone.request.rest(self._now)
+        if clone.worker.asking is not None:
             self._proceed(clone)
-
-    def _rest(self, clone: Clone) -> None:
-        """End an attempt to take a sibling's state, and set the time before which there is no other (N6).
-
-        Where states travel for long, a clone lags by as much again when it has received one; without a rest it would do
-        nothing but ask.
-        """
-        clone.jumping, clone.pull_at, clone.offered = False, None, None
-        clone.rests_until = self._now + _REST * (self._now - clone.wanted_at)
 
     def _settle_joined(self, clone: Clone) -> None:
         """Record that a newcomer has continued from its state; bsprun then gives it its role."""
         if not clone.joined:
             clone.joined = True
-            clone.again = max(clone.head - clone.given_head + 1, 0)
+            clone.again = max(clone.states.head - clone.given_head + 1, 0)
             self._report()
 
     def _passed(self, message: Passed, sender: int) -> None:
@@ -930,17 +910,16 @@ class Member:
         clone = self.clones.get(message.state.bundle)
         if clone is not None and clone.role is Role.PASSIVE and clone.since == message.state.since:
             clone.follow(message.state, sender)
-            if clone.asking is not None and clone.asking.entry:
+            if clone.worker.asking is not None and clone.worker.asking.entry:
                 self._answer(clone)
 
     # ---------------------------------------------------------------------------- tails (N2)
 
     def _is_late(self, clone: Clone) -> None:
         """Declare a tail: notify the siblings, and log it."""
-        clone.late = True
+        clone.worker.late = True
         clone.tails += 1
-        assert clone.computing_since is not None
-        seconds = round(self._now - clone.computing_since, 6)
+        seconds = round(self._now - clone.worker.since, 6)
         self._note("tail", bundle=clone.bundle, element=self.element, superstep=clone.superstep, seconds=seconds)
         for host in self.view.hosts[clone.bundle]:
             if host.element != self.element:
@@ -979,10 +958,10 @@ class Member:
         if clone.pulled:
             return
         clone.pulled = True
-        here = clone.asking.snapshot.head if clone.asking is not None else clone.head
-        clone.pulled_at = max(here, clone.snapshot.head if clone.snapshot is not None else -1)
+        here = clone.worker.asking.snapshot.head if clone.worker.asking is not None else clone.states.head
+        clone.pulled_at = max(here, clone.states.newest.head if clone.states.newest is not None else -1)
         self._note("pulled", bundle=clone.bundle, element=self.element, superstep=clone.superstep, reason=why)
-        if clone.asking is not None:
+        if clone.worker.asking is not None:
             self._answer(clone)
 
     # ------------------------------------------------------------------------ workers (N12)
@@ -990,22 +969,23 @@ class Member:
     def _ended(self, event: Ended) -> None:
         """Handle the end of the program in a worker."""
         clone = self.clones.get(event.bundle)
-        if clone is not None and clone.life == event.life:
-            clone.ended, clone.computing_since = event.digest, None
+        if clone is not None and clone.worker.life == event.life:
+            clone.ended = event.digest
+            clone.worker.enter(ClonePhase.ENDED)
             self._settle_joined(clone)
-            self._settle_caught_up(clone, clone.announced)
+            self._settle_caught_up(clone, clone.outbox.announced)
             self._report()
 
     def _died(self, event: Died) -> None:
         """Handle the death of a worker."""
         clone = self.clones.get(event.bundle)
-        if clone is not None and clone.life == event.life and clone.ended is None:
+        if clone is not None and clone.worker.life == event.life and clone.ended is None:
             self._relaunch(clone, event.how)
 
     def _printed(self, event: Printed) -> None:
         """Send a clone's text to bsprun, and keep it until bsprun has confirmed it (N9)."""
         clone = self.clones.get(event.bundle)
-        if clone is None or clone.life != event.life:
+        if clone is None or clone.worker.life != event.life:
             return
         clone.said = max(clone.said, event.offset + len(event.data))
         printed = self._orders.printed if self._orders is not None else 0
@@ -1016,8 +996,8 @@ class Member:
     def _asks(self, event: Asks) -> None:
         """Report a worker that waits in proc.once."""
         clone = self.clones.get(event.bundle)
-        if clone is not None and clone.life == event.life:
-            clone.once = event.token, event.life, event.value
+        if clone is not None and clone.worker.life == event.life:
+            clone.worker.call(event.token, event.value)
             self._report()
 
     def reply(self, now: float, once: Once) -> list[Any]:
@@ -1028,10 +1008,11 @@ class Member:
         """
         self._now = now
         clone = self.clones.get(once.bundle)
-        if clone is not None and clone.once is not None and clone.once[0] == once.token and not self._over:
-            token, life, value = clone.once
+        call = clone.worker.once if clone is not None else None
+        if clone is not None and call is not None and call[0] == once.token and not self._over:
+            token, life, value = call
             if once.value is not None:
-                clone.once = None
+                clone.worker.end_call()
                 clone.values.add([(token, once.value)])
                 self._do(once)
             elif value is None and clone.granted != (token, life):
@@ -1047,9 +1028,9 @@ class Member:
         it counts as hung if a sibling has completed the same computation.
         """
         clone = self.clones.get(event.bundle)
-        if clone is None or clone.life != event.life or clone.ended is not None or clone.computing_since is None:
+        if clone is None or clone.worker.life != event.life or not clone.worker.runs:
             return
-        passed = self._pace.announced(clone.bundle) >= clone.announced
+        passed = self._pace.announced(clone.bundle) >= clone.outbox.announced
         if event.stopped or passed:
             self._relaunch(clone, "stopped" if event.stopped else "idle while its sibling has gone on")
 
@@ -1059,13 +1040,13 @@ class Member:
         It stands if bsprun has confirmed it or a sibling has announced the same.  If siblings have announced something
         else, the worker is run again.  Otherwise bsprun decides once all live clones have reported.
         """
-        assert clone.raised is not None and clone.waiting is not None
-        exchange, digest = clone.raised
+        assert clone.worker.raised is not None and clone.worker.waiting is not None
+        exchange, digest = clone.worker.raised
         theirs = {e: d for e, d in self._votes.of(clone.bundle, exchange).items() if e != self.element}
         granted = self._orders is not None and (clone.bundle, exchange) in self._orders.raised
         if granted or digest in theirs.values():
-            clone.raised = None
-            self._go(clone, clone.waiting)
+            clone.worker.enter(ClonePhase.WAITING)
+            self._go(clone, clone.worker.waiting)
         elif theirs:
             self._relaunch(clone, "raised an exception that its sibling did not")
         else:
@@ -1078,6 +1059,7 @@ class Member:
         if count > self.limits.relaunches:
             if clone.failing is None:
                 clone.failing = f"its worker {how}, {self.limits.relaunches + 1} times in superstep {superstep}"
+                clone.worker.stop()
                 self._do(StopWorker(clone.bundle))
                 self._report()
             return
@@ -1088,9 +1070,9 @@ class Member:
             given = clone.handover(clone.since, packets=False)
             # rounds to be computed again: those since the state from which the new worker starts, and the unfinished
             # one
-            stands = clone.asking is not None and clone.asking.snapshot.head == clone.head
-            rounds = clone.head - (given.place.head if given.place is not None else 0) + (not stands)
-            clone.catching = CatchingUp(clone.announced - 1, max(rounds, 0), given.size)
+            stands = clone.worker.asking is not None and clone.worker.asking.snapshot.head == clone.states.head
+            rounds = clone.states.head - (given.place.head if given.place is not None else 0) + (not stands)
+            clone.catching = CatchingUp(clone.outbox.announced - 1, max(rounds, 0), given.size)
         self._start(clone)
 
     def _settle_caught_up(self, clone: Clone, exchange: int) -> None:
@@ -1142,19 +1124,20 @@ class Member:
         neither would ever continue.  It names the next head that it would reach.
         """
         hold = self._orders.hold if self._orders is not None else None
-        if clone.held is None and clone.waiting is not None and hold is not None:
-            return clone.head + 1
-        return clone.held
+        if clone.worker.held is None and clone.worker.waiting is not None and hold is not None:
+            return clone.states.head + 1
+        return clone.worker.held
 
     def _progress(self, clone: Clone) -> Progress:
         """Return the state of one clone for the report."""
         parts: Sequence[tuple[int, Any]] = [
             (head, part) for (bundle, head), part in self._parts.items() if bundle == clone.bundle and part is not None
         ]
+        worker, states = clone.worker, clone.states
+        waits_for = tuple(clone.inbox.missing()) if worker.waiting is not None else ()
         return Progress(
-            clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
-            self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
-            clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
-            tuple(clone.repeats), clone.line, tuple(clone.missing()) if clone.waiting is not None else (),
-            self._now - (clone.waiting_since if clone.computing_since is None else clone.computing_since),
+            clone.bundle, clone.since, clone.joined, clone.has_state, clone.outbox.announced, clone.superstep,
+            states.head, self._next_head(clone), worker.raised, clone.ended, clone.failing, clone.stale, clone.said,
+            worker.once, clone.tails, tuple(states.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
+            tuple(states.repeats), clone.line, waits_for, self._now - worker.since, clone.phase,
         )  # fmt: skip

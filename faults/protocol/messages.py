@@ -16,6 +16,8 @@ from enum import StrEnum
 from pickle import PickleBuffer
 from typing import Any, NamedTuple
 
+from bsp.faults.protocol.clones.phases import ClonePhase
+
 _BESIDE = 1 << 15  # bytes; packets of this size or more travel beside the pickle and are not copied into it
 
 
@@ -269,6 +271,7 @@ class Progress(NamedTuple):
     line: str = ""  # the program's at which its worker waits, or did last
     waits_for: tuple[int, ...] = ()  # the bundles whose packets its worker waits for
     seconds: float = 0.0  # that its worker has waited, or computed
+    phase: ClonePhase = ClonePhase.JOINING
 
 
 class Divergence(NamedTuple):

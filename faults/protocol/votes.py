@@ -1,19 +1,86 @@
-"""Digests of exchanges and of states: comparison between clones, and judgement when they differ (N11).
+"""Two of three: how clones of a bundle are compared, and who is believed when they differ (N11).
 
-`Votes` holds the digests that one element has received.  `Jury` is bsprun's part: it judges the differences that
-elements report.  With three votes the minority is wrong; with two nothing decides.
+`Ballots` counts the copies of packets that one clone waits for.  `Votes` holds the digests that one element has
+received.  `Jury` is bsprun's part: it judges the differences that elements report.  With three votes the minority is
+wrong; with two nothing decides.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from bsp.faults.protocol.messages import Divergence, Progress
+from bsp.faults.protocol.messages import BundlePacket, Divergence, Progress
 
 KEPT_STATES = 16  # heads for which digests of states are kept
 _KEPT_VOTES = 256  # exchanges for which digests are kept, so that siblings behind can be compared
+
+
+def votes_needed(live: int) -> int:
+    """Return how many of a bundle's `live` clones must say the same before it is used: two of three, else one."""
+    return 2 if live >= 3 else 1
+
+
+def majority(votes: Iterable[bytes]) -> bytes | None:
+    """Return what at least two say and fewer say anything else; None if there is no such value."""
+    counts = Counter(votes).most_common(2)
+    if not counts or counts[0][1] < 2 or (len(counts) > 1 and counts[0][1] == counts[1][1]):
+        return None
+    return counts[0][0]
+
+
+class _Ballot:
+    """The clones that sent one digest for a packet, and the packet, once one of them has sent its bytes."""
+
+    __slots__ = ("packet", "voters")
+
+    def __init__(self) -> None:
+        self.voters: set[int] = set()
+        self.packet: BundlePacket | None = None
+
+
+class Ballots:
+    """The copies of packets that one clone has been sent and has not accepted."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[int, int], dict[bytes, _Ballot]] = {}  # (exchange, source): by digest
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def vote(self, exchange: int, source: int, packet: BundlePacket, sender: int, needed: int) -> BundlePacket | None:
+        """Count one clone's copy of a packet; return it once `needed` clones agree and its bytes are here."""
+        ballot = self._of.setdefault((exchange, source), {}).setdefault(packet.digest, _Ballot())
+        ballot.voters.add(sender)
+        if packet.data is not None:
+            ballot.packet = packet
+        return ballot.packet if len(ballot.voters) >= needed else None
+
+    def strike(self, exchange: int, source: int, out: set[int], needed: int) -> BundlePacket | None:
+        """Count the votes on a packet again, without the elements `out`; return it if `needed` clones agree."""
+        ballots = self._of.get((exchange, source), {})
+        for ballot in ballots.values():
+            ballot.voters -= out
+        good = [b for _, b in sorted(ballots.items()) if b.packet is not None and b.voters and len(b.voters) >= needed]
+        return max(good, key=lambda ballot: len(ballot.voters)).packet if good else None
+
+    def open(self) -> list[tuple[int, int]]:
+        """Return the packets that are voted on, as (exchange, source)."""
+        return list(self._of)
+
+    def close(self, exchange: int, source: int) -> None:
+        """End the vote on a packet that has been accepted."""
+        self._of.pop((exchange, source), None)
+
+    def forget(self, before: int) -> None:
+        """Forget the packets of exchanges before one."""
+        for key in [key for key in self._of if key[0] < before]:
+            del self._of[key]
+
+    def are_beyond(self, exchange: int) -> bool:
+        """Return whether a packet of a later exchange is voted on."""
+        return any(later > exchange for later, _ in self._of)
 
 
 class Votes:
@@ -122,11 +189,10 @@ class Jury:
         wavering = {element for element in present if votes.get(-1 - element, present[element]) != present[element]}
         if len(set(present.values())) < 2 and not wavering:
             return None
-        counts = Counter(present.values()).most_common()
-        agreed = counts[0][1] >= 2 and (len(counts) == 1 or counts[0][1] > counts[1][1])
-        if agreed and (len(counts) == 1 or len(present) >= 3):
+        agreed = majority(present.values())
+        if agreed is not None:
             self._settled.add(key)
-            wrong = {element for element, digest in present.items() if digest != counts[0][0]} | wavering
+            wrong = {element for element, digest in present.items() if digest != agreed} | wavering
             return Judgement(sorted(wrong), present)
         if any(element not in present and not self._came_later(found, element) for element in live):
             return None  # wait for the votes of the others

@@ -164,7 +164,7 @@ class Driven:
         digest: bytes = b"same", raised: bool = False, sets_min: bool = True, life: int | None = None,
     ) -> list[Any]:  # fmt: skip
         """The worker ends a computation."""
-        life = self.clone(bundle).life if life is None else life
+        life = self.clone(bundle).worker.life if life is None else life
         return self.local(
             Submitted(bundle, life, exchange, exchange, 0.01, sets_min, digest, raised, dict(packets or {}))
         )
@@ -177,7 +177,7 @@ class Driven:
         place = snapshot(bundle, head, loop=loop, exchange=exchange, final=final)
         if entry:
             place = place._replace(data=None)
-        return self.local(Head(bundle, self.clone(bundle).life, asks, entry, place))
+        return self.local(Head(bundle, self.clone(bundle).worker.life, asks, entry, place))
 
     def round(self, number: int, source: int = 1, sender: int = 1, head: int | None = None) -> list[Any]:
         """One exchange with bundle `source`, and the head behind it: heads are numbered like exchanges."""
@@ -326,7 +326,7 @@ def test_offers_of_large_packets_are_forgotten() -> None:
         member.hear(Data(1, number, 0, big), 1)
         member.hear(announce(1, number, {0: announced(big)}), 4)
         member.hear(announce(2, number, {0: packet("x")}), 2)
-    assert len(member.clone().offers) <= 1
+    assert len(member.clone().inbox.offers) <= 1
 
 
 # --------------------------------------------------------------------------- N2: tails, by its own clock
@@ -337,7 +337,7 @@ def computing(first: View = PAIRS, least: float = 0.01, sets_min: bool = True, l
     member = Driven(0, first, limits)
     member.head(0)
     member.round(0)
-    assert member.clone().computing_since == 0.0
+    assert member.clone().worker.since == 0.0
     member.hear(announce(0, 1, compute=least, sets_min=sets_min), 2)
     return member
 
@@ -446,7 +446,7 @@ def test_a_superstep_is_compared_with_its_own_min_time() -> None:
 def test_a_replay_is_no_tail() -> None:
     """N6: newcomers are exempt."""
     member = computing()
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     assert not notes(member.later(1.0), "tail")
 
 
@@ -458,7 +458,7 @@ def test_a_replay_is_no_tail_from_its_first_delivery_to_its_last() -> None:
         member.hear(announce(1, number, {0: packet("x")}), 1)
     for superstep in range(3):
         member.hear(announce(0, superstep), 2)
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     assert given(member.submit(0, {1: packet("a")}), Deliver)
     assert not notes(member.later(3.0), "tail")
     assert given(member.submit(1, {1: packet("a")}), Deliver)
@@ -468,7 +468,7 @@ def test_a_replay_is_no_tail_from_its_first_delivery_to_its_last() -> None:
 def test_a_worker_that_is_brought_to_a_head_it_had_passed_is_not_late() -> None:
     """N2: newcomers are exempt: others have long done the superstep in which it enters the loop."""
     member = computing()
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     assert given(member.head(0, asks=True, entry=True), Answer) == [Answer(0, snapshot(0, 1))]
     assert not notes(member.later(3.0), "tail")
 
@@ -530,7 +530,7 @@ def test_a_packet_is_kept_until_every_clone_of_its_destination_has_marked_it() -
     assert member.keeps(0)
     member.hear(Marks(1, ((1, 1),)), 3)
     assert not member.keeps(0)
-    assert member.clone().kept_bytes == 0
+    assert member.clone().outbox.size == 0
 
 
 def test_a_mark_inside_an_announcement_counts_like_one_said_alone() -> None:
@@ -667,8 +667,8 @@ def test_a_slow_clone_does_not_keep_what_everybody_has_from_its_sibling() -> Non
         for sender in (1, 3):
             member.hear(announce(1, number, {0: packet(f"theirs {number}")}, mark=number + 1), sender)
         member.submit(number, {1: packet("a" * 100)})
-    assert len(member.clone().sent) <= 1
-    assert member.clone().kept_bytes <= 100
+    assert len(member.clone().outbox.sent) <= 1
+    assert member.clone().outbox.size <= 100
 
 
 def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
@@ -679,7 +679,7 @@ def test_a_newcomer_does_not_keep_what_was_dropped_before_it_came() -> None:
     newcomer.hear(state, 0)
     for sender in (1, 3):
         newcomer.hear(Marks(2, ((1, 20),)), sender)
-    assert newcomer.clone().sent == {}
+    assert newcomer.clone().outbox.sent == {}
 
 
 def test_that_one_bundles_packet_is_gone_says_nothing_of_anothers() -> None:
@@ -751,7 +751,7 @@ def test_a_laggard_keeps_its_own_state_if_what_it_is_given_is_not_newer() -> Non
     member.head(1, asks=True)
     effects = member.hear(donated(member, 1), 2)
     assert given(effects, Answer) == [Answer(0, None)]
-    assert member.clone().snapshot.head == 1
+    assert member.clone().states.newest.head == 1
 
 
 def test_a_laggard_whose_sibling_does_not_answer_goes_on_by_itself() -> None:
@@ -769,6 +769,7 @@ def lagging_of_three(flipped: int | None = None, state: bytes = b"d5") -> tuple[
     """
     member = Driven(0, TRIPLES)
     member.head(0)
+    member.hear(announce(1, 0, {0: packet("theirs 0")}, head=0), 3)
     member.round(0)
     for exchange in range(1, 6):
         member.hear(announce(0, exchange, head=exchange, state=b"d%d" % exchange), 2)
@@ -863,7 +864,7 @@ def test_a_laggard_that_is_given_nothing_goes_on_at_once() -> None:
     member.head(1, asks=True)
     effects = member.hear(Handover(0, 1, (), None, (), 0, 0, (), ()), 2)
     assert given(effects, Answer) == [Answer(0, None)]
-    assert member.clone().snapshot.head == 1
+    assert member.clone().states.newest.head == 1
 
 
 def asked_in_vain(member: Driven, head: int) -> list[Any]:
@@ -977,9 +978,9 @@ def test_a_state_for_an_earlier_assignment_is_refused() -> None:
 def test_what_an_earlier_worker_of_the_clone_says_is_not_heard() -> None:
     """N7: events name the worker; the dead one's may still be in the pipe."""
     member = Driven(0, ALONE)
-    first = member.clone().life
+    first = member.clone().worker.life
     member.local(Died(0, first, "was killed"))
-    assert member.clone().life == first + 1
+    assert member.clone().worker.life == first + 1
     assert not member.submit(0, {1: packet("a")}, life=first)
     assert not member.local(Died(0, first, "was killed"))
     assert not member.local(Printed(0, first, 0, b"text"))
@@ -1000,7 +1001,7 @@ def test_a_new_worker_is_brought_from_the_last_head_to_where_it_was_with_logged_
         member.round(number)
     member.submit(3, {1: packet("a")})
     member.hear(announce(1, 3, {0: packet("theirs 3")}), 1)
-    effects = member.local(Died(0, member.clone().life, "was killed"))
+    effects = member.local(Died(0, member.clone().worker.life, "was killed"))
     assert len(given(effects, StartWorker)) == 1
     (answer,) = given(member.head(0, asks=True, entry=True), Answer)
     assert answer.snapshot == snapshot(0, 3)
@@ -1018,12 +1019,12 @@ def test_a_new_worker_has_caught_up_when_it_submits_what_the_one_before_it_had_a
     for number in (3, 4):  # a round of more than one superstep
         member.submit(number, {1: packet("a")})
         member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
-    effects = member.local(Died(0, member.clone().life, "was killed"))
+    effects = member.local(Died(0, member.clone().worker.life, "was killed"))
     assert noted(effects, "relaunched", bundle=0, element=0, superstep=4, reason="was killed", attempt=1)
     effects = member.head(0, asks=True, entry=True)
     effects += member.submit(3, {1: packet("a")})
     assert not notes(effects, "caught_up")
-    effects = member.local(Died(0, member.clone().life, "was killed"))  # on its way
+    effects = member.local(Died(0, member.clone().worker.life, "was killed"))  # on its way
     assert noted(effects, "relaunched", superstep=3, attempt=1)
     member.head(0, asks=True, entry=True)
     member.submit(3, {1: packet("a")})
@@ -1041,8 +1042,8 @@ def test_rounds_whose_states_were_not_taken_are_gone_through_again() -> None:
         member.submit(number, {1: packet("a")})
         member.hear(announce(1, number, {0: packet("x")}), 1)
         place = snapshot(0, number + 1)._replace(data=None)
-        member.local(Head(0, member.clone().life, False, False, place))
-    member.local(Died(0, member.clone().life, "was killed"))
+        member.local(Head(0, member.clone().worker.life, False, False, place))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     member.head(0, asks=True, entry=True)
     for number in (1, 2):
         assert not notes(member.submit(number, {1: packet("a")}), "caught_up")
@@ -1056,7 +1057,7 @@ def test_heads_that_a_replay_passes_again_do_not_bring_an_older_state_back() -> 
     for number in range(3):
         member.round(number)
     member.head(1)
-    assert member.clone().snapshot.head == 3
+    assert member.clone().states.newest.head == 3
 
 
 def test_a_finished_loop_is_remembered_by_its_final_state() -> None:
@@ -1067,10 +1068,10 @@ def test_a_finished_loop_is_remembered_by_its_final_state() -> None:
     end = snapshot(0, 2, exchange=2, final=True)._replace(start=0)
     member.submit(1, {1: packet("a")})
     member.hear(announce(1, 1, {0: packet("x")}), 1)
-    member.local(Head(0, member.clone().life, False, False, end))
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Head(0, member.clone().worker.life, False, False, end))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     assert given(member.head(0, asks=True, entry=True), Answer) == [Answer(0, end)]
-    assert member.clone().log == {}
+    assert member.clone().inbox.log == {}
 
 
 def test_heads_that_lie_behind_the_end_of_their_loop_are_no_state() -> None:
@@ -1079,7 +1080,7 @@ def test_heads_that_lie_behind_the_end_of_their_loop_are_no_state() -> None:
     member.head(0)
     member.round(0)
     end = snapshot(0, 2, final=True)
-    member.local(Head(0, member.clone().life, False, False, end))
+    member.local(Head(0, member.clone().worker.life, False, False, end))
     member.head(1)
     member.command(Orders(view([0, (4, Role.JOINING, 2)], [1, 3], number=2)))
     (state,) = sent(member.hear(Want(0, 2, -1), 4), Handover)
@@ -1092,12 +1093,12 @@ def test_what_lies_outside_loops_is_delivered_again_from_the_log() -> None:
     for number in range(2):
         member.submit(number, {1: packet("a")})
         member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
-    member.local(Head(0, member.clone().life, False, False, snapshot(0, 0, exchange=2)))
+    member.local(Head(0, member.clone().worker.life, False, False, snapshot(0, 0, exchange=2)))
     member.submit(2, {1: packet("a")})
     member.hear(announce(1, 2, {0: packet("theirs 2")}), 1)
-    member.local(Head(0, member.clone().life, False, False, snapshot(0, 1, exchange=3)._replace(start=2)))
-    assert sorted(member.clone().log) == [0, 1]
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Head(0, member.clone().worker.life, False, False, snapshot(0, 1, exchange=3)._replace(start=2)))
+    assert sorted(member.clone().inbox.log) == [0, 1]
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     for number in range(2):
         (delivery,) = given(member.submit(number, {1: packet("a")}), Deliver)
         assert delivery.packets[1].data == f"theirs {number}".encode()
@@ -1112,7 +1113,7 @@ def test_a_worker_behind_a_siblings_state_is_still_given_what_leads_there() -> N
         member.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
     assert given(member.submit(0, {1: packet("mine 0")}), Deliver)
     member.hear(Passed(donated(member, 3)), 2)
-    assert member.clone().snapshot.head == 3
+    assert member.clone().states.newest.head == 3
     (delivery,) = given(member.submit(1, {1: packet("mine 1")}), Deliver)
     assert delivery.packets == {1: packet("theirs 1")}
 
@@ -1141,8 +1142,8 @@ def test_a_clone_says_before_which_head_no_round_is_run_again() -> None:
     assert (member.progress().restarts, member.progress().pins) == (4, (4,))
     member.command(Orders(ALONE, released=4))
     assert member.progress().restarts == 6
-    member.local(Died(0, member.clone().life, "was killed"))
-    member.clone().stands = 3  # at work behind a state that it was sent
+    member.local(Died(0, member.clone().worker.life, "was killed"))
+    member.clone().worker.stands = 3  # at work behind a state that it was sent
     assert member.progress().restarts == 3
 
 
@@ -1260,10 +1261,10 @@ def test_a_worker_run_again_that_computes_other_bytes_is_reported() -> None:
     """N11: what was announced cannot be taken back."""
     member = Driven(0, ALONE)
     member.submit(0, {1: packet("a")}, digest=b"first")
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     effects = member.submit(0, {1: packet("b")}, digest=b"again")
     assert given(effects, Tell)[0].report.divergences[0].votes == ((-1, b"again"), (0, b"first"))
-    assert member.clone().sent[0][1].data == b"a"
+    assert member.clone().outbox.sent[0][1].data == b"a"
 
 
 # -------------------------------------------------------------------------------------- N12: exceptions
@@ -1307,9 +1308,9 @@ def test_a_worker_is_run_again_three_times_in_a_superstep_then_its_element_says_
     """N12: at most 3 relaunches."""
     member = Driven(0, PAIRS)
     for _ in range(3):
-        effects = member.local(Died(0, member.clone().life, "was killed by signal 9"))
+        effects = member.local(Died(0, member.clone().worker.life, "was killed by signal 9"))
         assert len(given(effects, StartWorker)) == 1
-    effects = member.local(Died(0, member.clone().life, "was killed by signal 9"))
+    effects = member.local(Died(0, member.clone().worker.life, "was killed by signal 9"))
     assert not given(effects, StartWorker)
     assert given(effects, StopWorker) == [StopWorker(0)]
     assert member.progress().failing == "its worker was killed by signal 9, 4 times in superstep 0"
@@ -1321,7 +1322,7 @@ def test_relaunches_are_counted_by_superstep() -> None:
     member = Driven(0, ALONE)
     member.head(0)
     for number in range(8):
-        member.local(Died(0, member.clone().life, "was killed"))
+        member.local(Died(0, member.clone().worker.life, "was killed"))
         member.head(0, asks=True, entry=True)
         member.round(number)
     assert member.progress().failing is None
@@ -1335,23 +1336,23 @@ def test_relaunches_are_counted_by_superstep_without_loops_too() -> None:
         for again in range(number + 1):
             member.submit(again, {1: packet("a")})
             member.hear(announce(1, again, {0: packet("x")}), 1)
-        member.local(Died(0, member.clone().life, "was killed"))
+        member.local(Died(0, member.clone().worker.life, "was killed"))
     assert member.progress().failing is None
 
 
 def test_a_worker_that_is_stopped_is_run_again() -> None:
     """A hang of user code is a local event."""
     member = Driven(0, PAIRS)
-    effects = member.local(Stuck(0, member.clone().life, True))
+    effects = member.local(Stuck(0, member.clone().worker.life, True))
     assert len(given(effects, StartWorker)) == 1
 
 
 def test_an_idle_worker_hangs_only_if_a_sibling_has_gone_on() -> None:
     """N5: all clones late, for the same reason: they are waited for."""
     member = Driven(0, PAIRS)
-    assert not given(member.local(Stuck(0, member.clone().life, False)), StartWorker)
+    assert not given(member.local(Stuck(0, member.clone().worker.life, False)), StartWorker)
     member.hear(announce(0, 0), 2)
-    assert given(member.local(Stuck(0, member.clone().life, False)), StartWorker)
+    assert given(member.local(Stuck(0, member.clone().worker.life, False)), StartWorker)
 
 
 def test_a_worker_that_waits_for_others_is_not_stuck() -> None:
@@ -1359,7 +1360,7 @@ def test_a_worker_that_waits_for_others_is_not_stuck() -> None:
     member = Driven(0, PAIRS)
     member.hear(announce(0, 0), 2)
     member.submit(0, {1: packet("a")})
-    assert not given(member.local(Stuck(0, member.clone().life, True)), StartWorker)
+    assert not given(member.local(Stuck(0, member.clone().worker.life, True)), StartWorker)
 
 
 # ------------------------------------------------------------------------------ N13: agreeing on a head
@@ -1469,7 +1470,11 @@ def deliveries(times: int) -> tuple[list[Any], Any]:
             effects += member.hear(Marks(1, ((1, number),)), 1)
             effects += member.command(Orders(TRIPLES))
         effects += member.head(number)
-    return given(effects, Deliver), (given(effects, StartWorker), sorted(member.clone().sent), member.member.report())
+    return given(effects, Deliver), (
+        given(effects, StartWorker),
+        sorted(member.clone().outbox.sent),
+        member.member.report(),
+    )
 
 
 def test_repeated_messages_and_orders_change_nothing() -> None:
@@ -1560,7 +1565,7 @@ def test_an_ended_clone_goes_on_serving_until_bsprun_says_that_all_is_over() -> 
     """N8: the end comes in two steps."""
     member = Driven(0, PAIRS)
     member.round(0)
-    effects = member.local(Ended(0, member.clone().life, b"result"))
+    effects = member.local(Ended(0, member.clone().worker.life, b"result"))
     assert given(effects, Tell)[0].report.clones[0].ended == b"result"
     assert not given(member.later(10.0), Leave)
     assert member.keeps(0)
@@ -1571,8 +1576,8 @@ def test_an_ended_clone_goes_on_serving_until_bsprun_says_that_all_is_over() -> 
 def test_text_is_said_again_until_bsprun_has_it() -> None:
     """N9: text goes to bsprun as (offset, bytes) from every clone, and stays here until it is printed."""
     member = Driven(0, PAIRS)
-    assert given(member.local(Printed(0, member.clone().life, 0, b"abc")), Say) == [Say(0, b"abc", 1)]
-    member.local(Printed(0, member.clone().life, 3, b"def"))
+    assert given(member.local(Printed(0, member.clone().worker.life, 0, b"abc")), Say) == [Say(0, b"abc", 1)]
+    member.local(Printed(0, member.clone().worker.life, 3, b"def"))
     assert set(given(member.later(0.3), Say)) == {Say(0, b"abc", 1), Say(3, b"def", 1)}
     member.command(Orders(PAIRS, printed=3))
     assert set(given(member.later(0.3), Say)) == {Say(3, b"def", 1)}
@@ -1584,7 +1589,7 @@ def test_text_is_said_again_until_bsprun_has_it() -> None:
 def test_leave_to_call_is_given_to_a_worker_once_and_its_value_is_passed_on() -> None:
     """N9: replies are repeated, calls are not."""
     member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
-    life = member.clone().life
+    life = member.clone().worker.life
     member.local(Asks(0, life, token, None))
     assert member.progress().once == (token, life, None)
     assert given(member.member.reply(0.0, Once(0, token, None)), Once) == [Once(0, token, None)]
@@ -1599,11 +1604,11 @@ def test_leave_to_call_is_given_to_a_worker_once_and_its_value_is_passed_on() ->
 def test_leave_to_call_is_given_again_to_the_next_worker() -> None:
     """N9: at least once: the one that had leave is dead."""
     member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
-    member.local(Asks(0, member.clone().life, token, None))
+    member.local(Asks(0, member.clone().worker.life, token, None))
     member.member.reply(0.0, Once(0, token, None))
-    member.local(Died(0, member.clone().life, "was killed"))
+    member.local(Died(0, member.clone().worker.life, "was killed"))
     assert member.progress().once is None
-    member.local(Asks(0, member.clone().life, token, None))
+    member.local(Asks(0, member.clone().worker.life, token, None))
     assert member.member.reply(0.0, Once(0, token, None)) == [Once(0, token, None)]
 
 
@@ -1637,8 +1642,8 @@ def test_a_passive_clone_follows_its_siblings_states_without_computing() -> None
         (state,) = sent(live.round(number), Passed, 0)
         passive.hear(announce(1, number, {0: packet(f"theirs {number}")}), 1)
         passive.hear(state, 2)
-    assert passive.clone().snapshot.head == 3
-    assert passive.clone().complete == 3
+    assert passive.clone().states.newest.head == 3
+    assert passive.clone().inbox.complete == 3
     (answer,) = given(passive.hear(Tail(0, 3), 2), Answer)
     assert answer.snapshot is not None and answer.snapshot.head == 3
 
@@ -1660,7 +1665,7 @@ def test_a_resumed_element_reads_its_state_before_it_starts() -> None:
     state = donated(member, 3)
     member.now = 9.0
     assert given(member.local(state), StartWorker)
-    assert member.clone().travel == 0.0  # nobody was asked for it
+    assert member.clone().request._travel == 0.0  # nobody was asked for it
 
 
 def test_a_resumed_element_that_hears_of_a_later_view_first_reads_its_state_too() -> None:

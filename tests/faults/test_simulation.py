@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from bsp.faults.protocol.arbiter import Arbiter
-from bsp.faults.protocol.clone import Clone
+from bsp.faults.protocol.clones.clone import Clone
+from bsp.faults.protocol.clones.phases import ClonePhase
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
     BundlePacket,
@@ -384,10 +385,10 @@ def test_memory_does_not_grow_with_the_job() -> None:
         assert not run.wrong
         for node in run.nodes:
             for clone in node.member.clones.values():
-                recent = clone.announced - 20
-                assert sum(exchange < recent for exchange in clone.sent) <= 3
-                assert sum(exchange < recent for exchange, _ in clone.offers) <= 3
-                assert len(clone.log) + len(clone.digests) + len(clone.votes) <= 60
+                recent = clone.outbox.announced - 20
+                assert sum(exchange < recent for exchange in clone.outbox.sent) <= 3
+                assert sum(exchange < recent for exchange, _ in clone.inbox.offers) <= 3
+                assert len(clone.inbox.log) + len(clone.outbox.digests) + len(clone.inbox.ballots) <= 60
 
 
 @pytest.mark.parametrize("vertical", [1, 2])
@@ -481,7 +482,7 @@ class Forgetful(Member):
         said = [mark for mark in self._retention.said(dest) if mark is not None]
         for clone in self.clones.values():
             if clone.bundle != dest and said:
-                clone.drop(dest, max(said))
+                clone.outbox.drop(dest, max(said))
 
 
 class Blind(Member):
@@ -491,7 +492,7 @@ class Blind(Member):
         said = [mark for mark in self._retention.said(dest) if mark is not None]
         for clone in self.clones.values():
             if clone.bundle != dest and said:
-                clone.drop(dest, min(said))
+                clone.outbox.drop(dest, min(said))
 
 
 class Ruthless(Arbiter):
@@ -508,7 +509,7 @@ class Nameless(Member):
     """N7 without names: what comes is what is waited for."""
 
     def _take(self, clone: Clone, exchange: int, source: int, packet: BundlePacket, sender: int) -> None:
-        super()._take(clone, clone.complete, source, packet, sender)
+        super()._take(clone, clone.inbox.complete, source, packet, sender)
 
 
 class Leaving(Member):
@@ -556,9 +557,9 @@ class Rash(Member):
     """N12 without the siblings: an exception of one clone is the program's."""
 
     def _settle_raised(self, clone: Clone) -> None:
-        assert clone.waiting is not None
-        clone.raised = None
-        self._go(clone, clone.waiting)
+        assert clone.worker.waiting is not None
+        clone.worker.enter(ClonePhase.WAITING)
+        self._go(clone, clone.worker.waiting)
 
 
 class Stubborn(Member):
@@ -575,7 +576,7 @@ class Reticent(Member):
     """N13 without those who wait: a head is named where one stands."""
 
     def _next_head(self, clone: Clone) -> int | None:
-        return clone.held
+        return clone.worker.held
 
 
 class Curt(Arbiter):

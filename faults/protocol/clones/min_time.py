@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bsp.faults.protocol.clone import Clone
+from bsp.faults.protocol.clones.clone import Clone
 from bsp.faults.protocol.messages import Announce, Limits, Role
 
 _KEPT = 256  # supersteps whose MinTime is kept
@@ -46,7 +46,7 @@ class Pace:
         that is paused it is the time at which it takes over: its bundle is behind the furthest one, and has been so for
         longer than T * max(MinTime, floor), with MinTime of the latest superstep known.
         """
-        if clone.late:
+        if clone.worker.late:
             return None
         limit = self._limits.tail_limit
         if clone.role is Role.PASSIVE:
@@ -54,9 +54,9 @@ class Pace:
                 return None
             known = self._min_time.get(max(self._min_time, default=-1), 0.0)
             return self._front[1] + limit * max(known, self._limits.floor)
-        if clone.computing_since is None:
+        if not clone.worker.runs:
             return None
-        least = None if clone.task is None else self._min_time.get(clone.task)
+        least = None if clone.worker.task is None else self._min_time.get(clone.worker.task)
         if least is None:
             return None
-        return clone.computing_since + limit * max(least, self._limits.floor)
+        return clone.worker.since + limit * max(least, self._limits.floor)
