@@ -36,8 +36,8 @@ bsp/__init__
 bsp/cost/probe
 
 faults/__init__  faults/errors  faults/injection  faults/protocol  faults/protocol/clones
-faults/state_folder  faults/advise
-faults/carrier  faults/checkpoints  faults/events  faults/simulate
+faults/state_folder  faults/advise  faults/carrier
+faults/checkpoints  faults/events  faults/simulate
 faults/engine
 faults/bsprun
 faults/options

@@ -1,4 +1,4 @@
-"""Large packets in memory that processes of one machine share: written once by a worker, read once by each receiver.
+"""Large packets and states in memory that the processes of a machine share: workers write them, agents copy nothing.
 
 A segment is a file that is only in memory (memfd).  What travels between agents and workers of a machine is where it is
 to be opened; each then holds it by a descriptor of its own, and it is gone with the last of these.  To other machines,
@@ -8,16 +8,19 @@ and into checkpoints, its bytes travel.
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import pickle
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
-LEAST = 1 << 20  # bytes; smaller packets travel as they are, because descriptors are limited
+LEAST = 1 << 20  # bytes; smaller packets and arrays travel as they are, because descriptors are limited
 
-_nearby = False  # whether what is being pickled stays on this machine
+# whether what this thread pickles stays on this machine
+_nearby: ContextVar[bool] = ContextVar("_nearby", default=False)
 
 
 class SegmentGone(Exception):
@@ -35,19 +38,27 @@ class Segment:
         self._descriptor, self._inode, self.size = descriptor, found.st_ino, found.st_size
 
     @classmethod
+    def empty(cls) -> Segment:
+        """Return a new segment, to which `append` adds bytes."""
+        return cls(os.memfd_create("bsp"))
+
+    @classmethod
     def of(cls, blocks: Sequence[np.ndarray]) -> Segment:
         """Return a segment that holds the bytes of these arrays, one behind the other.  Raises OSError without room."""
-        descriptor, at = os.memfd_create("packet"), 0
-        try:
-            for block in blocks:
-                rest = _bytes_of(block)
-                while rest:
-                    done = os.pwrite(descriptor, rest, at)
-                    rest, at = rest[done:], at + done
-        except OSError:
-            os.close(descriptor)
-            raise
-        return cls(descriptor)
+        segment = cls.empty()
+        segment.append([_bytes_of(block) for block in blocks])
+        return segment
+
+    def append(self, blocks: Sequence[Any]) -> SegmentPiece:
+        """Add the bytes of these buffers; return where they are.  Raises OSError without room."""
+        start = at = self.size
+        for block in blocks:
+            rest = memoryview(block)
+            while rest:
+                done = os.pwrite(self._descriptor, rest, at)
+                rest, at = rest[done:], at + done
+        self.size = at
+        return SegmentPiece(self, start, at - start)
 
     def read_into(self, blocks: Sequence[np.ndarray]) -> None:
         """Fill these arrays with the bytes, in their order."""
@@ -60,6 +71,12 @@ class Segment:
                     raise SegmentGone(f"a segment of {self.size} bytes ends early")
                 rest, at = rest[done:], at + done
 
+    def view(self) -> memoryview:
+        """Return the bytes, without a copy."""
+        if not self.size:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, self.size, prot=mmap.PROT_READ))
+
     def __len__(self) -> int:
         return self.size
 
@@ -68,11 +85,37 @@ class Segment:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle where the segment is, or its bytes."""
-        if _nearby:
+        if _nearby.get():
             return _opened, (os.getpid(), self._descriptor, self._inode)
-        whole = np.empty(self.size, np.uint8)
-        self.read_into([whole])
-        return _as_it_is, (pickle.PickleBuffer(whole.data),)
+        return _as_it_is, (pickle.PickleBuffer(self.view()),)
+
+
+class SegmentPiece:
+    """A part of a segment.  The pieces of one segment that are pickled together are opened as one."""
+
+    __slots__ = ("_segment", "_size", "_start")
+
+    def __init__(self, segment: Segment, start: int, size: int) -> None:
+        """Use the bytes of `segment` from `start` on."""
+        self._segment, self._start, self._size = segment, start, size
+
+    def view(self) -> memoryview:
+        """Return the bytes, without a copy."""
+        return self._segment.view()[self._start : self._start + self._size]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle where the piece is, or its bytes."""
+        if _nearby.get():
+            return SegmentPiece, (self._segment, self._start, self._size)
+        return _as_it_is, (pickle.PickleBuffer(self.view()),)
+
+
+def bytes_of(data: Any) -> Any:
+    """Return the bytes of a segment or piece without a copy; any other buffer as it is."""
+    return data.view() if isinstance(data, Segment | SegmentPiece) else data
 
 
 def _opened(pid: int, descriptor: int, inode: int) -> Segment:
@@ -95,13 +138,12 @@ def _bytes_of(block: np.ndarray) -> memoryview:
 
 @contextlib.contextmanager
 def nearby(here: bool = True) -> Iterator[None]:
-    """Have segments that are pickled inside this context travel as references, if the receiver is `here`, too."""
-    global _nearby
-    before, _nearby = _nearby, here
+    """Have segments that this thread pickles inside this context travel as references, if the receiver is `here`."""
+    before = _nearby.set(here)
     try:
         yield
     finally:
-        _nearby = before
+        _nearby.reset(before)
 
 
 def usable() -> bool:

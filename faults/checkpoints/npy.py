@@ -7,6 +7,7 @@ contains them.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import warnings
 from functools import lru_cache
@@ -15,11 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
+from bsp.faults.carrier.segments import LEAST, Segment, SegmentPiece, bytes_of
 
-def encode(array: np.ndarray) -> bytearray | None:
+
+def encode(array: np.ndarray, into: Segment | None = None) -> bytearray | SegmentPiece | None:
     """Return the array in npy format, or None if npy would lose part of it.
 
     Memory order is kept; an array with gaps between its items becomes C-ordered, as pickle makes it.
+    into : shared memory to which a large array is added.
     """
     dtype = array.dtype
     if type(array) is not np.ndarray or dtype.hasobject or not _is_plain(dtype):
@@ -28,6 +32,9 @@ def encode(array: np.ndarray) -> bytearray | None:
     start = _start(dtype, array.shape, in_columns)
     if start is None:
         return None
+    if into is not None and array.nbytes >= LEAST and array.flags.forc:
+        with contextlib.suppress(OSError):  # no room there: in memory of our own, like small ones
+            return into.append([start, _raw(array)])
     data = bytearray(len(start) + array.nbytes)
     data[: len(start)] = start
     if not array.flags.forc:
@@ -37,8 +44,9 @@ def encode(array: np.ndarray) -> bytearray | None:
     return data
 
 
-def decode(data: bytes | bytearray | memoryview) -> np.ndarray:
-    """Return a new, writable array from the bytes that `encode` has returned."""
+def decode(encoded: bytes | bytearray | memoryview | SegmentPiece) -> np.ndarray:
+    """Return a new, writable array from what `encode` has returned."""
+    data = bytes_of(encoded)
     source = _Reader(data)
     header = npy.read_array_header_1_0 if npy.read_magic(source) == (1, 0) else npy.read_array_header_2_0
     shape, in_columns, dtype = header(source, max_header_size=len(data))

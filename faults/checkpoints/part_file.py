@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from itertools import count, takewhile
 from typing import Any
 
+from bsp.faults.carrier.segments import bytes_of
 from bsp.faults.checkpoints.archive import Block
 from bsp.faults.errors import CheckpointError
 from bsp.faults.protocol.messages import Handover, Packed, Snapshot
@@ -37,7 +38,8 @@ def members(handover: Handover, of: Mapping[str, Any]) -> Iterator[tuple[str, Bl
     def light(place: Snapshot, where: str) -> Snapshot:
         """Move the arrays of a snapshot into `arrays`, each a member of its own, and leave the names in it."""
         data: Packed = place.data
-        arrays.update((f"{where}{name}.npy", array) for name, array in zip(data.names, data.arrays, strict=True))
+        named = zip(data.names, data.arrays, strict=True)
+        arrays.update((f"{where}{name}.npy", bytes_of(array)) for name, array in named)
         return place._replace(data=data._replace(arrays=()))
 
     finals = tuple(light(final, f"loop-{final.loop}/") for final in handover.finals)

@@ -21,6 +21,7 @@ from bsp.coarray import Coarray
 from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Context, Task
 from bsp.errors import CannotMove
+from bsp.faults.carrier.segments import Segment, SegmentPiece
 from bsp.faults.checkpoints import npy
 from bsp.faults.protocol.messages import Packed
 from bsp.interpreter.generators import put, standing
@@ -41,9 +42,18 @@ def nothing_queued(task: Task) -> bool:
     )
 
 
-def capture(task: Task, place: LoopPosition) -> Packed:
+def size_of(task: Task) -> int:
+    """Return the bytes of the coarrays of a process at a head, and of the arrays that are attributes of its State."""
+    coarrays = [coarray for context in task.contexts.values() for coarray in context.coarrays if coarray is not None]
+    values = vars(task.place.state or State()).values() if task.place is not None else ()
+    arrays = {id(array): array for array in values if isinstance(array, np.ndarray)}
+    return sum(array.nbytes for array in (arrays | {id(each.local): each.local for each in coarrays}).values())
+
+
+def capture(task: Task, place: LoopPosition, into: Segment | None = None) -> Packed:
     """Return the state of a process that has reached a head, as a pickle with its arrays beside it.
 
+    into : shared memory to which large arrays are added.
     Raises CannotMove, which names the innermost part of the State that cannot be pickled.
     """
     if task.greenlet is None:  # a lone process has the generators swapped in: save them first
@@ -61,7 +71,7 @@ def capture(task: Task, place: LoopPosition) -> Packed:
     rest = (task._next_context, task.loops, streams, text)
     # two pickles: `restore` must have made the coarrays of the first before it loads the second, which names them;
     # `beside` is one for both, so an array in both is kept once
-    beside = _Beside(task, values or {})
+    beside = _Beside(task, values or {}, into)
     with task.as_main():
         try:
             parts = pickled(memory, beside), pickled((values, rest), lambda value: named(value) or beside(value))
@@ -120,8 +130,9 @@ class _Beside:
     An array that occurs several times is kept once.  Arrays that npy cannot hold stay in the pickle.
     """
 
-    def __init__(self, task: Task, values: dict[str, Any]) -> None:
+    def __init__(self, task: Task, values: dict[str, Any], into: Segment | None) -> None:
         """Prepare names: attributes of the State by theirs, coarrays by context and index; other arrays get numbers."""
+        self._into = into
         self._names = {id(value): f"state.{name}" for name, value in values.items() if name.isidentifier()}
         for context in task.contexts.values():
             for index, coarray in enumerate(context.coarrays):
@@ -129,14 +140,14 @@ class _Beside:
                     self._names[id(coarray.local)] = f"coarray-{context.id}.{index}"
         self._positions: dict[int, int | None] = {}  # by id; None: the array stays in the pickle
         self._arrays: list[np.ndarray] = []  # kept alive, so that no other object gets the id of one of them
-        self._data: list[tuple[str, bytearray]] = []
+        self._data: list[tuple[str, bytearray | SegmentPiece]] = []
 
     def __call__(self, value: Any) -> Any:
         """Return the reference to an array taken out of the pickle; None for anything that stays in it."""
         if type(value) is not np.ndarray:
             return None
         if id(value) not in self._positions:
-            data, position = npy.encode(value), len(self._data)
+            data, position = npy.encode(value, self._into), len(self._data)
             self._arrays.append(value)
             self._positions[id(value)] = None if data is None else position
             if data is not None:
@@ -144,7 +155,7 @@ class _Beside:
         at = self._positions[id(value)]
         return None if at is None else ("array", at, value.flags.writeable)
 
-    def found(self) -> tuple[tuple[str, ...], tuple[bytearray, ...]]:
+    def found(self) -> tuple[tuple[str, ...], tuple[bytearray | SegmentPiece, ...]]:
         """Return the names and the bytes of all arrays taken out, in order of position."""
         return tuple(name for name, _ in self._data), tuple(data for _, data in self._data)
 

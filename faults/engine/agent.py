@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,7 @@ from bsp.faults.protocol.messages import (
     NotWritten,
     Once,
     Order,
+    Passed,
     Read,
     Reply,
     Say,
@@ -68,6 +70,7 @@ from bsp.faults.protocol.messages import (
 _FLUSH = 0.001  # seconds between attempts to write what a worker has not taken yet
 _LAST_WORDS = 1.0  # seconds to send what is left when the job ends
 _AGAIN = 1.0  # seconds until an agent repeats what another bsprun needs to know
+_LENT = 5.0  # seconds for another element to open the shared memory of a state
 _CONFIRMED = 5.0  # seconds in which bsprun confirms that it knows of an injected fault
 
 
@@ -118,6 +121,8 @@ class Agent:
         self._done: queue.SimpleQueue[Wrote | NotWritten | Handover] = queue.SimpleQueue()
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._look_at = 0.0  # time of the next look at the workers
+        # states sent to others, and when: their shared memory stays until the receivers have opened it
+        self._lent: deque[tuple[float, Handover | Passed]] = deque()
 
     # ---------------------------------------------------------------------------- the loop
 
@@ -154,6 +159,8 @@ class Agent:
             if now >= self._look_at:
                 self._look_at = now + self._limits.hang_limit / idle.LOOKS
                 self._look_at_workers()
+                while self._lent and self._lent[0][0] < now - _LENT:
+                    self._lent.popleft()
 
     def _read(self, descriptor: Any) -> None:
         """Handle what has become readable, messages of other processes apart."""
@@ -325,6 +332,8 @@ class Agent:
                     self._own.append(effect.message)
                 else:
                     self._mesh.send(effect.element, effect.message)
+                    if isinstance(effect.message, Handover | Passed):
+                        self._lent.append((time.monotonic(), effect.message))
             elif kind is Deliver or kind is Answer or kind is Once:
                 self._to_worker(effect.bundle, effect)
             elif kind is Tell:

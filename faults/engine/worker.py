@@ -29,9 +29,9 @@ from bsp.engine.element import Element
 from bsp.engine.recovery import LoopPosition
 from bsp.engine.task import Call, Task
 from bsp.errors import CannotMove
-from bsp.faults.carrier.segments import LEAST, Segment, usable
+from bsp.faults.carrier.segments import LEAST, Segment, bytes_of, usable
 from bsp.faults.carrier.wire import Wire
-from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore
+from bsp.faults.checkpoints.state import capture, check, nothing_queued, restore, size_of
 from bsp.faults.checkpoints.state_interval import Spacing
 from bsp.faults.engine.forks import Fork
 from bsp.faults.injection import Fault, parse, stretch
@@ -83,7 +83,9 @@ class AgentTransport:
         self.element: Element | None = None
         self.superstep = -1  # of the last exchange
         self.resumed = time.perf_counter()  # time at which the current computation began
-        self._segments = usable()
+        self.segments = usable()  # whether large packets and states go by shared memory
+        # the latest state: its shared memory must not go before the agent has opened it, which it has when it answers
+        self.given: Snapshot | None = None
         self._failed = False  # the program has raised an exception; what follows only reports it
         self._came: dict[int, bytes] = {}  # packets of the last control exchange, by bundle
         self._headers: list[Header] = []
@@ -127,6 +129,7 @@ class AgentTransport:
         )  # fmt: skip
         deliver: Deliver = self.wire.receive()
         assert type(deliver) is Deliver and deliver.exchange == self.exchange, deliver
+        self.given = None
         self.ask = deliver.ask
         self._failed = self._failed or raised
         self.exchange += 1
@@ -194,7 +197,7 @@ class AgentTransport:
 
     def _shares(self, blocks: Sequence[np.ndarray]) -> bool:
         """Return whether a packet goes by shared memory: a large one, unless faults are injected into packets."""
-        return self._segments and not self._faults and sum(block.nbytes for block in blocks) >= LEAST
+        return self.segments and not self._faults and sum(block.nbytes for block in blocks) >= LEAST
 
     def _shared(self, blocks: Sequence[np.ndarray]) -> BundlePacket:
         """Return a packet in shared memory."""
@@ -288,7 +291,7 @@ def _digest(state: Packed) -> bytes:
     """Return the digest of a state, which clones compare (N11)."""
     digest = xxh3_128(state.pickle)
     for array in state.arrays:
-        digest.update(array)
+        digest.update(bytes_of(array))
     return digest.digest()
 
 
@@ -385,6 +388,7 @@ class WorkerRecovery:
             transport.element.superstep, digest, None if place.left else data, self._said, transport.erred,
         )  # fmt: skip
         transport.wire.send(Head(transport.index, transport.life, asks, place.entry, passed))
+        transport.given = passed
         if not asks:
             return None
         answer: Answer = transport.wire.receive()
@@ -406,7 +410,7 @@ class WorkerRecovery:
             return False
         if place.final or self._transport.ask or (self._every and place.round % self._every == 0):
             return True
-        return self._spacing.is_due(self._transport.heads, time.perf_counter())
+        return self._spacing.is_due(self._transport.heads, time.perf_counter(), sum(map(size_of, tasks)))
 
     def _check(self, tasks: Sequence[Task]) -> None:
         """Check that new entries of each State can be moved.
@@ -428,10 +432,11 @@ class WorkerRecovery:
     def _capture(self, tasks: Sequence[Task]) -> Packed | None:
         """Return the states of all processes as one; None if one of them cannot be moved."""
         parts: list[Packed] = []
+        shared = Segment.empty() if self._transport.segments else None
         for task in tasks:
             assert task.place is not None
             try:
-                parts.append(capture(task, task.place))
+                parts.append(capture(task, task.place, shared))
             except CannotMove as wrong:
                 task.fault = wrong
                 return None

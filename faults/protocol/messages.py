@@ -88,7 +88,7 @@ class Packed(NamedTuple):
 
     pickle: Any  # bytes
     names: tuple[str, ...]  # of the arrays
-    arrays: tuple[Any, ...]  # bytes
+    arrays: tuple[Any, ...]  # bytes, or what holds them for us
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the state; its large pieces become out-of-band buffers (see faults/carrier/mesh.py)."""
@@ -102,7 +102,8 @@ class Packed(NamedTuple):
 
 def _beside(data: Any) -> Any:
     """Return `data` as an out-of-band buffer for pickle if it is large, else unchanged."""
-    return PickleBuffer(data) if len(data) >= _BESIDE else data
+    large = len(data) >= _BESIDE and isinstance(data, bytes | bytearray | memoryview)
+    return PickleBuffer(data) if large else data
 
 
 class Snapshot(NamedTuple):

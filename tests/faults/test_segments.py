@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from bsp.faults.carrier.job_key import fresh
 from bsp.faults.carrier.mesh import Mesh
-from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, nearby, usable
+from bsp.faults.carrier.segments import LEAST, Segment, SegmentGone, bytes_of, nearby, usable
 from bsp.faults.carrier.wire import Closed, Wire
 from bsp.faults.protocol.messages import BundlePacket
 
@@ -48,6 +49,29 @@ def test_another_process_opens_it_by_reference_and_still_has_it_when_it_is_dropp
     assert os.read(here, 1) == b"o"
     del segment
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_pieces_of_one_segment_are_opened_as_one_and_travel_as_bytes_to_other_machines() -> None:
+    segment = Segment.empty()
+    pieces = [segment.append([b"head", np.full(100, fill, np.uint8)]) for fill in (1, 2, 3)]
+    with nearby():
+        told = pickle.dumps(pieces, 5)
+    before = len(os.listdir("/proc/self/fd"))
+    found = pickle.loads(told)
+    assert len(os.listdir("/proc/self/fd")) == before + 1
+    expected = [b"head" + bytes([fill]) * 100 for fill in (1, 2, 3)]
+    assert [bytes(bytes_of(piece)) for piece in found] == expected == [bytes(piece.view()) for piece in pieces]
+    buffers: list[pickle.PickleBuffer] = []
+    abroad = pickle.dumps(pieces[1:], 5, buffer_callback=buffers.append)
+    assert [bytes(data) for data in pickle.loads(abroad, buffers=buffers)] == expected[1:]
+
+
+def test_what_one_thread_pickles_for_a_file_holds_bytes_while_another_sends() -> None:
+    segment = Segment.of([np.arange(5.0)])
+    with nearby(), ThreadPoolExecutor(1) as other:
+        told = other.submit(pickle.dumps, segment, 5).result()
+    del segment
+    assert np.array_equal(np.frombuffer(pickle.loads(told)), np.arange(5.0))
 
 
 def test_one_that_was_dropped_is_gone_even_if_its_descriptor_is_somebody_elses() -> None:

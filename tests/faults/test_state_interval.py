@@ -10,13 +10,13 @@ import pytest
 from bsp.faults.checkpoints.state_interval import Spacing
 
 
-def taken(heads: int, round_seconds: float, costs: list[float]) -> list[int]:
+def taken(heads: int, round_seconds: float, costs: list[float], size: int = 0) -> list[int]:
     """The heads at which states are taken that cost so much, one after the other and round again."""
     now, found = 0.0, []
     spacing = Spacing(now)
     for head in range(1, heads + 1):
         now += round_seconds
-        if spacing.is_due(head, now):
+        if spacing.is_due(head, now, size):
             cost = costs[len(found) % len(costs)]
             found.append(head)
             now += cost
@@ -43,6 +43,16 @@ def test_dear_states_take_two_percent_of_the_time(times: int) -> None:
     assert 0.25 * 0.02 <= cost * (len(found) - 4) / (5000 * 0.05) <= 0.02
 
 
+@pytest.mark.parametrize("megabytes", [10, 50, 500])
+@pytest.mark.parametrize("factor", [1.0, 3.0])
+def test_the_first_states_of_a_large_program_are_not_early(megabytes: int, factor: float) -> None:
+    """In 20 seconds of rounds of 50 ms, whatever the size; also where a state costs three times what is expected."""
+    cost = factor * megabytes * 0.7e-3
+    found = taken(400, 0.05, [cost], megabytes * 10**6)
+    assert sum(cost for _ in found) <= factor * 0.02 * 400 * 0.05
+    assert all(head % (found[0] if found else 1) == 0 for head in found)
+
+
 def test_siblings_that_know_other_costs_take_states_in_common() -> None:
     rng = random.Random(1)
     for _ in range(50):
@@ -53,5 +63,5 @@ def test_siblings_that_know_other_costs_take_states_in_common() -> None:
 def test_a_state_whose_cost_is_not_known_says_nothing_of_the_next() -> None:
     spacing = Spacing(0.0)
     for head in range(1, 9):
-        assert spacing.is_due(head, float(head))
+        assert spacing.is_due(head, float(head), 0)
         spacing.took(head, float(head), None)
