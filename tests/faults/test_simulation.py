@@ -40,7 +40,7 @@ from bsp.faults.protocol.messages import (
     Submitted,
     Write,
 )
-from bsp.faults.simulate import simulation
+from bsp.faults.simulate import command, simulation
 from bsp.faults.simulate.program import SimulatedProgram
 from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, orphaned, survivable
 from bsp.faults.simulate.simulation import Simulation
@@ -826,7 +826,7 @@ def test_a_schedule_that_fails_prints_the_command_that_replays_it(
 ) -> None:
     """A failing seed is one command away."""
     monkeypatch.setattr(simulation, "Member", Nameless)
-    assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
+    assert command.main(["--kind", "survivable", "--seed", "7"]) == 1
     assert "replay: python -m bsp.faults.simulate --kind survivable --seed 7 --verbose" in capsys.readouterr().out
 
 
