@@ -51,6 +51,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bsp.faults.protocol.clone import CatchingUp, Clone
+from bsp.faults.protocol.lease import Lease
 from bsp.faults.protocol.messages import (
     AgentReport,
     Announce,
@@ -93,6 +94,7 @@ from bsp.faults.protocol.messages import (
     Wrote,
 )
 from bsp.faults.protocol.min_time import Pace
+from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.pauses import Pauses
 from bsp.faults.protocol.retention import Retention
 from bsp.faults.protocol.votes import KEPT_STATES, Votes
@@ -100,6 +102,8 @@ from bsp.faults.protocol.votes import KEPT_STATES, Votes
 # After waiting t seconds for a sibling's state, a clone computes on its own for _REST * t seconds before it asks again:
 # waiting takes at most a fifth of its time (N6).
 _REST = 4
+_AFTER = 1e-6  # seconds after the end of a lease at which it has certainly ended
+_LATELY = 8  # values that a report confirms
 _JUMP = 0.5  # seconds: a tick later than this, or than half of `alone` if that is less, is a jump of the clock
 
 
@@ -123,6 +127,9 @@ class Member:
         self._ticked = False  # whether `tick` has been called: the first call cannot be late
         self._pauses = Pauses()
         self._heard_bsprun: float | None = None  # time of bsprun's latest orders; None before the first
+        self._lease = Lease()
+        self._kept = OnceValues()  # for a bsprun that takes over
+        self._lately: tuple[Token, ...] = ()  # the latest of these
         self._beat_at = 0.0  # time of the next sign of life
         self._deadline = 0.0
         self._retention = Retention()
@@ -160,6 +167,7 @@ class Member:
     def command(self, now: float, orders: Orders) -> list[Any]:
         """Handle bsprun's orders, which are its whole state each time (N14); return the effects."""
         self._now = now
+        self._lease.begin(now)
         self._heard_bsprun = now
         newest = self._orders.number if self._orders is not None else 0
         if not self._over and not 0 < orders.number < newest:
@@ -181,6 +189,7 @@ class Member:
         jumped = late > min(_JUMP, self.limits.alone / 2)
         self._pauses.note(now, late)
         self._now, self._ticked = now, True
+        self._lease.begin(now)
         if not self._over:
             if jumped and self._heard_bsprun is not None:
                 self._heard_bsprun = now
@@ -189,7 +198,7 @@ class Member:
                 self._over = True
                 self._do(Die("bsprun has not been heard"))
             else:
-                if alone > self._may_be_alone():
+                if not self._has_lease():
                     self._lapse()
                 for clone in list(self.clones.values()):
                     self._check(clone, jumped)
@@ -210,18 +219,23 @@ class Member:
         Everything else goes on up to where it needs bsprun, which another one may become (N16).
         """
         for clone in self.clones.values():
-            if clone.granted is not None and clone.once is not None and clone.granted == clone.once[:2]:
+            if _makes_a_call(clone):
                 clone.granted = None
-                if clone.once[2] is None:
-                    self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
+                self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
+
+    def _has_lease(self) -> bool:
+        """Return whether permissions that bsprun gave hold."""
+        return self._now <= self._lease.end(self._may_be_alone())
 
     def estate(self) -> tuple[Orders | None, tuple[tuple[Token, bytes], ...]]:
         """Return the newest orders and all values of proc.once and proc.time, for a bsprun that takes over (N16)."""
-        values = [each for clone in self.clones.values() for each in clone.values.items()]
-        return self._orders, tuple(values)
+        values = {**self._kept}
+        for clone in self.clones.values():
+            values |= clone.values
+        return self._orders, tuple(values.items())
 
     def _may_be_alone(self) -> float:
-        """Return the seconds without orders from bsprun after which permissions that it gave to this element lapse.
+        """Return the length of this element's lease in seconds.
 
         Only bsprun's own allowance counts here, because bsprun computes from it when the element is certainly over
         (N9).
@@ -241,6 +255,8 @@ class Member:
             late = self._pace.late_at(clone)
             if late is not None and late < due:
                 due = late
+            if _makes_a_call(clone):
+                due = min(due, self._lease.end(self._may_be_alone()) + _AFTER)
         self._deadline = max(due, self._now)
 
     def _sooner(self, when: float) -> None:
@@ -253,6 +269,10 @@ class Member:
     def _obey(self, orders: Orders) -> None:
         """Act on orders: the end, a view, confirmed text, settled checkpoints and exceptions, parts to write."""
         self._orders = orders
+        for element, number in orders.heard:
+            if element == self.element:
+                self._lease.acknowledge(number)
+        self._kept.settle(orders.settled, orders.repeats)
         if orders.end:
             self._over = True
             self._do(Leave())
@@ -1021,22 +1041,28 @@ class Member:
             self._report()
 
     def reply(self, now: float, once: Once) -> list[Any]:
-        """Handle bsprun's answer to a worker in proc.once; return the effects.
+        """Handle bsprun's answer to a worker in proc.once, or a value to be kept; return the effects.
 
         Reports are repeated, so an answer may come twice.  Permission to make the call is passed on once to each
-        worker.
+        worker, under the lease.  A worker that makes the call is answered when the call has returned.
         """
         self._now = now
         clone = self.clones.get(once.bundle)
-        if clone is not None and clone.once is not None and clone.once[0] == once.token and not self._over:
+        if once.keep and once.value is not None and not self._over:
+            self._kept.add([(once.token, once.value)])
+            self._lately = (*[token for token in self._lately if token != once.token], once.token)[-_LATELY:]
+            self._report()
+        elif clone is not None and clone.once is not None and clone.once[0] == once.token and not self._over:
             token, life, value = clone.once
             if once.value is not None:
-                clone.once = None
-                clone.values.add([(token, once.value)])
-                self._do(once)
-            elif value is None and clone.granted != (token, life):
+                if not _makes_a_call(clone):
+                    clone.once = None
+                    clone.values.add([(token, once.value)])
+                    self._do(once)
+            elif value is None and clone.granted != (token, life) and self._has_lease():
                 clone.granted = token, life
                 self._do(once)
+                self._plan_tick()
         effects, self._effects = self._effects, []
         return effects
 
@@ -1125,6 +1151,7 @@ class Member:
     def report(self) -> AgentReport:
         """Return this element's report.  Each call gives it a new number."""
         self._reports += 1
+        self._lease.report(self._reports, self._now)
         return AgentReport(
             self.element,
             self.view.number,
@@ -1133,6 +1160,7 @@ class Member:
             self._overdue(),
             self._reports,
             paused=self._pauses.longest(self._now),
+            kept=self._lately,
         )
 
     def _next_head(self, clone: Clone) -> int | None:
@@ -1157,4 +1185,10 @@ class Member:
             clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
             tuple(clone.repeats), clone.line, tuple(clone.missing()) if clone.waiting is not None else (),
             self._now - (clone.waiting_since if clone.computing_since is None else clone.computing_since),
+            _makes_a_call(clone),
         )  # fmt: skip
+
+
+def _makes_a_call(clone: Clone) -> bool:
+    """Return whether a clone's worker has permission for a call that has not returned."""
+    return clone.once is not None and clone.once[2] is None and clone.granted == clone.once[:2]

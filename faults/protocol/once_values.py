@@ -9,6 +9,48 @@ from bsp.faults.protocol.messages import Token
 KEPT_TIMES = 256  # readings of the clock kept from the start of the job, and as many of the latest
 
 
+class Copies:
+    """The elements that keep those values on which nobody may act yet: too few have them.
+
+    Were bsprun's host lost together with the element that acts on a value, another value would take its place (N16).
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[Token, set[int]] = {}
+        self._bundles: dict[Token, int] = {}
+        self._spread: dict[Token, int] = {}
+
+    def __contains__(self, token: Token) -> bool:
+        return token in self._of
+
+    def lose(self, tokens: Iterable[Token]) -> None:
+        """Record values of which no copies are known."""
+        for token in tokens:
+            self._of[token] = set()
+
+    def of(self, token: Token) -> set[int]:
+        """Return the elements that keep a value."""
+        return self._of.get(token, set())
+
+    def spread(self, token: Token, bundle: int) -> int:
+        """Record that elements are asked to keep a value of a bundle; return how often they have been asked."""
+        self._bundles[token] = bundle
+        self._spread[token] = self._spread.get(token, 0) + 1
+        return self._spread[token]
+
+    def confirm(self, element: int, tokens: Iterable[Token]) -> list[tuple[Token, int]]:
+        """Record that an element keeps values; return those that it has not kept before, with their bundles."""
+        new = [token for token in tokens if token in self._bundles and element not in self._of[token]]
+        for token in new:
+            self._of[token].add(element)
+        return [(token, self._bundles[token]) for token in new]
+
+    def settle(self, token: Token) -> None:
+        """Forget a value: all may act on it, or nobody will ask for it again."""
+        for known in (self._of, self._bundles, self._spread):
+            known.pop(token, None)
+
+
 class OnceValues(dict[Token, bytes]):
     """Results of proc.once and readings of the clock, by token."""
 
