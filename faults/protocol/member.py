@@ -255,7 +255,7 @@ class Member:
             late = self._pace.late_at(clone)
             if late is not None and late < due:
                 due = late
-            if _makes_a_call(clone):
+            if _makes_a_call(clone) and self._has_lease():
                 due = min(due, self._lease.end(self._may_be_alone()) + _AFTER)
         self._deadline = max(due, self._now)
 

@@ -139,10 +139,9 @@ def _crash_host(run: Simulation, host: int, much: float) -> None:
 
 
 def _stop_host(run: Simulation, host: int, much: float) -> None:
-    """Let all elements of a host stand still for some seconds, as those of a virtual machine that is moved."""
-    for element, node in enumerate(run.nodes):
-        if node.alive and node.host == host and not node.stopped:
-            _stop(run, element, much)
+    """Let a host stand still for some seconds."""
+    assert run.keepers is not None
+    run.keepers.sleep(host, much)
 
 
 def _drain_host(run: Simulation, host: int, much: float) -> None:

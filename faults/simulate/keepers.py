@@ -29,6 +29,11 @@ class SimulatedHost:
     heard: float = 0.0  # when, by bsprun
     silent: bool = False  # bsprun counts it as lost
     starting: int = 0  # elements that are being started there
+    asleep: float = 0.0  # time until which it stands still
+
+    def acts(self, now: float) -> bool:
+        """Return whether its keeper can do anything."""
+        return self.up and now >= self.asleep
 
 
 class SimulatedKeepers:
@@ -56,13 +61,13 @@ class SimulatedKeepers:
         for number, host in enumerate(self.hosts):
             if run.deaf or run.outcome is not None:
                 break
-            if host.up and run.hears(number):
+            if host.acts(now) and run.hears(number):
                 host.heard, host.silent = now, False
                 self._report(number, host)
             if now - host.heard > self._schedule.silent and not host.silent:
                 host.silent = True
                 run.suspect([e for e, at in self.crew.items() if at == number], f"host {number} is silent")
-            if host.up and run.is_heard(number) and self._schedule.keepers_tell:
+            if host.acts(now) and run.is_heard(number) and self._schedule.keepers_tell:
                 self._kill_unwanted(number)
         for element, due in list(self._give_up.items()):
             if now >= due and not run.deaf:
@@ -99,7 +104,7 @@ class SimulatedKeepers:
 
     def _tell(self, number: int) -> None:
         """Let a keeper report at once, if bsprun hears it."""
-        if self.hosts[number].up and not self._run.deaf and self._run.hears(number):
+        if self.hosts[number].acts(self._run.now) and not self._run.deaf and self._run.hears(number):
             self._report(number, self.hosts[number])
 
     def fence(self, element: int, dismissed: bool = False) -> None:
@@ -118,7 +123,12 @@ class SimulatedKeepers:
     def _strike(self, element: int) -> None:
         """Let a keeper kill an element that is fenced."""
         node = self._run.nodes[element]
-        if self.hosts[node.host].up and self._run.is_heard(node.host) and node.alive and element in self._give_up:
+        if (
+            self.hosts[node.host].acts(self._run.now)
+            and self._run.is_heard(node.host)
+            and node.alive
+            and element in self._give_up
+        ):
             self._run.kill(element, "fenced")
 
     def lose(self, number: int) -> None:
@@ -169,7 +179,7 @@ class SimulatedKeepers:
         run, host = self._run, self.hosts[number]
         if run.outcome is not None:
             return
-        if run.deaf or not host.up or not (run.hears(number) and run.is_heard(number)):
+        if run.deaf or not host.acts(run.now) or not (run.hears(number) and run.is_heard(number)):
             run.at(run.now + 0.2, self._missed, number)
             return
         host.starting -= 1
@@ -221,6 +231,15 @@ class SimulatedKeepers:
         """Let a host that has crashed be there again, with another keeper and no elements."""
         self.hosts[number].up = self.hosts[number].renewed = True
 
+    def sleep(self, number: int, seconds: float) -> None:
+        """Let a host stand still with all that it carries, as a virtual machine that is moved."""
+        run = self._run
+        self.hosts[number].asleep = run.now + seconds
+        for element, node in enumerate(run.nodes):
+            if node.alive and node.host == number and not node.stopped:
+                node.stopped = True
+                run.at(run.now + seconds, run.wake, element)
+
     def notice(self, number: int) -> None:
         """Let bsprun see at once that a connection has ended."""
         self._run.at(self._run.now + _SOON, self.lose, number)
@@ -228,7 +247,7 @@ class SimulatedKeepers:
     def reached(self) -> Iterator[int]:
         """Yield the hosts whose keepers a bsprun can talk to."""
         for number, host in enumerate(self.hosts):
-            if host.up and self._run.hears(number) and self._run.is_heard(number):
+            if host.acts(self._run.now) and self._run.hears(number) and self._run.is_heard(number):
                 yield number
 
     def take_over(self) -> list[int]:

@@ -18,6 +18,7 @@ class Cut(NamedTuple):
     when: float
     ways: tuple[Way, ...]
     seconds: float  # until it heals
+    late: float = 0.0  # if not 0, messages are not cut off but come so many seconds late
     noticed: tuple[int, ...] = ()  # hosts whose connections bsprun sees end at once, so that it waits for no silence
 
 
@@ -177,16 +178,18 @@ def hosts(seed: int) -> SimulatedRun:
     rng = random.Random(f"hosts {seed}")
     schedule = _on_hosts(seed, rng)
     schedule.harmless = True
-    clones = schedule.elements // schedule.script.bundles
-    number = len(schedule.slots)
+    clones, number = schedule.elements // schedule.script.bundles, len(schedule.slots)
     struck = rng.sample(range(number), 2)
     when = rng.random() * 1.5
     _strike_host(schedule, rng, struck[0], when, rng.choice((0.2, 1.5, 4.0, INFINITE)))
     # the next host is struck when what was lost is there again: what a silence, a lease and a join take together
     later = when + 4.0 + schedule.silent + 1.2 * schedule.limits.alone + rng.random()
-    if clones > 2 and rng.random() < 0.5:
+    drained = rng.random() < 0.3
+    if drained:
+        schedule.faults.append((rng.random() * 3.0, "host is drained", rng.randrange(number), 0.0))
+    elif clones > 2 and rng.random() < 0.5:
         _strike_host(schedule, rng, struck[1], later, rng.choice((0.2, 1.5, INFINITE)))
-    elif rng.random() < 0.3:
+    elif rng.random() < 0.3 and struck[1] != schedule.seat:
         schedule.cuts.append(Cut(later, _around(struck[1], number), 0.3 * schedule.silent * rng.random()))
     if rng.random() < 0.5:
         what = "bsprun dies" if rng.random() < 0.8 else "bsprun is superseded"
@@ -204,6 +207,13 @@ def torn(seed: int) -> SimulatedRun:
     number = len(schedule.slots)
     for _ in range(rng.choice((1, 2, 3, 4))):
         _strike_host(schedule, rng, rng.randrange(number), rng.random() * 3.0, rng.choice((0.2, 1.0, 3.0, INFINITE)))
+    # hosts that bsprun hears, and that never hear each other again, may have the last clones of two bundles
+    schedule.cuts = [
+        cut if any(OUTSIDE in way for way in cut.ways) else cut._replace(seconds=min(cut.seconds, 3.0))
+        for cut in schedule.cuts
+    ]
+    if rng.random() < 0.3:
+        schedule.faults.append((rng.random() * 3.0, "host is drained", rng.randrange(number), 0.0))
     for _ in range(rng.choice((0, 0, 1, 2))):
         schedule.faults.append((rng.random() * 3.0, "bsprun dies", rng.randrange(60), rng.choice((0.05, 1.0, 3.0))))
     for _ in range(rng.choice((0, 0, 1, 2))):
@@ -257,14 +267,15 @@ def _strike_host(schedule: SimulatedRun, rng: random.Random, host: int, when: fl
     if kind == "stops":
         schedule.faults.append((when, "host stops", host, min(seconds, 4.0)))
         return
-    if kind == "alone":
+    if kind == "alone" and host != schedule.seat:
         ways = _around(host, number)
     else:
-        end = OUTSIDE if kind == "from bsprun" else other
+        end = OUTSIDE if kind == "from bsprun" and host != schedule.seat else other
         both: tuple[Way, ...] = ((host, end), (end, host))
         ways = rng.choice((both, both[:1], both[1:]))
+    late = rng.choice((0.0, 0.0, 0.0, 0.3, 1.0))
     noticed = (host,) if (host, OUTSIDE) in ways and rng.random() < 0.3 else ()
-    schedule.cuts.append(Cut(when, ways, seconds, noticed))
+    schedule.cuts.append(Cut(when, ways, seconds, late, noticed))
 
 
 def _change_hosts(schedule: SimulatedRun, rng: random.Random) -> None:

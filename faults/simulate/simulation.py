@@ -54,9 +54,9 @@ from bsp.faults.simulate.calls import Caller, OnceCalls
 from bsp.faults.simulate.elements import DriftingClock, SimulatedElement
 from bsp.faults.simulate.faults import strike
 from bsp.faults.simulate.keepers import SimulatedKeepers
-from bsp.faults.simulate.network import OUTSIDE, VirtualNetwork, Way
+from bsp.faults.simulate.network import OUTSIDE, VirtualNetwork
 from bsp.faults.simulate.program import Worker
-from bsp.faults.simulate.schedules import SimulatedRun
+from bsp.faults.simulate.schedules import Cut, SimulatedRun
 
 _TURN = 0.02  # seconds between two ticks of bsprun
 
@@ -117,7 +117,9 @@ class Simulation:
         drift = self.schedule.drift
         if not drift:
             return DriftingClock()
-        return DriftingClock(1.0 + self._clocks.uniform(-drift, drift), self._clocks.uniform(0.0, 1000.0))
+        return DriftingClock(
+            1.0 + drift * self._clocks.choice((-1.0, -0.5, 0.5, 1.0)), self._clocks.uniform(0.0, 1000.0)
+        )
 
     def _add_node(self, host: int | None) -> int:
         """Create an element; return its number."""
@@ -147,7 +149,7 @@ class Simulation:
         for when, fault, element, much in self.schedule.faults:
             self.at(when, strike, self, fault, element, much)
         for cut in self.schedule.cuts:
-            self.at(cut.when, self._cut, cut.ways, cut.seconds, cut.noticed)
+            self.at(cut.when, self._cut, cut)
         queue = self._queue
         while queue:
             self.now, _, what, arguments = heapq.heappop(queue)
@@ -227,13 +229,13 @@ class Simulation:
             effects = member.reply(now, message.once)
         self._perform(element, effects)
 
-    def _cut(self, ways: Sequence[Way], seconds: float, noticed: Sequence[int]) -> None:
-        """Cut the network; bsprun sees at once that its connections to the hosts `noticed` have ended."""
+    def _cut(self, cut: Cut) -> None:
+        """Cut the network."""
         if self.outcome is None:
-            self.note("fault", {"what": "cut", "ways": ways, "seconds": seconds, "noticed": noticed})
-            seat = [tuple(self.seat if at == OUTSIDE else at for at in way) for way in ways]
-            self.network.cut([(a, b) for a, b in seat if a != b], self.now + seconds)
-            for host in noticed:
+            self.note("fault", {"what": "cut", **cut._asdict()})
+            ways = [tuple(self.seat if at == OUTSIDE else at for at in way) for way in cut.ways]
+            self.network.cut([(a, b) for a, b in ways if a != b], self.now + cut.seconds, cut.late)
+            for host in cut.noticed:
                 assert self.keepers is not None
                 self.keepers.notice(host)
 
