@@ -795,10 +795,13 @@ class Member:
             return
         if clone.jumping:
             return
-        donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
+        # A worker on its way through a loop that was left early, to a state in a later loop that the clone has already:
+        # only a later one than that is worth waiting for.
+        reached = max(here.head, clone.snapshot.head if clone.snapshot is not None else -1)
+        donors = self._ahead(clone, reached) if clone.role is Role.LIVE else []
         if donors:
             clone.jumping = True
-            self._want_state(clone, donors[clone.refused % len(donors)], here.head, 4 * self.limits.patience)
+            self._want_state(clone, donors[clone.refused % len(donors)], reached, 4 * self.limits.patience)
             return
         self._proceed(clone)
 
@@ -902,7 +905,7 @@ class Member:
         assert clone.offered is not None
         (state, donor), here = clone.offered, clone.asking.snapshot
         there = state.snapshot
-        if there is None or there.head <= here.head:
+        if there is None or there.head <= max(here.head, clone.snapshot.head if clone.snapshot is not None else -1):
             self._stay(clone)
             return
         if not self._is_agreed(clone, donor, there):

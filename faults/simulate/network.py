@@ -1,7 +1,7 @@
 """The network of a simulated job: delays, losses, repetitions, and cuts between places.
 
 A place is a host, or what bsprun runs on.  A cut blocks one direction between two places.  What is sent meanwhile is
-lost, or is delivered when the cut heals, as TCP does with what it has not been able to send.  In a cut that only delays,
+lost, or is delivered when the cut heals, as TCP does with what it has not been able to send.  Where a cut only delays,
 everything arrives, but late.
 """
 
