@@ -406,8 +406,9 @@ class Arbiter:
         copies = self._copies.of(token) & self.view.elements()
         domains = {self._domains.get(element, str(element)) for element in copies}
         if token in self._copies and len(places) > 1 and len(domains) < min(2, self._number_of_domains()):
-            often = self._copies.spread(token, bundle)
-            for each in sorted((places if often == 1 else self.view.elements()) - copies):
+            waited = self._copies.ask(token, bundle, self._now, self.limits.beat)
+            asked = () if waited is None else places if waited == 0.0 else self.view.elements()
+            for each in sorted(set(asked) - copies):
                 self._effects.append(Reply(each, Once(bundle, token, value, keep=True)))
             return
         self._copies.settle(token)

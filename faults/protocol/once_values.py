@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 from bsp.faults.protocol.messages import Token
@@ -18,7 +19,7 @@ class Copies:
     def __init__(self) -> None:
         self._of: dict[Token, set[int]] = {}
         self._bundles: dict[Token, int] = {}
-        self._spread: dict[Token, int] = {}
+        self._asked: dict[Token, tuple[float, float]] = {}  # when elements were asked first, and last
 
     def __contains__(self, token: Token) -> bool:
         return token in self._of
@@ -32,11 +33,17 @@ class Copies:
         """Return the elements that keep a value."""
         return self._of.get(token, set())
 
-    def spread(self, token: Token, bundle: int) -> int:
-        """Record that elements are asked to keep a value of a bundle; return how often they have been asked."""
+    def ask(self, token: Token, bundle: int, now: float, patience: float) -> float | None:
+        """Record that elements are asked to keep a value of a bundle; return the seconds since they were asked first.
+
+        None if they have been asked within `patience` seconds, and are not to be asked again.
+        """
         self._bundles[token] = bundle
-        self._spread[token] = self._spread.get(token, 0) + 1
-        return self._spread[token]
+        first, last = self._asked.get(token, (now, -math.inf))
+        if now - last < patience:
+            return None
+        self._asked[token] = first, now
+        return now - first
 
     def confirm(self, element: int, tokens: Iterable[Token]) -> list[tuple[Token, int]]:
         """Record that an element keeps values; return those that it has not kept before, with their bundles."""
@@ -47,8 +54,9 @@ class Copies:
 
     def settle(self, token: Token) -> None:
         """Forget a value: all may act on it, or nobody will ask for it again."""
-        for known in (self._of, self._bundles, self._spread):
-            known.pop(token, None)
+        self._of.pop(token, None)
+        self._bundles.pop(token, None)
+        self._asked.pop(token, None)
 
 
 class OnceValues(dict[Token, bytes]):
