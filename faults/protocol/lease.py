@@ -9,6 +9,8 @@ bsprun gives a permission to another element when the holder's lease has certain
 sent its last report before that moment.  Nobody's clock is compared with another's.  Only their rates matter: bsprun
 waits for longer by the share `APART`, so the element's clock may be slower than bsprun's by that share.  Clocks of
 computers differ by less than a thousandth.
+
+An element makes no calls while its messages to bsprun and back take as long as a lease.
 """
 
 from __future__ import annotations

@@ -274,6 +274,8 @@ def _strike_host(schedule: SimulatedRun, rng: random.Random, host: int, when: fl
         both: tuple[Way, ...] = ((host, end), (end, host))
         ways = rng.choice((both, both[:1], both[1:]))
     late = rng.choice((0.0, 0.0, 0.0, 0.3, 1.0))
+    if late:  # on the way to bsprun and back, an element that is always so late has no lease
+        seconds = min(seconds, 4.0)
     noticed = (host,) if (host, OUTSIDE) in ways and rng.random() < 0.3 else ()
     schedule.cuts.append(Cut(when, ways, seconds, late, noticed))
 
