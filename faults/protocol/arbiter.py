@@ -11,15 +11,21 @@ N3      Time in which bsprun itself stood still counts neither as silence of an 
         `_allow`.
 N8      The end comes in two steps.  First the program is over: one clone of every bundle has ended, and its siblings
         had time to compare.  Then, when all text has been printed, every element leaves.
-N9      The right to an effect passes to another clone only after its holder's confirmed death.
+N9      The right to an effect passes to another clone only after its holder's confirmed death.  Where a death cannot be
+        confirmed, because a host is lost or cut off, it passes on when the holder's lease has certainly run out: see
+        lease.py.  Orders acknowledge reports, and leases run from the times of these.
 N11     When digests differ, with three votes the minority is refreshed; with two the job stops by name.
 N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
 N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
         within a second is left out.
 N16     A bsprun that takes over goes on from the newest orders that an element has, and from the values of proc.once
-        that elements have.  It permits no call before those that its predecessor permitted have lapsed.
+        that elements have.  It permits no call before those that its predecessor permitted have lapsed, and none that
+        an element says it is making.  So that no value is lost which somebody has acted on, a value is given to the
+        clones that wait for it only when two elements in different domains keep it: see `_answer`.
 N15     An element that is to leave keeps its clones until others have joined in their places.  Nothing depends on when
         that is: until then it serves and is served as before, and if it dies it is replaced by the same newcomer.
+N17     Who joins takes those vacant places whose bundles have the fewest other clones in its failure domain; of the
+        standbys the one is promoted for which that number is least.
 """
 
 from __future__ import annotations

@@ -31,7 +31,10 @@ N6  A clone more than a round behind takes a sibling's state at its own next hea
     time waiting for such states, and waits longer after each failed attempt, because large states travel slowly.
 N7  Names validate data; views guard control only.
 N8  Ended clones continue to serve packets until bsprun ends the job.
-N9  The right to an effect passes to another clone only after its holder's confirmed death (bsprun's part).
+N9  The right to an effect passes to another clone only after its holder's confirmed death, or when the holder's lease
+    has certainly run out (bsprun's part).  A lease runs from the time of the newest report that bsprun has
+    acknowledged, whatever is heard since and whether or not the element stood still; then calls that are being made
+    end, and no permission is passed on.  Clocks may run apart by a tenth: see lease.py.
 N10 States are taken at heads, which are the same superstep on all processes.
 N11 Digests of siblings are compared.  With three live clones a packet is used when two of them agree, so that no
     clone's bytes are used on its word alone.  With two, a difference stops the job by name (bsprun's part).
@@ -42,7 +45,10 @@ N13 A hold stops every clone at its next head, then all clones at the latest of 
 N14 Elements and bsprun send each other state, repeatedly.
 N15 An element that is to leave keeps its clones until others have joined in their places (bsprun's part).
 N16 Without word from bsprun an element goes on, up to where it needs it, and keeps what another bsprun must know: its
-    latest orders, values of proc.once, text that has not been written.  Permissions that it had lapse; see `_lapse`.
+    latest orders, values of proc.once, text that has not been written, and which call its worker makes.  A value is
+    acted on only when two elements in different failure domains keep it.  Orders with smaller numbers are ignored.
+N17 Clones of a bundle stand in different failure domains where that is possible: at the start (domains.py), and when a
+    newcomer or a standby takes places (bsprun's part).
 """
 
 from __future__ import annotations
@@ -214,7 +220,7 @@ class Member:
         return effects
 
     def _lapse(self) -> None:
-        """Give up permissions to make calls, because bsprun may have given them to others (N9): these workers end.
+        """End workers that make calls, because bsprun may have permitted others to make them (N9).
 
         Everything else goes on up to where it needs bsprun, which another one may become (N16).
         """

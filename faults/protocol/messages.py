@@ -6,7 +6,7 @@ round of a `rounds` loop, or the end of the loop; heads are numbered over the wh
 
 Names validate data (rule N7): every message that carries bytes names the exchange, the source bundle and the
 destination bundle.  Elements and bsprun send each other their state, not requests: they repeat it until the state
-that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N16 are in member.py.
+that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N17 are in member.py.
 """
 
 from __future__ import annotations

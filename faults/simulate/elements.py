@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, NamedTuple
 
 from bsp.faults.protocol.member import Member
@@ -23,6 +24,13 @@ class DriftingClock(NamedTuple):
         if self.rate == 1.0 and self.offset == 0.0:
             return reading
         return (reading - self.offset) / self.rate + 1e-9  # more than readings are rounded by
+
+
+def drawn_clock(rng: random.Random, drift: float) -> DriftingClock:
+    """Draw a clock whose rate is off by at most `drift`; without drift it shows the virtual time."""
+    if not drift:
+        return DriftingClock()
+    return DriftingClock(1.0 + drift * rng.choice((-1.0, -0.5, 0.5, 1.0)), rng.uniform(0.0, 1000.0))
 
 
 class SimulatedElement:

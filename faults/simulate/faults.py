@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bsp.faults.protocol.messages import Died, Stuck
 from bsp.faults.simulate.network import OUTSIDE
 from bsp.faults.simulate.program import Worker
+from bsp.faults.simulate.successors import overthrow
 
 if TYPE_CHECKING:
     from bsp.faults.simulate.simulation import Simulation
@@ -127,7 +128,7 @@ def _end_bsprun(run: Simulation, element: int, much: float) -> None:
 def _overthrow(run: Simulation, element: int, much: float) -> None:
     """Let another bsprun take over from one that goes on for some seconds, because it has not heard of that."""
     if not run.deaf:
-        run.overthrow(much)
+        overthrow(run, much)
 
 
 def _crash_host(run: Simulation, host: int, much: float) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from bsp.faults.protocol.arbiter import Arbiter
@@ -36,7 +35,6 @@ from bsp.faults.protocol.messages import (
     Note,
     Once,
     Order,
-    Orders,
     Print,
     Printed,
     Reply,
@@ -51,12 +49,13 @@ from bsp.faults.protocol.messages import (
 )
 from bsp.faults.protocol.placement import place
 from bsp.faults.simulate.calls import Caller, OnceCalls
-from bsp.faults.simulate.elements import DriftingClock, SimulatedElement
+from bsp.faults.simulate.elements import DriftingClock, SimulatedElement, drawn_clock
 from bsp.faults.simulate.faults import strike
 from bsp.faults.simulate.keepers import SimulatedKeepers
 from bsp.faults.simulate.network import OUTSIDE, VirtualNetwork
 from bsp.faults.simulate.program import Worker
 from bsp.faults.simulate.schedules import Cut, SimulatedRun
+from bsp.faults.simulate.successors import take_over
 
 _TURN = 0.02  # seconds between two ticks of bsprun
 
@@ -76,13 +75,13 @@ class Simulation:
         script = schedule.script
         self.rows = place(script.bundles, schedule.elements, schedule.vertical)
         self.seat = schedule.seat  # the place of bsprun
-        self.clock = self._new_clock()  # bsprun's
+        self.clock = self.new_clock()  # bsprun's
         self.network = VirtualNetwork(self.rng, schedule.delay, schedule.lossy, schedule.holds)
         count = schedule.elements + schedule.standbys
         hosts = [f"host {number}" for number in range(len(schedule.slots))]
         homes = deal(self.rows, schedule.standbys, schedule.slots, hosts) if hosts else list(range(count))
         self._domains = [hosts[home] for home in homes] if hosts else None
-        self.arbiter = self._new_arbiter()
+        self.arbiter = self.new_arbiter()
         self.reign = 0  # how many bspruns have taken over
         self.deaf = False  # there is no bsprun
         self.bsprun_fuse = -1  # effects that bsprun still performs before it dies; -1: no limit
@@ -109,24 +108,20 @@ class Simulation:
         """How often each call of proc.once was begun."""
         return self.calls.made
 
-    def _new_arbiter(self) -> Arbiter:
+    def new_arbiter(self) -> Arbiter:
+        """Create an arbiter as it is at the start."""
         return Arbiter(self.rows, self.schedule.standbys, self.schedule.limits, self._domains)
 
-    def _new_clock(self) -> DriftingClock:
+    def new_clock(self) -> DriftingClock:
         """Draw a clock."""
-        drift = self.schedule.drift
-        if not drift:
-            return DriftingClock()
-        return DriftingClock(
-            1.0 + drift * self._clocks.choice((-1.0, -0.5, 0.5, 1.0)), self._clocks.uniform(0.0, 1000.0)
-        )
+        return drawn_clock(self._clocks, self.schedule.drift)
 
     def _add_node(self, host: int | None) -> int:
         """Create an element; return its number."""
         element, script = len(self.nodes), self.schedule.script
         member = Member(element, script.bundles, self.schedule.limits)
         place_of_it = element if host is None else host
-        self.nodes.append(SimulatedElement(member, place_of_it, self._new_clock(), self.reign))
+        self.nodes.append(SimulatedElement(member, place_of_it, self.new_clock(), self.reign))
         return element
 
     # ------------------------------------------------------------------------------- time
@@ -355,7 +350,7 @@ class Simulation:
         return element
 
     def welcome(self, element: int, domain: str | None = None) -> None:
-        """Take a new element into the job."""
+        """Take an element into the job."""
         self._obey(self.arbiter.add(self.seconds(), element, domain))
         self._plan_tick(element)
 
@@ -523,9 +518,9 @@ class Simulation:
                 self.note("outcome", {"outcome": effect})
                 if isinstance(effect, Finished):
                     self._obey(self.arbiter.end(self.seconds()))
-                    self.at(self.now + 2.0, self._fence_rest)
+                    self.at(self.now + 2.0, self.fence_rest)
                 else:
-                    self._fence_rest()
+                    self.fence_rest()
 
     def _broadcast(self, order: Order) -> None:
         """Send orders to all elements that bsprun knows, or, if the keepers tell nobody, to all that are there."""
@@ -535,6 +530,12 @@ class Simulation:
                 if self._dies_now():
                     return
                 self._send((-1, self.reign), element, order)
+
+    def send_orders(self, order: Order, reign: int) -> None:
+        """Send orders of a bsprun to all elements that are there."""
+        for element, node in enumerate(self.nodes):
+            if node.alive:
+                self._send((-1, reign), element, order)
 
     def _dies_now(self) -> bool:
         """Count one effect of bsprun, and return whether it dies before it."""
@@ -550,23 +551,7 @@ class Simulation:
         """End bsprun; another takes over some seconds later."""
         self.note("bsprun dies", {"seconds": seconds})
         self.deaf, self.bsprun_fuse = True, -1
-        self.at(self.now + seconds, self.take_over)
-
-    def overthrow(self, seconds: float) -> None:
-        """Let another bsprun take over, while the former goes on for some seconds, heard by nobody who follows."""
-        former, reign, clock = self.arbiter, self.reign, self.clock
-        self.take_over()
-        self._haunt(former, reign, clock, self.now + seconds)
-
-    def _haunt(self, former: Arbiter, reign: int, clock: DriftingClock, until: float) -> None:
-        """Let a bsprun that is superseded send its orders; it prints nothing, and its keepers do not obey it."""
-        for effect in former.tick(clock.read(self.now)):
-            if isinstance(effect, Order):
-                for element, node in enumerate(self.nodes):
-                    if node.alive:
-                        self._send((-1, reign), element, effect)
-        if self.now < until and self.outcome is None:
-            self.at(self.now + _TURN, self._haunt, former, reign, clock, until)
+        self.at(self.now + seconds, take_over, self)
 
     def _print(self, reign: int, data: bytes) -> None:
         """Write text, if the bsprun that was to do so is still there."""
@@ -574,45 +559,7 @@ class Simulation:
             self.printed += data
             self._obey(self.arbiter.printed(self.seconds(), len(self.printed)))
 
-    def take_over(self) -> None:
-        """Have another bsprun take the place of one that is gone (N16)."""
-        self.deaf, self.reign, self.clock, self.seat = False, self.reign + 1, self._new_clock(), OUTSIDE
-        if self.keepers is None:
-            there = [element for element, node in enumerate(self.nodes) if node.alive]
-            present: dict[int, str | None] = dict.fromkeys(there)
-        else:
-            there = self.keepers.take_over()
-            present = {element: self.keepers.domain(self.nodes[element].host) for element in there}
-        for element in there:
-            self.nodes[element].reign = self.reign
-        found = [self.nodes[element].member.estate() for element in there]
-        known = [orders for orders, _ in found if orders is not None]
-        self.note("taken over", {"reign": self.reign, "there": there})
-        self.arbiter = self._new_arbiter()
-        if not known or any(orders.end for orders in known):
-            self.outcome = Lost(0, 0, "it ended before another bsprun could take it over")
-            self._fence_rest()
-            return
-        self._go_on_from(known, [each for _, some in found for each in some], present)
-
-    def _go_on_from(self, known: Sequence[Orders], values: Sequence[Any], present: dict[int, str | None]) -> None:
-        """Let a new arbiter go on from what elements know."""
-        newest = max(known, key=lambda orders: orders.number)
-        allowance = max(orders.allowance for orders in known)
-        newest = replace(newest, printed=len(self.printed), allowance=allowance)
-        arbiter = self.arbiter
-        arbiter.take_over(self.seconds(), self.reign, newest, values, present)
-        for element in sorted(arbiter.view.elements() - present.keys()):
-            self.bury(element, "was gone when another bsprun came", certain=self.keepers is None)
-        for element in sorted(present.keys() - arbiter.view.elements()):
-            self._obey(arbiter.add(self.seconds(), element, present[element]))
-        if self.keepers is not None:
-            self.keepers.missing(arbiter.vacancies())
-        elif self.schedule.anew:
-            for _ in range(arbiter.vacancies()):
-                self.join_soon()
-
-    def _fence_rest(self) -> None:
+    def fence_rest(self) -> None:
         """End every element that has not left by itself."""
         for node in self.nodes:
             node.alive = False
