@@ -184,8 +184,8 @@ def hosts(seed: int) -> SimulatedRun:
     _strike_host(schedule, rng, struck[0], when, rng.choice((0.2, 1.5, 4.0, INFINITE)))
     # the next host is struck when what was lost is there again: what a silence, a lease and a join take together
     later = when + 4.0 + schedule.silent + 1.2 * schedule.limits.alone + rng.random()
-    drained = rng.random() < 0.3
-    if drained:
+    # of two clones one may go to its sibling's host, where no other has room
+    if clones > 2 and rng.random() < 0.3:
         schedule.faults.append((rng.random() * 3.0, "host is drained", rng.randrange(number), 0.0))
     elif clones > 2 and rng.random() < 0.5:
         _strike_host(schedule, rng, struck[1], later, rng.choice((0.2, 1.5, INFINITE)))
