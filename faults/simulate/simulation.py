@@ -228,7 +228,8 @@ class Simulation:
         """Cut the network."""
         if self.outcome is None:
             self.note("fault", {"what": "cut", **cut._asdict()})
-            ways = [tuple(self.seat if at == OUTSIDE else at for at in way) for way in cut.ways]
+            # from bsprun, wherever it runs, and from the next one
+            ways = [(a, b) for way in cut.ways for a, b in (way, tuple(self.seat if x == OUTSIDE else x for x in way))]
             self.network.cut([(a, b) for a, b in ways if a != b], self.now + cut.seconds, cut.late)
             for host in cut.noticed:
                 assert self.keepers is not None
