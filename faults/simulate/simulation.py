@@ -117,11 +117,10 @@ class Simulation:
         return drawn_clock(self._clocks, self.schedule.drift)
 
     def _add_node(self, host: int | None) -> int:
-        """Create an element; return its number."""
+        """Create an element, without hosts in a place of its own; return its number."""
         element, script = len(self.nodes), self.schedule.script
         member = Member(element, script.bundles, self.schedule.limits)
-        place_of_it = element if host is None else host
-        self.nodes.append(SimulatedElement(member, place_of_it, self.new_clock(), self.reign))
+        self.nodes.append(SimulatedElement(member, element if host is None else host, self.new_clock(), self.reign))
         return element
 
     # ------------------------------------------------------------------------------- time

@@ -1,7 +1,7 @@
 """Whole jobs in virtual time: nothing wrong is ever delivered, what can survive does, a seed replays identically.
 
-`BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, and a third as
-many survivable ones.  A schedule that fails prints the command that replays it.
+`BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, and a third as many of
+each other kind.  A schedule that fails prints the command that replays it.
 """
 
 from __future__ import annotations
@@ -208,9 +208,9 @@ def test_the_same_seed_gives_the_identical_history_in_another_interpreter() -> N
     seeds = [3, 8, 21]
     code = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_simulation as t\n"
-        f"print(*[t.history(t.ran(draw(seed))) for draw in (t.drawn, t.survivable) for seed in {seeds}])"
+        f"print(*[t.history(t.ran(draw(seed))) for draw in (t.drawn, t.survivable, t.hosts) for seed in {seeds}])"
     )
-    here = [history(ran(draw(seed))) for draw in (drawn, survivable) for seed in seeds]
+    here = [history(ran(draw(seed))) for draw in (drawn, survivable, hosts) for seed in seeds]
     for hash_seed in ("1", "2"):
         there = subprocess.run(
             [sys.executable, "-c", code],
