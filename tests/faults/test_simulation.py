@@ -1,7 +1,7 @@
 """Whole jobs in virtual time: nothing wrong is ever delivered, what can survive does, a seed replays identically.
 
-`BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, and a third as many of
-each other kind.  A schedule that fails prints the command that replays it.
+`BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, and a third as
+many of each other kind.  A schedule that fails prints the command that replays it.
 """
 
 from __future__ import annotations
