@@ -197,7 +197,8 @@ class Incarnation:
         time.sleep(estate.pause)
         job.goes_on_behind(newest.printed)
         newest = replace(newest, printed=job.printed, allowance=max(orders.allowance for orders in known))
-        values = [each for event in came.values() for each in event.values]
+        members = newest.view.elements()  # others were given up, and what they know may have been replaced
+        values = [each for event in came.values() if event.element in members for each in event.values]
         there = {element: self._domain(element) for element in came if element in crew.known()}
         self.arbiter.take_over(self.seconds(), job.reign, newest, values, there)
         self._began, self._came = True, set(there)

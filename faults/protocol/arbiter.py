@@ -11,15 +11,21 @@ N3      Time in which bsprun itself stood still counts neither as silence of an 
         `_allow`.
 N8      The end comes in two steps.  First the program is over: one clone of every bundle has ended, and its siblings
         had time to compare.  Then, when all text has been printed, every element leaves.
-N9      The right to an effect passes to another clone only after its holder's confirmed death.
+N9      The right to an effect passes to another clone only after its holder's confirmed death.  Where a death cannot be
+        confirmed, because a host is lost or cut off, it passes on when the holder's lease has certainly run out: see
+        lease.py.  Orders acknowledge reports, and leases run from the times of these.
 N11     When digests differ, with three votes the minority is refreshed; with two the job stops by name.
 N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
 N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
         within a second is left out.
 N16     A bsprun that takes over goes on from the newest orders that an element has, and from the values of proc.once
-        that elements have.  It permits no call before those that its predecessor permitted have lapsed.
+        that elements have.  It permits no call before those that its predecessor permitted have lapsed, and none that
+        an element says it is making.  So that no value is lost which somebody has acted on, a value is given to the
+        clones that wait for it only when two elements in different domains keep it: see `_answer`.
 N15     An element that is to leave keeps its clones until others have joined in their places.  Nothing depends on when
         that is: until then it serves and is served as before, and if it dies it is replaced by the same newcomer.
+N17     Who joins takes those vacant places whose bundles have the fewest other clones in its failure domain; of the
+        standbys the one is promoted for which that number is least.
 """
 
 from __future__ import annotations
@@ -31,6 +37,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bsp.faults.protocol.lease import certainly_over
 from bsp.faults.protocol.messages import (
     END_COMPARED,
     AgentReport,
@@ -55,7 +62,7 @@ from bsp.faults.protocol.messages import (
     Token,
     View,
 )
-from bsp.faults.protocol.once_values import KEPT_TIMES, OnceValues
+from bsp.faults.protocol.once_values import KEPT_TIMES, Copies, OnceValues
 from bsp.faults.protocol.pauses import Pauses, allowance
 from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
@@ -119,6 +126,7 @@ class Arbiter:
         self.taken = 0  # bytes of standard output to be printed, of which `orders.printed` have been written
         self._raised: set[tuple[int, int]] = set()  # (bundle, exchange) of exceptions that belong to the program (N12)
         self.once = OnceValues()
+        self._copies = Copies()
         self._times: dict[int, float] = {}  # the latest readings of the clock, by superstep
         self._callers: dict[Token, tuple[int, int]] = {}  # (element, life) of the worker that may call (N9)
         self._permits_from = -math.inf  # time from which permissions that an earlier bsprun gave have lapsed (N16)
@@ -142,10 +150,14 @@ class Arbiter:
             return []
         self.reports[element] = report
         changed = False
+        for token, bundle in self._copies.confirm(element, report.kept):
+            self._answer(bundle, token)
         for progress in report.clones:
             self._supersteps[progress.bundle] = max(self._supersteps[progress.bundle], progress.superstep)
             changed |= self._look(element, progress)
             if progress.once is not None:
+                if progress.calls:  # an earlier bsprun permitted it (N16)
+                    self._callers.setdefault(progress.once[0], (element, progress.once[1]))
                 self._once(element, progress.bundle, *progress.once)
         for found in report.divergences:
             changed |= self._compare(found)
@@ -161,16 +173,16 @@ class Arbiter:
     def died(self, now: float, element: int, how: str, confirmed: bool = True) -> list[Any]:
         """Handle the death of an element; return the effects.
 
-        confirmed : whether the element has certainly ended.  If not, its permissions pass to others only after the time
-        in which it ends itself without word from bsprun (N9).
+        confirmed : whether the element has certainly ended.  If not, its permissions pass to others only when its lease
+        has run out (N9).
         """
         self._now = now
         if element in self.dead or self.over:
             if math.isinf(self._over_at.get(element, 0.0)):  # one that has left
-                self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
+                self._over_at[element] = now if confirmed else now + self._lease()
             return []
         self.dead[element] = how
-        self._over_at[element] = now if confirmed else now + self.limits.alone + self._allowed
+        self._over_at[element] = now if confirmed else now + self._lease()
         self._note("died", element=element, reason=how)
         self.reports.pop(element, None)
         self._remove(element)
@@ -247,10 +259,14 @@ class Arbiter:
         self._set(settled=orders.settled, repeats=orders.repeats, allowance=orders.allowance)
         self._heard = dict.fromkeys(present, now)
         self._domains = {element: domain for element, domain in present.items() if domain is not None}
+        values = list(values)
         self.once.add(values)
+        held = Counter(token for token, _ in values)
+        self._copies.lose(token for token in self.once if held[token] < 2)
         readings = sorted((token[2], value) for token, value in self.once.items() if token[0] == "time")
         self._times = {superstep: struct.unpack("<d", value)[0] for superstep, value in readings[-KEPT_TIMES:]}
-        self._permits_from = now + self.limits.alone + orders.allowance
+        self._allowed = orders.allowance
+        self._permits_from = now + self._lease()
         there = Counter(
             tuple(sorted((b, h.row) for b, some in enumerate(self.view.hosts) for h in some if h.element == element))
             for element in self.view.elements()
@@ -366,18 +382,15 @@ class Arbiter:
         """
         known = self.once.get(token)
         if known is None and token[0] == "time":
-            known = self._agreed_time(token)
-            self.once.add([(token, known)])
+            self.once.add([(token, self._agreed_time(token))])
+            self._copies.lose([token])
         elif known is None and value is not None:
-            known = value
             self.once.add([(token, value)])
+            self._copies.lose([token])
             self._note_once(element, token, done=True)
             self._forget_rounds()
-        if known is not None:
-            stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
-            # answer all clones that wait for this value now, not after their next reports
-            for each in sorted(stand | {element}):
-                self._effects.append(Reply(each, Once(bundle, token, known)))
+        if token in self.once:
+            self._answer(bundle, token, element)
             return
         # The same worker may ask again, because reports are repeated.  A later worker of the same element may call too:
         # its predecessor is dead.
@@ -388,6 +401,34 @@ class Arbiter:
             self._callers[token] = element, life
             self._note_once(element, token, done=False)
             self._effects.append(Reply(element, Once(bundle, token, None)))
+
+    def _answer(self, bundle: int, token: Token, *asking: int) -> None:
+        """Give the value of a call to all clones that wait for it now, when two elements keep it (N16).
+
+        They are to be in different failure domains.  Until then the elements of the bundle's clones, and after them all
+        others, are asked to keep it; where there is one clone, nobody else has to.
+        """
+        value, places = self.once[token], {host.element for host in self.view.hosts[bundle]}
+        copies = self._copies.of(token) & self.view.elements()
+        domains = {self._domains.get(element, str(element)) for element in copies}
+        if token in self._copies and len(places) > 1 and len(domains) < min(2, self._number_of_domains()):
+            waited = self._copies.ask(token, bundle, self._now, self.limits.beat)
+            asked = () if waited is None else places if waited == 0.0 else self.view.elements()
+            for each in sorted(set(asked) - copies):
+                self._effects.append(Reply(each, Once(bundle, token, value, keep=True)))
+            return
+        self._copies.settle(token)
+        stand = {h.element for h in self.view.hosts[bundle] if self._stands(bundle, h, token)}
+        for each in sorted(stand | set(asking)):
+            self._effects.append(Reply(each, Once(bundle, token, value)))
+
+    def _number_of_domains(self) -> int:
+        """Return how many failure domains there are."""
+        return len({self._domains.get(element, str(element)) for element in self.view.elements()})
+
+    def _lease(self) -> float:
+        """Return the seconds after which the lease of an element that is not heard has certainly run out (N9)."""
+        return certainly_over(self.limits.alone + self._allowed)
 
     def _is_over(self, element: int) -> bool:
         """Return whether nothing that an element does can have an effect any more."""
@@ -410,6 +451,7 @@ class Arbiter:
         repeats = tuple(sorted({each for p in said if p is not None for each in p.repeats}))
         for token in self.once.settle(start, repeats):
             self._callers.pop(token, None)
+            self._copies.settle(token)
         self._set(settled=start, repeats=repeats)
 
     def _stands(self, bundle: int, host: ClonePlace, token: Token) -> bool:
@@ -473,7 +515,8 @@ class Arbiter:
         """Send the orders to all elements, with a new number."""
         self._beat_at = self._now + self.limits.beat
         self._orders_sent += 1
-        self._effects.append(Order(replace(self.orders, number=self._orders_sent)))
+        heard = tuple((element, report.number) for element, report in self.reports.items())
+        self._effects.append(Order(replace(self.orders, number=self._orders_sent, heard=heard)))
 
     def _set(self, **changes: Any) -> None:
         """Change fields of the orders; `_order` sends them."""

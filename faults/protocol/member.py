@@ -31,7 +31,10 @@ N6  A clone more than a round behind takes a sibling's state at its own next hea
     time waiting for such states, and waits longer after each failed attempt, because large states travel slowly.
 N7  Names validate data; views guard control only.
 N8  Ended clones continue to serve packets until bsprun ends the job.
-N9  The right to an effect passes to another clone only after its holder's confirmed death (bsprun's part).
+N9  The right to an effect passes to another clone only after its holder's confirmed death, or when the holder's lease
+    has certainly run out (bsprun's part).  A lease runs from the time of the newest report that bsprun has
+    acknowledged, whatever is heard since and whether or not the element stood still; then calls that are being made
+    end, and no permission is passed on.  Clocks may run apart by a tenth: see lease.py.
 N10 States are taken at heads, which are the same superstep on all processes.
 N11 Digests of siblings are compared.  With three live clones a packet is used when two of them agree, so that no
     clone's bytes are used on its word alone.  With two, a difference stops the job by name (bsprun's part).
@@ -42,7 +45,10 @@ N13 A hold stops every clone at its next head, then all clones at the latest of 
 N14 Elements and bsprun send each other state, repeatedly.
 N15 An element that is to leave keeps its clones until others have joined in their places (bsprun's part).
 N16 Without word from bsprun an element goes on, up to where it needs it, and keeps what another bsprun must know: its
-    latest orders, values of proc.once, text that has not been written.  Permissions that it had lapse; see `_lapse`.
+    latest orders, values of proc.once, text that has not been written, and which call its worker makes.  A value is
+    acted on only when two elements in different failure domains keep it.  Orders with smaller numbers are ignored.
+N17 Clones of a bundle stand in different failure domains where that is possible: at the start (domains.py), and when a
+    newcomer or a standby takes places (bsprun's part).
 """
 
 from __future__ import annotations
@@ -53,6 +59,7 @@ from typing import Any
 from bsp.faults.protocol.clones.clone import CatchingUp, Clone
 from bsp.faults.protocol.clones.min_time import Pace
 from bsp.faults.protocol.clones.phases import ClonePhase
+from bsp.faults.protocol.lease import Lease
 from bsp.faults.protocol.messages import (
     AgentReport,
     Announce,
@@ -94,10 +101,13 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
+from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.pauses import Pauses
 from bsp.faults.protocol.retention import Retention
 from bsp.faults.protocol.votes import Votes, votes_needed
 
+_AFTER = 1e-6  # seconds after the end of a lease at which it has certainly ended
+_LATELY = 8  # values that a report confirms
 _JUMP = 0.5  # seconds: a tick later than this, or than half of `alone` if that is less, is a jump of the clock
 
 
@@ -121,6 +131,9 @@ class Member:
         self._ticked = False  # whether `tick` has been called: the first call cannot be late
         self._pauses = Pauses()
         self._heard_bsprun: float | None = None  # time of bsprun's latest orders; None before the first
+        self._lease = Lease()
+        self._kept = OnceValues()  # for a bsprun that takes over
+        self._lately: tuple[Token, ...] = ()  # the latest of these
         self._beat_at = 0.0  # time of the next sign of life
         self._deadline = 0.0
         self._retention = Retention()
@@ -158,6 +171,7 @@ class Member:
     def command(self, now: float, orders: Orders) -> list[Any]:
         """Handle bsprun's orders, which are its whole state each time (N14); return the effects."""
         self._now = now
+        self._lease.begin(now)
         self._heard_bsprun = now
         newest = self._orders.number if self._orders is not None else 0
         if not self._over and not 0 < orders.number < newest:
@@ -179,6 +193,7 @@ class Member:
         jumped = late > min(_JUMP, self.limits.alone / 2)
         self._pauses.note(now, late)
         self._now, self._ticked = now, True
+        self._lease.begin(now)
         if not self._over:
             if jumped and self._heard_bsprun is not None:
                 self._heard_bsprun = now
@@ -187,7 +202,7 @@ class Member:
                 self._over = True
                 self._do(Die("bsprun has not been heard"))
             else:
-                if alone > self._may_be_alone():
+                if not self._has_lease():
                     self._lapse()
                 for clone in list(self.clones.values()):
                     self._check(clone, jumped)
@@ -203,24 +218,28 @@ class Member:
         return effects
 
     def _lapse(self) -> None:
-        """Give up permissions to make calls, because bsprun may have given them to others (N9): these workers end.
+        """End workers that make calls, because bsprun may have permitted others to make them (N9).
 
         Everything else goes on up to where it needs bsprun, which another one may become (N16).
         """
         for clone in self.clones.values():
-            call = clone.worker.once
-            if clone.granted is not None and call is not None and clone.granted == call[:2]:
+            if _makes_a_call(clone):
                 clone.granted = None
-                if call[2] is None:
-                    self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
+                self._relaunch(clone, "was in a call of proc.once when bsprun was lost")
+
+    def _has_lease(self) -> bool:
+        """Return whether permissions that bsprun gave hold."""
+        return self._now <= self._lease.end(self._may_be_alone())
 
     def estate(self) -> tuple[Orders | None, tuple[tuple[Token, bytes], ...]]:
         """Return the newest orders and all values of proc.once and proc.time, for a bsprun that takes over (N16)."""
-        values = [each for clone in self.clones.values() for each in clone.values.items()]
-        return self._orders, tuple(values)
+        values = {**self._kept}
+        for clone in self.clones.values():
+            values |= clone.values
+        return self._orders, tuple(values.items())
 
     def _may_be_alone(self) -> float:
-        """Return the seconds without orders from bsprun after which permissions that it gave to this element lapse.
+        """Return the length of this element's lease in seconds.
 
         Only bsprun's own allowance counts here, because bsprun computes from it when the element is certainly over
         (N9).
@@ -241,6 +260,8 @@ class Member:
             late = self._pace.late_at(clone)
             if late is not None and late < due:
                 due = late
+            if _makes_a_call(clone) and self._has_lease():
+                due = min(due, self._lease.end(self._may_be_alone()) + _AFTER)
         self._deadline = max(due, self._now)
 
     def _sooner(self, when: float) -> None:
@@ -253,6 +274,10 @@ class Member:
     def _obey(self, orders: Orders) -> None:
         """Act on orders: the end, a view, confirmed text, settled checkpoints and exceptions, parts to write."""
         self._orders = orders
+        for element, number in orders.heard:
+            if element == self.element:
+                self._lease.acknowledge(number)
+        self._kept.settle(orders.settled, orders.repeats)
         if orders.end:
             self._over = True
             self._do(Leave())
@@ -770,11 +795,14 @@ class Member:
             return
         if clone.phase is ClonePhase.JUMPING and clone.request.due is not None:
             return
-        donors = self._ahead(clone, here.head) if clone.role is Role.LIVE else []
+        # A worker on its way through a loop that was left early, to a state in a later loop that the clone has already:
+        # only a later one than that is worth waiting for.
+        reached = max(here.head, clone.states.newest.head if clone.states.newest is not None else -1)
+        donors = self._ahead(clone, reached) if clone.role is Role.LIVE else []
         if donors:
             if clone.phase is not ClonePhase.JUMPING:
                 clone.worker.enter(ClonePhase.JUMPING)
-            self._want_state(clone, donors[clone.request.refused % len(donors)], here.head, 4 * self.limits.patience)
+            self._want_state(clone, donors[clone.request.refused % len(donors)], reached, 4 * self.limits.patience)
             return
         self._proceed(clone)
 
@@ -871,7 +899,9 @@ class Member:
         assert clone.request.offered is not None
         (state, donor), here = clone.request.offered, clone.worker.asking.snapshot
         there = state.snapshot
-        if there is None or there.head <= here.head:
+        if there is None or there.head <= max(
+            here.head, clone.states.newest.head if clone.states.newest is not None else -1
+        ):
             self._stay(clone)
             return
         if not self._is_agreed(clone, donor, there):
@@ -1001,23 +1031,29 @@ class Member:
             self._report()
 
     def reply(self, now: float, once: Once) -> list[Any]:
-        """Handle bsprun's answer to a worker in proc.once; return the effects.
+        """Handle bsprun's answer to a worker in proc.once, or a value to be kept; return the effects.
 
         Reports are repeated, so an answer may come twice.  Permission to make the call is passed on once to each
-        worker.
+        worker, under the lease.  A worker that makes the call is answered when the call has returned.
         """
         self._now = now
         clone = self.clones.get(once.bundle)
         call = clone.worker.once if clone is not None else None
-        if clone is not None and call is not None and call[0] == once.token and not self._over:
+        if once.keep and once.value is not None and not self._over:
+            self._kept.add([(once.token, once.value)])
+            self._lately = (*[token for token in self._lately if token != once.token], once.token)[-_LATELY:]
+            self._report()
+        elif clone is not None and call is not None and call[0] == once.token and not self._over:
             token, life, value = call
             if once.value is not None:
-                clone.worker.end_call()
-                clone.values.add([(token, once.value)])
-                self._do(once)
-            elif value is None and clone.granted != (token, life):
+                if not _makes_a_call(clone):
+                    clone.worker.end_call()
+                    clone.values.add([(token, once.value)])
+                    self._do(once)
+            elif value is None and clone.granted != (token, life) and self._has_lease():
                 clone.granted = token, life
                 self._do(once)
+                self._plan_tick()
         effects, self._effects = self._effects, []
         return effects
 
@@ -1107,6 +1143,7 @@ class Member:
     def report(self) -> AgentReport:
         """Return this element's report.  Each call gives it a new number."""
         self._reports += 1
+        self._lease.report(self._reports, self._now)
         return AgentReport(
             self.element,
             self.view.number,
@@ -1115,6 +1152,7 @@ class Member:
             self._overdue(),
             self._reports,
             paused=self._pauses.longest(self._now),
+            kept=self._lately,
         )
 
     def _next_head(self, clone: Clone) -> int | None:
@@ -1140,4 +1178,11 @@ class Member:
             states.head, self._next_head(clone), worker.raised, clone.ended, clone.failing, clone.stale, clone.said,
             worker.once, clone.tails, tuple(states.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
             tuple(states.repeats), clone.line, waits_for, self._now - worker.since, clone.phase,
+            _makes_a_call(clone),
         )  # fmt: skip
+
+
+def _makes_a_call(clone: Clone) -> bool:
+    """Return whether a clone's worker has permission for a call that has not returned."""
+    call = clone.worker.once
+    return call is not None and call[2] is None and clone.granted == call[:2]

@@ -6,7 +6,7 @@ round of a `rounds` loop, or the end of the loop; heads are numbered over the wh
 
 Names validate data (rule N7): every message that carries bytes names the exchange, the source bundle and the
 destination bundle.  Elements and bsprun send each other their state, not requests: they repeat it until the state
-that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N16 are in member.py.
+that the other side sends back shows that it has arrived (rule N14).  The rules N1 to N17 are in member.py.
 """
 
 from __future__ import annotations
@@ -273,6 +273,7 @@ class Progress(NamedTuple):
     waits_for: tuple[int, ...] = ()  # the bundles whose packets its worker waits for
     seconds: float = 0.0  # that its worker has waited, or computed
     phase: ClonePhase = ClonePhase.JOINING
+    calls: bool = False  # its worker has permission to make the call that `once` names
 
 
 class Divergence(NamedTuple):
@@ -297,6 +298,7 @@ class AgentReport:
     sent: int = 0  # bytes sent to other elements
     paused: float = 0.0  # seconds: the element's longest recent pause (N3)
     leaving: str = ""  # why it is to leave; empty: it is not (N15)
+    kept: tuple[Token, ...] = ()  # values of proc.once and proc.time that bsprun had it keep lately (N16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,7 @@ class Orders:
     settled: int = -1  # no round before this head is run again, but for those in `repeats`; see OnceValues
     repeats: tuple[tuple[int, int], ...] = ()
     number: int = 0  # a larger number is newer; 0: not numbered
+    heard: tuple[tuple[int, int], ...] = ()  # (element, number of its newest report): from its time its lease runs (N9)
 
 
 # ------------------------------------------------------------- from a worker to its element
@@ -433,11 +436,15 @@ class NotWritten(NamedTuple):
 
 
 class Once(NamedTuple):
-    """Answer a worker in proc.once: with the value, or with permission to make the call (`value` is None)."""
+    """Answer a worker in proc.once: with the value, or with permission to make the call (`value` is None).
+
+    keep : the element is to keep the value for a bsprun that takes over, and not to pass it on yet (N16).
+    """
 
     bundle: int
     token: Token
     value: bytes | None
+    keep: bool = False
 
 
 class Tell(NamedTuple):

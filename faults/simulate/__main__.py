@@ -2,7 +2,7 @@
 
 import sys
 
-from bsp.faults.simulate.simulation import main
+from bsp.faults.simulate.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

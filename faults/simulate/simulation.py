@@ -1,23 +1,23 @@
 """Whole jobs in virtual time: the protocol's own objects, a simulated program, seeded faults.
 
-Everything a schedule does follows from its seed: computing times, delays, losses, and the faults,
-which strike at any effect of any element (in the middle of its sends, too).  What is delivered is
-compared with the sequential evaluation of the same program (`Script.reference`), so a run that ends
-with an answer has been checked packet by packet.
+All that happens in a schedule follows from its seed: computing times, delays, losses, the rates of clocks, and the
+faults, which strike at any effect of any element (in the middle of its sends, too).  What is delivered is compared with
+the sequential evaluation of the same program (`SimulatedProgram.reference`), so a run that ends with an answer has been
+checked packet by packet.  Calls of proc.once are checked for their times, too (calls.py).
 
-`python -m bsp.faults.simulate --seed 17 --verbose` replays one schedule.
+With hosts, elements stand on them, and bsprun learns of their ends what it hears of keepers (keepers.py).  Without
+hosts bsprun learns of each end soon, and for certain.
 """
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.domains import deal
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
     Answer,
@@ -26,7 +26,6 @@ from bsp.faults.protocol.messages import (
     Corrupt,
     Deliver,
     Die,
-    Died,
     Dismiss,
     Fence,
     Finished,
@@ -43,29 +42,22 @@ from bsp.faults.protocol.messages import (
     SendTo,
     StartWorker,
     StopWorker,
-    Stuck,
     Submitted,
     Tell,
     Write,
     Wrote,
 )
 from bsp.faults.protocol.placement import place
+from bsp.faults.simulate.calls import Caller, OnceCalls
+from bsp.faults.simulate.elements import DriftingClock, SimulatedElement, drawn_clock
+from bsp.faults.simulate.faults import strike
+from bsp.faults.simulate.keepers import SimulatedKeepers
+from bsp.faults.simulate.network import OUTSIDE, VirtualNetwork
 from bsp.faults.simulate.program import Worker
-from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, orphaned, survivable
+from bsp.faults.simulate.schedules import Cut, SimulatedRun
+from bsp.faults.simulate.successors import take_over
 
-
-class _Node:
-    """The simulated state of an element: its member of the protocol, its workers, and the faults that hit it."""
-
-    def __init__(self, member: Member) -> None:
-        self.member = member
-        self.alive = True
-        self.stopped = False
-        self.backlog: list[tuple[Any, int]] = []  # (message, source) that arrived while it was stopped
-        self.workers: dict[int, Worker] = {}
-        self.factor = 1.0  # by which its computing times are multiplied
-        self.fuse = -1  # effects that it still performs before it dies; -1: no limit
-        self.tick_at = float("inf")  # when its next tick is planned
+_TURN = 0.02  # seconds between two ticks of bsprun
 
 
 class Simulation:
@@ -79,12 +71,25 @@ class Simulation:
         self.now = 0.0
         self.say = say
         self.rng = random.Random(schedule.seed)
+        self._clocks = random.Random(f"clocks {schedule.seed}")
         script = schedule.script
-        self.arbiter = self._new_arbiter()
+        self.rows = place(script.bundles, schedule.elements, schedule.vertical)
+        self.seat = schedule.seat  # the place of bsprun
+        self.clock = self.new_clock()  # bsprun's
+        self.network = VirtualNetwork(self.rng, schedule.delay, schedule.lossy, schedule.holds)
+        count = schedule.elements + schedule.standbys
+        hosts = [f"host {number}" for number in range(len(schedule.slots))]
+        homes = deal(self.rows, schedule.standbys, schedule.slots, hosts) if hosts else list(range(count))
+        self._domains = [hosts[home] for home in homes] if hosts else None
+        self.arbiter = self.new_arbiter()
         self.reign = 0  # how many bspruns have taken over
         self.deaf = False  # there is no bsprun
-        count = schedule.elements + schedule.standbys
-        self.nodes = [_Node(Member(e, script.bundles, schedule.limits)) for e in range(count)]
+        self.bsprun_fuse = -1  # effects that bsprun still performs before it dies; -1: no limit
+        self.absence = 0.0  # seconds until another one takes over then
+        self.nodes: list[SimulatedElement] = []
+        for home in homes:
+            self._add_node(home)
+        self.keepers = SimulatedKeepers(self, homes) if hosts else None
         self.history, self.text = script.reference()
         self.printed = b""
         self.notes: list[tuple[float, str, dict[str, Any]]] = []
@@ -92,17 +97,31 @@ class Simulation:
         self.wrong: list[str] = []  # violations: empty after a correct run
         self.flipped = False
         self.unprotected = False  # whether a bit was flipped that no sibling can see
-        self.cut: tuple[set[int], float] | None = None
         self.messages = 0
-        self.called: dict[Any, int] = {}
+        self.calls = OnceCalls(lambda caller: self.nodes[caller.element].runs(caller.bundle, caller.life), self.wrong)
         self.values: dict[Any, bytes] = {}  # that workers have been given
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
 
-    def _new_arbiter(self) -> Arbiter:
-        schedule = self.schedule
-        rows = place(schedule.script.bundles, schedule.elements, schedule.vertical)
-        return Arbiter(rows, schedule.standbys, schedule.limits)
+    @property
+    def called(self) -> dict[Any, int]:
+        """How often each call of proc.once was begun."""
+        return self.calls.made
+
+    def new_arbiter(self) -> Arbiter:
+        """Create an arbiter as it is at the start."""
+        return Arbiter(self.rows, self.schedule.standbys, self.schedule.limits, self._domains)
+
+    def new_clock(self) -> DriftingClock:
+        """Draw a clock."""
+        return drawn_clock(self._clocks, self.schedule.drift)
+
+    def _add_node(self, host: int | None) -> int:
+        """Create an element, without hosts in a place of its own; return its number."""
+        element, script = len(self.nodes), self.schedule.script
+        member = Member(element, script.bundles, self.schedule.limits)
+        self.nodes.append(SimulatedElement(member, element if host is None else host, self.new_clock(), self.reign))
+        return element
 
     # ------------------------------------------------------------------------------- time
 
@@ -119,8 +138,12 @@ class Simulation:
         for element in range(len(self.nodes)):
             self.at(0.0, self._connect, element)
         self.at(0.0, self._tick_arbiter)
+        if self.keepers is not None:
+            self.at(0.0, self.keepers.beat)
         for when, fault, element, much in self.schedule.faults:
-            self.at(when, self._strike, fault, element, much)
+            self.at(when, strike, self, fault, element, much)
+        for cut in self.schedule.cuts:
+            self.at(cut.when, self._cut, cut)
         queue = self._queue
         while queue:
             self.now, _, what, arguments = heapq.heappop(queue)
@@ -132,6 +155,10 @@ class Simulation:
                 break
         self._judge()
         return self.outcome
+
+    def goes_on(self) -> bool:
+        """Return whether the job has no outcome yet, or an element has not left."""
+        return self.outcome is None or any(node.alive for node in self.nodes)
 
     def _judge(self) -> None:
         """Compare the outcome, the answer and the text with the sequential evaluation; append violations to `wrong`."""
@@ -150,29 +177,17 @@ class Simulation:
 
     # ----------------------------------------------------------------------------- network
 
-    def _latency(self) -> float:
-        """Draw the time that a message takes."""
-        return self.schedule.delay * (0.5 + self.rng.random())
-
     def _send(self, source: Any, dest: int, message: Any) -> None:
         """Send a message over the network, which may lose, duplicate or delay it.
 
         Element -1 is bsprun; as a source, (-1, its reign).
         """
         self.messages += 1
-        lossy = self.schedule.lossy
-        if self.cut is not None and self.now < self.cut[1] and (source in self.cut[0]) != (dest in self.cut[0]):
-            return  # the network is cut between the two
-        delay = self._latency()
-        if lossy:
-            draw = self.rng.random()
-            if draw < lossy:
-                return
-            if draw < 2 * lossy:
-                self.at(self.now + delay + self._latency(), self._arrive, source, dest, message)
-            elif draw < 3 * lossy:
-                delay += 20 * self._latency()
-        self.at(self.now + delay, self._arrive, source, dest, message)
+        nodes = self.nodes
+        sender = self.seat if type(source) is tuple else nodes[source].host
+        receiver = self.seat if dest == -1 else nodes[dest].host
+        for when in self.network.arrivals(sender, receiver, self.now):
+            self.at(when, self._arrive, source, dest, message)
 
     def _arrive(self, source: Any, dest: int, message: Any) -> None:
         """Give an arrived message to its element; a stopped element reads it when it continues."""
@@ -180,28 +195,52 @@ class Simulation:
             if not self.deaf:
                 self._at_arbiter(source, message)
             return
-        if isinstance(source, tuple):  # of a bsprun
-            if source[1] < self.reign:
-                return
-            source = -1
         node = self.nodes[dest]
         if not node.alive:
             return
+        if isinstance(source, tuple):  # of a bsprun
+            if self._is_outdated(node, source[1]):
+                return
+            source = -1
         if node.stopped:
             node.backlog.append((message, source))
             return
         self._give(dest, message, source)
 
+    def _is_outdated(self, node: SimulatedElement, reign: int) -> bool:
+        """Return whether a bsprun is not heard any more by an element, because another one has taken over (N16)."""
+        return reign < node.reign
+
     def _give(self, element: int, message: Any, source: int) -> None:
         """Pass a message to an element's member and perform the effects that it returns."""
-        member = self.nodes[element].member
+        node = self.nodes[element]
+        member, now = node.member, node.clock.read(self.now)
         if source != -1:
-            effects = member.receive(self.now, message, source)
+            effects = member.receive(now, message, source)
         elif isinstance(message, Order):
-            effects = member.command(self.now, message.orders)
+            effects = member.command(now, message.orders)
         else:
-            effects = member.reply(self.now, message.once)
+            effects = member.reply(now, message.once)
         self._perform(element, effects)
+
+    def _cut(self, cut: Cut) -> None:
+        """Cut the network."""
+        if self.outcome is None:
+            self.note("fault", {"what": "cut", **cut._asdict()})
+            # from bsprun, wherever it runs, and from the next one
+            ways = [(a, b) for way in cut.ways for a, b in (way, tuple(self.seat if x == OUTSIDE else x for x in way))]
+            self.network.cut([(a, b) for a, b in ways if a != b], self.now + cut.seconds, cut.late)
+            for host in cut.noticed:
+                assert self.keepers is not None
+                self.keepers.notice(host)
+
+    def hears(self, host: int) -> bool:
+        """Return whether messages of a host reach bsprun."""
+        return self.network.is_open(host, self.seat, self.now)
+
+    def is_heard(self, host: int) -> bool:
+        """Return whether messages of bsprun reach a host."""
+        return self.network.is_open(self.seat, host, self.now)
 
     # ---------------------------------------------------------------------------- elements
 
@@ -214,7 +253,7 @@ class Simulation:
             if node.fuse >= 0:  # a crash is counted in effects, so it can come between two sends of a superstep
                 node.fuse -= 1
                 if node.fuse < 0:
-                    self._kill(element, "crashed")
+                    self.kill(element, "crashed")
                     return
             kind = type(effect)
             if kind is SendTo:
@@ -229,12 +268,15 @@ class Simulation:
             elif kind is StopWorker:
                 node.workers.pop(effect.bundle, None)
             elif kind is Note:
-                self._note(effect.kind, effect.fields)
+                self.note(effect.kind, effect.fields)
             elif kind is Leave or kind is Die:
                 node.alive = False
                 if kind is Die:
-                    self._note("died by itself", {"element": element, "why": effect.why})
-                    self.at(self.now + 0.01, self._dead, element, f"ended itself: {effect.why}")
+                    self.note("died by itself", {"element": element, "why": effect.why})
+                    if self.keepers is None:
+                        self.at(self.now + 0.01, self._dead, element, f"ended itself: {effect.why}")
+                if self.keepers is not None:
+                    self.keepers.ended(element, "ended itself")
             elif kind is Write:
                 part = (effect.bundle, effect.head, effect.handover)
                 self.at(self.now + 0.01, self._wrote, element, effect.bundle, effect.head, part)
@@ -244,12 +286,12 @@ class Simulation:
     def _wrote(self, element: int, bundle: int, head: int, part: Any) -> None:
         """Report to a member that its part of a checkpoint is on disk."""
         if self.nodes[element].alive:
-            self._perform(element, self.nodes[element].member.receive(self.now, Wrote(bundle, head, part)))
+            self._perform(element, self._received(element, Wrote(bundle, head, part)))
 
     def _plan_tick(self, element: int) -> None:
         """Schedule the member's next tick at its deadline, if that is before the one already scheduled."""
         node = self.nodes[element]
-        due = node.member.deadline()
+        due = node.clock.when(node.member.deadline())
         if due < node.tick_at:
             node.tick_at = max(due, self.now)
             self.at(node.tick_at, self._tick, element, node.tick_at)
@@ -260,42 +302,61 @@ class Simulation:
         if node.tick_at != planned or not node.alive or node.stopped:
             return
         node.tick_at = float("inf")
-        self._perform(element, node.member.tick(self.now))
+        self._perform(element, node.member.tick(node.clock.read(self.now)))
+
+    def _received(self, element: int, event: Any) -> list[Any]:
+        """Pass an event of its own workers to a member; return the effects."""
+        node = self.nodes[element]
+        return node.member.receive(node.clock.read(self.now), event)
 
     def _connect(self, element: int) -> None:
         """Connect an element to bsprun at the start."""
-        self.arbiter.appeared(self.now, element)
+        self.arbiter.appeared(self.seconds(), element)
         self._plan_tick(element)
 
-    def _kill(self, element: int, how: str) -> None:
-        """Kill an element; bsprun learns of it 1 to 31 ms later."""
+    def kill(self, element: int, how: str, seen: bool = True) -> None:
+        """Kill an element; if that is seen there, bsprun learns of it, without hosts 1 to 31 ms later."""
         node = self.nodes[element]
         if node.alive:
             node.alive = False
-            self._note("crash", {"element": element, "how": how})
-            self.at(self.now + 0.001 + 0.03 * self.rng.random(), self._dead, element, how)
+            self.note("crash", {"element": element, "how": how})
+            if self.keepers is None:
+                self.at(self.now + 0.001 + 0.03 * self.rng.random(), self._dead, element, how)
+            elif seen:
+                self.keepers.ended(element, how)
 
     def _dead(self, element: int, how: str) -> None:
         """Tell the arbiter that an element is dead for certain; another is started, if the schedule says so."""
         if self.deaf:
             return
         left = element in self.arbiter.dead
-        self._obey(self.arbiter.died(self.now, element, how))
+        self.bury(element, how, certain=True)
         if self.schedule.anew and not left:
-            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
+            self.join_soon()
+
+    def join_soon(self) -> None:
+        """Have a new element join in a moment, on no host."""
+        self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
 
     def _join(self) -> None:
         """Add a new element to the job."""
         if self.outcome is None and not self.deaf:
-            script, limits = self.schedule.script, self.schedule.limits
-            self.nodes.append(_Node(Member(len(self.nodes), script.bundles, limits)))
-            self._note("join", {"element": len(self.nodes) - 1})
-            self._obey(self.arbiter.add(self.now, len(self.nodes) - 1))
-            self._plan_tick(len(self.nodes) - 1)
+            self.welcome(self.new_element(None))
+
+    def new_element(self, host: int | None) -> int:
+        """Start an element; return its number."""
+        element = self._add_node(host)
+        self.note("join", {"element": element} | ({} if host is None else {"host": host}))
+        return element
+
+    def welcome(self, element: int, domain: str | None = None) -> None:
+        """Take an element into the job."""
+        self._obey(self.arbiter.add(self.seconds(), element, domain))
+        self._plan_tick(element)
 
     # ----------------------------------------------------------------------------- workers
 
-    def _to_worker(self, node: _Node, element: int, effect: Any) -> None:
+    def _to_worker(self, node: SimulatedElement, element: int, effect: Any) -> None:
         """Pass an effect's content to the worker of its bundle, after checking deliveries."""
         worker = node.workers.get(effect.bundle)
         if worker is None:
@@ -308,7 +369,7 @@ class Simulation:
         elif type(effect) is Once:
             value = effect.value
             if value is None:
-                self.called[effect.token] = self.called.get(effect.token, 0) + 1
+                self.calls.begin(effect.token, Caller(element, effect.bundle, worker.life))
             elif self.values.setdefault(effect.token, value) != value:
                 self.wrong.append(f"element {element} was given another value for {effect.token}")
         self.at(self.now + 0.0001, self._resume, element, effect.bundle, worker.life, value)
@@ -335,8 +396,10 @@ class Simulation:
             waits = True
             if type(asked) is Submitted:
                 seconds = self._computing(node, element, worker)
-                asked = asked._replace(compute=seconds)
+                asked = asked._replace(compute=seconds * node.clock.rate)
                 self.at(self.now + seconds, self._ask, element, bundle, life, asked)
+            elif type(asked) is Asks and asked.value is not None and self.schedule.call:
+                self.at(self.now + self._calling(), self._ask, element, bundle, life, asked)
             else:
                 waits = type(asked) is not Printed and not (type(asked) is Head and not asked.asks)
                 self._ask(element, bundle, life, asked)
@@ -347,13 +410,17 @@ class Simulation:
             except StopIteration:
                 return
 
-    def _computing(self, node: _Node, element: int, worker: Worker) -> float:
+    def _computing(self, node: SimulatedElement, element: int, worker: Worker) -> float:
         """Draw the time that a worker computes in a superstep."""
         schedule = self.schedule
         seconds = schedule.step * node.factor * (0.8 + 0.4 * self.rng.random())
         if schedule.tail:
             seconds *= self.rng.paretovariate(schedule.tail)
         return seconds
+
+    def _calling(self) -> float:
+        """Draw the time that a call of proc.once takes: most are short."""
+        return self.schedule.call * self.rng.random() if self.rng.random() < 0.3 else 0.001
 
     def _ask(self, element: int, bundle: int, life: int, asked: Any) -> None:
         """Pass a worker's request to its agent, later if the element is stopped."""
@@ -366,7 +433,8 @@ class Simulation:
             return
         if type(asked) is Asks and asked.value is not None:  # no two calls have the same result
             asked = asked._replace(value=b"%s %d %d" % (asked.value, element, life))
-        self._perform(element, node.member.receive(self.now, asked))
+            self.calls.end(asked.token, Caller(element, bundle, life))
+        self._perform(element, self._received(element, asked))
 
     def _check_delivery(self, element: int, effect: Deliver) -> None:
         """Compare the delivered packets with those of the sequential program (invariant I6)."""
@@ -380,174 +448,139 @@ class Simulation:
 
     # ------------------------------------------------------------------------------ bsprun
 
+    def seconds(self) -> float:
+        """Return what bsprun's clock shows."""
+        return self.clock.read(self.now)
+
     def _at_arbiter(self, source: int, message: Any) -> None:
-        """Pass a message to the arbiter; reports of elements known to be dead are dropped."""
-        if not self.nodes[source].alive and source in self.arbiter.dead:
+        """Pass a message to the arbiter; reports of elements that bsprun takes for dead are dropped."""
+        if self.keepers is not None:
+            if source not in self.keepers.crew:
+                return
+        elif not self.nodes[source].alive and source in self.arbiter.dead:
             return
         if type(message) is Tell:
-            self._obey(self.arbiter.report(self.now, message.report))
+            self._obey(self.arbiter.report(self.seconds(), message.report))
         else:
-            self._obey(self.arbiter.text(self.now, source, *message))
+            self._obey(self.arbiter.text(self.seconds(), source, *message))
 
     def _tick_arbiter(self) -> None:
         """Tick the arbiter every 20 ms, until the job has an outcome and all elements have left."""
         if not self.deaf:
-            self._obey(self.arbiter.tick(self.now))
-        if self.outcome is None or any(node.alive for node in self.nodes):
-            self.at(self.now + 0.02, self._tick_arbiter)
+            self._obey(self.arbiter.tick(self.seconds()))
+        if self.goes_on():
+            self.at(self.now + _TURN, self._tick_arbiter)
+
+    def suspect(self, elements: Sequence[int], why: str) -> None:
+        """Let the arbiter know that nothing is heard of these elements."""
+        self._obey(self.arbiter.suspect(self.seconds(), elements, why))
+
+    def bury(self, element: int, how: str, certain: bool) -> None:
+        """Tell the arbiter that an element is dead, or counts as dead."""
+        self._obey(self.arbiter.died(self.seconds(), element, how, confirmed=certain))
+
+    def drain(self, element: int) -> None:
+        """Have an element leave in good order."""
+        self._obey(self.arbiter.drain(self.seconds(), element, "is drained"))
 
     def _obey(self, effects: Sequence[Any]) -> None:
-        """Perform the effects that the arbiter has returned, in order."""
+        """Perform the effects that the arbiter has returned, in order; bsprun may die between two of them."""
         for effect in effects:
+            if self.deaf or self._dies_now():
+                return
             if isinstance(effect, Order):
-                for element, node in enumerate(self.nodes):
-                    if node.alive:
-                        self._send((-1, self.reign), element, effect)
+                self._broadcast(effect)
             elif isinstance(effect, Reply):
+                if effect.once.value is None:
+                    self.calls.permit(effect.once.token, effect.element)
                 self._send((-1, self.reign), effect.element, effect)
             elif isinstance(effect, Fence):
-                self._note("fence", {"element": effect.element, "why": effect.why})
-                if self.nodes[effect.element].alive:
-                    self._kill(effect.element, "fenced")
+                self.note("fence", {"element": effect.element, "why": effect.why})
+                if self.keepers is not None:
+                    self.keepers.fence(effect.element)
+                elif self.nodes[effect.element].alive:
+                    self.kill(effect.element, "fenced")
                 else:
                     self._dead(effect.element, "fenced")
             elif isinstance(effect, Dismiss):
-                self._kill(effect.element, "has left")
+                if self.keepers is not None:
+                    self.keepers.fence(effect.element, dismissed=True)
+                else:
+                    self.kill(effect.element, "has left")
             elif isinstance(effect, Note):
-                self._note(effect.kind, effect.fields)
+                self.note(effect.kind, effect.fields)
             elif isinstance(effect, Print):
                 self.at(self.now + 0.003, self._print, self.reign, effect.data)
             elif isinstance(effect, Commit):
-                self._obey(self.arbiter.committed(self.now, effect.head))
+                self._obey(self.arbiter.committed(self.seconds(), effect.head))
             elif isinstance(effect, (Finished, Lost, Corrupt)) and self.outcome is None:
                 self.outcome = effect
-                self._note("outcome", {"outcome": effect})
+                self.note("outcome", {"outcome": effect})
                 if isinstance(effect, Finished):
-                    self._obey(self.arbiter.end(self.now))
-                    self.at(self.now + 2.0, self._fence_rest)
+                    self._obey(self.arbiter.end(self.seconds()))
+                    self.at(self.now + 2.0, self.fence_rest)
                 else:
-                    for node in self.nodes:
-                        node.alive = False
+                    self.fence_rest()
+
+    def _broadcast(self, order: Order) -> None:
+        """Send orders to all elements that bsprun knows, or, if the keepers tell nobody, to all that are there."""
+        crew = self.keepers.crew if self.keepers is not None and self.schedule.keepers_tell else None
+        for element, node in enumerate(self.nodes):
+            if node.alive and (crew is None or element in crew):
+                if self._dies_now():
+                    return
+                self._send((-1, self.reign), element, order)
+
+    def send_orders(self, order: Order, reign: int) -> None:
+        """Send orders of a bsprun to all elements that are there."""
+        for element, node in enumerate(self.nodes):
+            if node.alive:
+                self._send((-1, reign), element, order)
+
+    def _dies_now(self) -> bool:
+        """Count one effect of bsprun, and return whether it dies before it."""
+        if self.bsprun_fuse < 0:
+            return False
+        self.bsprun_fuse -= 1
+        if self.bsprun_fuse < 0 and self.outcome is None:
+            self.bsprun_dies(self.absence)
+            return True
+        return False
+
+    def bsprun_dies(self, seconds: float) -> None:
+        """End bsprun; another takes over some seconds later."""
+        self.note("bsprun dies", {"seconds": seconds})
+        self.deaf, self.bsprun_fuse = True, -1
+        self.at(self.now + seconds, take_over, self)
 
     def _print(self, reign: int, data: bytes) -> None:
         """Write text, if the bsprun that was to do so is still there."""
         if reign == self.reign and not self.deaf:
             self.printed += data
-            self._obey(self.arbiter.printed(self.now, len(self.printed)))
+            self._obey(self.arbiter.printed(self.seconds(), len(self.printed)))
 
-    def _take_over(self) -> None:
-        """Have another bsprun take the place of one that is gone (N16)."""
-        self.deaf, self.reign = False, self.reign + 1
-        there = [element for element, node in enumerate(self.nodes) if node.alive]
-        found = [self.nodes[element].member.estate() for element in there]
-        known = [orders for orders, _ in found if orders is not None]
-        self._note("taken over", {"reign": self.reign, "there": there})
-        arbiter = self.arbiter = self._new_arbiter()
-        if not known or any(orders.end for orders in known):
-            self.outcome = Lost(0, 0, "it ended before another bsprun could take it over")
-            self._fence_rest()
-            return
-        newest = max(known, key=lambda orders: orders.number)
-        allowance = max(orders.allowance for orders in known)
-        newest = replace(newest, printed=len(self.printed), allowance=allowance)
-        values = [each for _, some in found for each in some]
-        arbiter.take_over(self.now, self.reign, newest, values, dict.fromkeys(there))
-        for element in sorted(arbiter.view.elements() - set(there)):
-            self._obey(arbiter.died(self.now, element, "was gone when another bsprun came"))
-        for element in sorted(set(there) - arbiter.view.elements()):
-            self._obey(arbiter.add(self.now, element))
-        for _ in range(arbiter.vacancies() if self.schedule.anew else 0):
-            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
-
-    def _fence_rest(self) -> None:
+    def fence_rest(self) -> None:
         """End every element that has not left by itself."""
         for node in self.nodes:
             node.alive = False
 
-    def _note(self, kind: str, fields: dict[str, Any]) -> None:
+    def note(self, kind: str, fields: dict[str, Any]) -> None:
         """Record something that happened, and print it if asked."""
         self.notes.append((self.now, kind, fields))
         if self.say is not None:
             self.say(f"{self.now:9.4f} {kind:12} {' '.join(f'{k}={v}' for k, v in fields.items())}")
 
-    # ------------------------------------------------------------------------------- faults
-
-    def _strike(self, what: str, element: int, much: float) -> None:
-        """Apply a fault of the schedule to an element.
-
-        A flipped bit also decides whether a sibling can notice it; if none can, the run's answer is not judged.
-        """
-        node = self.nodes[element]
-        if self.outcome is not None or (what != "bsprun dies" and not node.alive):
-            return
-        self._note("fault", {"what": what, "element": element, "much": much})
-        if what == "bsprun dies" and not self.deaf:
-            self.deaf = True
-            self.at(self.now + much, self._take_over)
-        if what == "drain" and not self.deaf:
-            self._obey(self.arbiter.drain(self.now, element, "is drained"))
-            self.at(self.now + 0.05 + 0.1 * self.rng.random(), self._join)
-        if what == "crash":
-            node.fuse = int(much)  # so that it dies in the middle of what it does next
-        elif what == "stop":
-            node.stopped = True
-            if much:
-                self.at(self.now + much, self._continue, element)
-        elif what == "slow":
-            node.factor = much
-        elif what == "fast":
-            node.factor = 1.0
-        elif what == "worker dies":
-            for bundle, worker in list(node.workers.items()):
-                del node.workers[bundle]
-                died = Died(bundle, worker.life, "was killed")
-                self.at(self.now + 0.005, self._worker_event, element, died)
-        elif what == "worker stops":
-            for bundle, worker in node.workers.items():
-                worker.stopped = True
-                self._watch(element, bundle, worker)
-        elif what in ("flip", "flip state"):
-            for bundle, worker in node.workers.items():
-                self.flipped = True
-                live = self.arbiter.view.live(bundle)
-                steady = not self.schedule.tail and not self.schedule.lossy
-                if len(live) < 3 and not steady:
-                    self.unprotected = True  # a clone that jumps over packets of its only sibling cannot compare them
-                if element not in live or len(live) < 2 or len(self._strikes()) > 1:
-                    self.unprotected = True  # a clone that joins cannot either
-                if what == "flip":
-                    worker.flip = True
-                else:
-                    worker.state ^= 1
-        elif what == "cut":
-            self.cut = {e for e in range(len(self.nodes)) if e % 3 == 0}, self.now + much
-
-    def _strikes(self) -> list[str]:
-        """Return the kinds of the schedule's faults, without those that only change an element's speed."""
-        return [what for _, what, _, _ in self.schedule.faults if what not in ("slow", "fast")]
-
-    def _worker_event(self, element: int, event: Any) -> None:
+    def worker_event(self, element: int, event: Any) -> None:
         """Report an event of a worker to its agent, later if the element is stopped."""
         node = self.nodes[element]
         if not node.alive:
             return
         if node.stopped:
-            self.at(self.now + 0.05, self._worker_event, element, event)
+            self.at(self.now + 0.05, self.worker_event, element, event)
             return
-        self._perform(element, node.member.receive(self.now, event))
+        self._perform(element, self._received(element, event))
 
-    def _watch(self, element: int, bundle: int, worker: Worker) -> None:
-        """Report a stopped worker to its agent as stuck, once per hang limit, as the real agent's watch does."""
-
-        def seen() -> None:
-            node = self.nodes[element]
-            if node.workers.get(bundle) is worker and node.alive and self.outcome is None:
-                self._worker_event(element, Stuck(bundle, worker.life, True))
-                self._watch(element, bundle, worker)
-
-        self.at(self.now + self.schedule.limits.hang_limit, seen)
-
-    def _continue(self, element: int) -> None:
+    def wake(self, element: int) -> None:
         """Let a stopped element go on (SIGCONT).
 
         Messages that arrived meanwhile are handled before the clock is looked at (N3).
@@ -562,32 +595,5 @@ class Simulation:
                 self._give(element, message, source)
         if node.alive:
             node.tick_at = float("inf")
-            self._perform(element, node.member.tick(self.now))
-
-
-_KINDS = {"mixed": drawn, "survivable": survivable, "changing": changing, "orphaned": orphaned}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run schedules from the command line; print the replay command of each that fails.  Returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m bsp.faults.simulate", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--seed", type=int, default=0, help="the first schedule")
-    parser.add_argument("--schedules", type=int, default=1, help="how many")
-    parser.add_argument("--kind", choices=tuple(_KINDS), default="mixed")
-    parser.add_argument("--verbose", action="store_true", help="print the history")
-    options = parser.parse_args(arguments)
-    draw = _KINDS[options.kind]
-    failed = 0
-    outcomes: dict[str, int] = {}
-    for seed in range(options.seed, options.seed + options.schedules):
-        run = Simulation(draw(seed), print if options.verbose else None)
-        outcome = type(run.run()).__name__
-        outcomes[outcome] = outcomes.get(outcome, 0) + 1
-        if run.wrong:
-            failed += 1
-            print(f"seed {seed}: {'; '.join(run.wrong[:3])}")
-            print(f"  replay: python -m bsp.faults.simulate --kind {options.kind} --seed {seed} --verbose")
-    print(
-        f"{options.schedules} schedules: {', '.join(f'{n} {o}' for o, n in sorted(outcomes.items()))}; {failed} failed"
-    )
-    return 1 if failed else 0
+            self._perform(element, node.member.tick(node.clock.read(self.now)))
+            self.calls.resumed(element)

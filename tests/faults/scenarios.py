@@ -994,7 +994,7 @@ class Unfenced(Simulation):
     def _obey(self, effects: Sequence[Any]) -> None:
         for effect in effects:
             if isinstance(effect, Fence):
-                self._note("fence", {"element": effect.element, "why": effect.why})
+                self.note("fence", {"element": effect.element, "why": effect.why})
                 self._dead(effect.element, "believed dead")
             else:
                 super()._obey([effect])

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.lease import APART
 from bsp.faults.protocol.messages import (
     AgentReport,
     ClonePlace,
@@ -67,6 +68,8 @@ class Court:
         self.arbiter.tick(0.0)
         self.elements = list(range(len(rows) + standbys))
         self.said: dict[tuple[int, int], dict[str, Any]] = {}
+        self.kept: dict[int, list[Token]] = {}
+        self.number = 0  # of reports
 
     @property
     def orders(self) -> Orders:
@@ -95,8 +98,20 @@ class Court:
                 if host.element == element:
                     plain = {"joined": host.role is not Role.JOINING, "since": host.since}
                     clones.append(progress(bundle, **{**plain, **self.said.get((bundle, element), {})}))
-        report = AgentReport(element, self.arbiter.view.number, tuple(clones), divergences, overdue, paused=paused)
+        report = AgentReport(
+            element, self.arbiter.view.number, tuple(clones), divergences, overdue, self.number, paused=paused,
+            kept=tuple(self.kept.get(element, ())),
+        )  # fmt: skip
         return self.arbiter.report(self.now, report)
+
+    def keep(self, replies: Iterable[Reply]) -> list[Any]:
+        """The elements that are asked to keep values say that they do."""
+        effects: list[Any] = []
+        for reply in replies:
+            if reply.once.keep:
+                self.kept.setdefault(reply.element, []).append(reply.once.token)
+                effects += self.report(reply.element)
+        return effects
 
     def died(self, element: int) -> list[Any]:
         self.elements.remove(element)
@@ -623,7 +638,9 @@ TOKEN: Token = ("once", 0, 4, 0)
 
 
 def asks(court: Court, element: int, life: int = 1, value: bytes | None = None, token: Token = TOKEN) -> list[Any]:
-    return given(court.say(element, 0, once=(token, life, value)), Reply)
+    """What bsprun replies when all have done what it asks them: to keep values."""
+    replies = given(court.say(element, 0, once=(token, life, value)), Reply)
+    return [reply for reply in replies + given(court.keep(replies), Reply) if not reply.once.keep]
 
 
 def test_one_clone_is_given_leave_to_call() -> None:
@@ -681,7 +698,7 @@ def test_the_time_is_given_without_a_call_and_is_the_same_for_all_clones() -> No
     court = Court()
     court.now = 12.5
     token = ("time", 0, 4, 0)
-    assert asks(court, 0, token=token) == [Reply(0, Once(0, token, struct.pack("<d", 12.5)))]
+    assert Reply(0, Once(0, token, struct.pack("<d", 12.5))) in asks(court, 0, token=token)
     court.now = 99.0
     assert Reply(2, Once(0, token, struct.pack("<d", 12.5))) in asks(court, 2, token=token)
 
@@ -692,7 +709,7 @@ def test_time_never_decreases_from_superstep_to_superstep() -> None:
     times: dict[int, float] = {}
     for now, superstep in [(1.0, 3), (2.0, 9), (5.0, 6), (7.0, 4), (8.0, 12), (9.0, 8)]:
         court.now = now
-        (reply,) = asks(court, 0, token=("time", 1, superstep, 0))
+        reply = asks(court, 0, token=("time", 1, superstep, 0))[0]
         assert reply.once.value is not None
         times[superstep] = struct.unpack("<d", reply.once.value)[0]
     assert [times[s] for s in sorted(times)] == sorted(times.values())
@@ -723,8 +740,64 @@ def test_an_effect_is_not_made_again_before_a_far_element_that_may_be_at_it_has_
     court.elements.remove(0)
     court.arbiter.died(court.now, 0, "was silent", confirmed=False)
     assert not asks(court, 2)
-    court.now += LIMITS.alone + 0.1
+    court.now += LIMITS.alone * (1 + APART) - 0.1
+    assert not asks(court, 2)
+    court.now += 0.2
     assert [reply.element for reply in asks(court, 2)] == [2]
+
+
+def test_a_value_is_passed_on_when_two_elements_keep_it_in_two_domains() -> None:
+    """N16: bsprun's host may be lost with the caller, and whoever has acted on the value must not be left alone."""
+    court = Court()
+    court.arbiter._domains = {0: "a", 1: "a", 2: "b", 3: "b", 4: "a", 5: "b"}
+    court.say(0, 0, once=(TOKEN, 1, None))
+    asked = given(court.say(0, 0, once=(TOKEN, 1, b"v")), Reply)
+    assert asked == [Reply(element, Once(0, TOKEN, b"v", keep=True)) for element in (0, 2)]
+    assert not court.keep(asked[:1])
+    court.now += 0.1
+    again = given(court.report(0), Reply)  # the sibling does not answer: all others are asked
+    assert {reply.element for reply in again} == {1, 2, 3, 4, 5}
+    assert not [reply for reply in court.keep([r for r in again if r.element == 1]) if not reply.once.keep]
+    assert Reply(0, Once(0, TOKEN, b"v")) in court.keep([r for r in again if r.element == 5])
+
+
+def test_where_there_is_one_clone_nobody_else_keeps_a_value() -> None:
+    """N16: with its only clone the job is lost anyway."""
+    court = Court(((0,), (1,)), standbys=1)
+    assert given(court.say(0, 0, once=(TOKEN, 1, b"v")), Reply) == [Reply(0, Once(0, TOKEN, b"v"))]
+
+
+def test_who_makes_a_call_when_another_bsprun_takes_over_goes_on_making_it() -> None:
+    """N16: the permissions of its predecessor lapse, but not those of elements that hear the new bsprun."""
+    former = Court()
+    court = Court()
+    court.arbiter.take_over(0.0, 1, former.orders, (), dict.fromkeys(range(6)))
+    court.say(0, 0, once=(TOKEN, 1, None), calls=True)
+    court.later(2 * LIMITS.alone, *range(6))
+    assert not asks(court, 2)
+    court.died(0)
+    assert asks(court, 2) == [Reply(2, Once(0, TOKEN, None))]
+
+
+def test_a_bsprun_that_takes_over_has_values_kept_again_that_one_element_alone_has() -> None:
+    """N16: which of them have been acted on is not known."""
+    former, court = Court(), Court()
+    other: Token = ("once", 0, 5, 0)
+    values = [(TOKEN, b"v"), (other, b"w"), (other, b"w")]
+    court.arbiter.take_over(0.0, 1, former.orders, values, dict.fromkeys(range(6)))
+    asked = given(court.say(0, 0, once=(TOKEN, 1, None)), Reply)
+    assert all(reply.once.keep for reply in asked)
+    assert Reply(0, Once(0, TOKEN, b"v")) in court.keep(asked)
+    assert Reply(2, Once(0, other, b"w")) in asks(court, 2, token=other)
+
+
+def test_orders_acknowledge_the_reports_that_have_come() -> None:
+    """N9: an element's lease runs from the time of its newest report that bsprun has."""
+    court = Court()
+    court.number = 7
+    court.report(3)
+    (order,) = given(court.later(0.1), Order)
+    assert dict(order.orders.heard)[3] == 7
 
 
 def test_it_may_have_been_allowed_to_wait_longer_than_others_are_now() -> None:
@@ -738,7 +811,7 @@ def test_it_may_have_been_allowed_to_wait_longer_than_others_are_now() -> None:
     assert court.orders.allowance == 0.0
     court.elements.remove(0)
     court.arbiter.died(court.now, 0, "was silent", confirmed=False)
-    court.now += LIMITS.alone + 0.9
+    court.now += (LIMITS.alone + 1.0) * (1 + APART) - 0.1
     assert not asks(court, 2)
     court.now += 0.2
     assert [reply.element for reply in asks(court, 2)] == [2]
@@ -1184,7 +1257,7 @@ def test_orders_are_repeated_with_every_beat() -> None:
     orders = given(court.later(1.0, *range(6)), Order)
     assert 9 <= len(orders) <= 11
     assert [order.orders.number for order in orders] == sorted({order.orders.number for order in orders})
-    assert {replace(order.orders, number=0) for order in orders} == {court.orders}
+    assert {replace(order.orders, number=0, heard=()) for order in orders} == {court.orders}
 
 
 def test_older_reports_are_not_believed() -> None:

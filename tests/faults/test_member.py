@@ -1612,6 +1612,78 @@ def test_leave_to_call_is_given_again_to_the_next_worker() -> None:
     assert member.member.reply(0.0, Once(0, token, None)) == [Once(0, token, None)]
 
 
+def calling() -> tuple[Driven, tuple[str, int, int, int]]:
+    """An element whose worker makes a call, and the call; bsprun has acknowledged its report of second 0."""
+    member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
+    member.local(Asks(0, member.clone().worker.life, token, None))
+    member.command(Orders(PAIRS, heard=((0, member.member.report().number),)))
+    assert given(member.member.reply(0.0, Once(0, token, None)), Once)
+    assert member.progress().calls
+    return member, token
+
+
+def test_a_lease_runs_from_the_time_of_the_newest_report_that_bsprun_has_acknowledged() -> None:
+    """N9: what is heard may have been long on its way, and bsprun may hear nothing of who hears it."""
+    member, _ = calling()
+    assert not given(member.later(LIMITS.alone - 0.01), StartWorker)  # bsprun is heard all the time
+    assert given(member.later(0.03), StartWorker)
+    member, _ = calling()
+    member.later(3.0)
+    number = member.member.report().number
+    member.command(Orders(PAIRS, heard=((2, 10**6), (0, number))))
+    assert not given(member.later(LIMITS.alone - 0.1), StartWorker)
+    assert given(member.later(0.2), StartWorker)
+
+
+def test_the_time_in_which_an_element_stood_still_counts_for_its_lease() -> None:
+    """N9, N3: bsprun may have given the call to another meanwhile."""
+    member, _ = calling()
+    assert given(member.jump(LIMITS.alone + 0.1), StartWorker)
+
+
+def test_permission_that_comes_when_the_lease_has_run_out_is_not_passed_on() -> None:
+    """N9: it may have been on its way for longer than bsprun has waited."""
+    member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
+    member.local(Asks(0, member.clone().worker.life, token, None))
+    member.later(LIMITS.alone + 0.1)
+    assert not member.member.reply(member.now, Once(0, token, None))
+    member.command(Orders(PAIRS, heard=((0, member.member.report().number),)))
+    assert given(member.member.reply(member.now, Once(0, token, None)), Once)
+
+
+def test_a_worker_in_a_call_is_given_the_value_when_the_call_has_returned() -> None:
+    """N9: it reads no answer before, and would take it for that to something else."""
+    member, token = calling()
+    value = Once(0, token, b"another's")
+    assert not member.member.reply(0.0, value)
+    member.local(Asks(0, member.clone().worker.life, token, b"its own"))
+    assert member.member.reply(0.0, value) == [value]
+
+
+def test_a_value_to_be_kept_is_confirmed_and_told_to_the_next_bsprun_and_not_passed_on() -> None:
+    """N16: also while the clone's worker waits for it."""
+    member, token = Driven(0, PAIRS), ("once", 0, 1, 0)
+    member.local(Asks(0, member.clone().worker.life, token, None))
+    effects = member.member.reply(0.0, Once(0, token, b"v", keep=True))
+    assert not given(effects, Once)
+    assert given(effects, Tell)[0].report.kept == (token,)
+    assert member.member.estate()[1] == ((token, b"v"),)
+    assert given(member.member.reply(0.0, Once(0, token, b"v")), Once)
+
+
+def test_a_worker_on_its_way_to_a_state_that_the_clone_has_already_asks_for_no_other() -> None:
+    """N6: behind a loop that was left early each new worker comes to the last head in it."""
+    member = lagging(4)
+    member.head(1, asks=True)
+    there = donated(member, 5)
+    later = there.snapshot._replace(loop=1)  # type: ignore[union-attr]
+    assert given(member.hear(there._replace(snapshot=later), 2), StartWorker)
+    member.now += 1.0
+    effects = member.head(1, asks=True)
+    assert given(effects, Answer) == [Answer(0, None)]
+    assert not sent(effects, Want)
+
+
 def test_what_is_kept_by_nobody_is_reported_as_curable_by_a_siblings_state() -> None:
     """N4, N6: the clone does not wait for ever."""
     member = Driven(0, PAIRS)

@@ -1,7 +1,7 @@
 """Whole jobs in virtual time: nothing wrong is ever delivered, what can survive does, a seed replays identically.
 
 `BSP_SCHEDULES=10000 python -m pytest tests/faults/test_simulation.py` tries so many mixed schedules, and a third as
-many survivable ones.  A schedule that fails prints the command that replays it.
+many of each other kind.  A schedule that fails prints the command that replays it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ import pytest
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.clones.clone import Clone
 from bsp.faults.protocol.clones.phases import ClonePhase
+from bsp.faults.protocol.lease import Lease
 from bsp.faults.protocol.member import Member
 from bsp.faults.protocol.messages import (
+    AgentReport,
     BundlePacket,
     ClonePlace,
     Commit,
@@ -41,9 +43,12 @@ from bsp.faults.protocol.messages import (
     Submitted,
     Write,
 )
-from bsp.faults.simulate import simulation
+from bsp.faults.protocol.once_values import Copies
+from bsp.faults.simulate import command, simulation
+from bsp.faults.simulate.elements import DriftingClock
+from bsp.faults.simulate.network import OUTSIDE
 from bsp.faults.simulate.program import SimulatedProgram
-from bsp.faults.simulate.schedules import SimulatedRun, changing, drawn, orphaned, survivable
+from bsp.faults.simulate.schedules import Cut, SimulatedRun, changing, drawn, hosts, orphaned, survivable, torn
 from bsp.faults.simulate.simulation import Simulation
 
 SCHEDULES = int(os.environ.get("BSP_SCHEDULES", "100"))
@@ -74,6 +79,7 @@ def counted(runs: Iterable[Simulation]) -> Counter[str]:
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(("kind", "schedules"), [
     ("mixed", SCHEDULES), ("survivable", SCHEDULES // 3), ("changing", SCHEDULES // 3), ("orphaned", SCHEDULES // 3),
+    ("hosts", SCHEDULES // 3), ("torn", SCHEDULES // 3),
 ])  # fmt: skip
 def test_no_schedule_delivers_anything_wrong(kind: str, schedules: int) -> None:
     """Whatever strikes: every packet, the text and the answer are right, or the loss is named; survivable: no loss."""
@@ -171,10 +177,27 @@ def test_mixed_schedules_end_in_every_way_a_job_can() -> None:
     assert {"pulled", "outvoted", "degraded"} <= set(counted(runs))
 
 
+def test_on_hosts_each_fault_strikes_and_is_healed() -> None:
+    """Hosts are lost and come back, are cut off, drained, join; bsprun dies; elements learn that they were replaced."""
+    runs = [ran(draw(seed)) for seed in range(60) for draw in (hosts, torn)]
+    assert not any(run.wrong for run in runs)
+    struck = Counter(fields["what"] for run in runs for _, kind, fields in run.notes if kind == "fault")
+    for what in ("host crashes", "host stops", "host is drained", "host joins", "bsprun dies", "cut"):
+        assert struck[what] > 5, what
+    one_way = [cut for run in runs for cut in run.schedule.cuts if len(cut.ways) == 1]
+    assert len(one_way) > 5
+    notes = [str(fields) for run in runs for _, _, fields in run.notes]
+    for what in ("could not be reached", "is not wanted any more", "declared dead", "in a call of proc.once when"):
+        assert any(what in text for text in notes), what
+    seen = counted(runs)
+    assert min(seen[kind] for kind in ("suspected", "promoted", "restored", "left", "taken over")) > 10
+    assert {run.clock.rate for run in runs} > {1.0, 1.045, 0.955}
+
+
 # ------------------------------------------------------------------------------------ determinism
 
 
-@pytest.mark.parametrize("draw", [drawn, survivable])
+@pytest.mark.parametrize("draw", [drawn, survivable, hosts, torn])
 def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], SimulatedRun]) -> None:
     """A failing seed replays identically."""
     for seed in range(12):
@@ -186,9 +209,9 @@ def test_the_same_seed_gives_the_identical_history_in_another_interpreter() -> N
     seeds = [3, 8, 21]
     code = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_simulation as t\n"
-        f"print(*[t.history(t.ran(draw(seed))) for draw in (t.drawn, t.survivable) for seed in {seeds}])"
+        f"print(*[t.history(t.ran(draw(seed))) for draw in (t.drawn, t.survivable, t.hosts) for seed in {seeds}])"
     )
-    here = [history(ran(draw(seed))) for draw in (drawn, survivable) for seed in seeds]
+    here = [history(ran(draw(seed))) for draw in (drawn, survivable, hosts) for seed in seeds]
     for hash_seed in ("1", "2"):
         there = subprocess.run(
             [sys.executable, "-c", code],
@@ -725,6 +748,177 @@ class Boastful(Arbiter):
         return effects + self.printed(now, self.taken)
 
 
+class Clinging(Member):
+    """N9 without the end of leases: who is cut off goes on with a call that another makes now."""
+
+    def _lapse(self) -> None:
+        pass
+
+
+class Renewed(Member):
+    """N9 with a lease that runs from whatever is heard, however long it was on its way."""
+
+    def command(self, now: float, orders: Orders) -> list[Any]:
+        self._lease = Lease()
+        return super().command(now, orders)
+
+
+class Rested(Member):
+    """N9 with a lease that does not run while the element stands still."""
+
+    def tick(self, now: float) -> list[Any]:
+        if now - self._deadline > self.limits.alone / 2:
+            self._lease = Lease()
+        return super().tick(now)
+
+
+class Eager(Arbiter):
+    """N9 without waiting for the lease: a death that nobody has seen counts as certain."""
+
+    def died(self, now: float, element: int, how: str, confirmed: bool = True) -> list[Any]:
+        return super().died(now, element, how)
+
+
+class Exact(Arbiter):
+    """N9 without regard to clocks that run apart."""
+
+    def _lease(self) -> float:
+        return self.limits.alone + self._allowed
+
+
+class Early(Arbiter):
+    """N16 without waiting for what an earlier bsprun has permitted."""
+
+    def take_over(self, *what: Any) -> None:
+        super().take_over(*what)
+        self._permits_from = -float("inf")
+
+
+class Ignorant(Arbiter):
+    """N16 without asking who makes a call."""
+
+    def report(self, now: float, report: AgentReport) -> list[Any]:
+        clones = tuple(progress._replace(calls=False) for progress in report.clones)
+        return super().report(now, replace(report, clones=clones))
+
+
+class Trusting(Arbiter):
+    """N16 without copies: values are acted on that one element has."""
+
+    def __init__(self, *what: Any) -> None:
+        super().__init__(*what)
+        self._copies = Unneeded()
+
+
+class Unneeded(Copies):
+    """No value needs copies."""
+
+    def lose(self, tokens: Any) -> None:
+        pass
+
+
+class Obedient(Member):
+    """N16 without numbers and reigns: whatever bsprun said comes last is in force."""
+
+    def command(self, now: float, orders: Orders) -> list[Any]:
+        self._orders = self._orders and replace(self._orders, number=0)
+        view = orders.view if self.element in orders.view.elements() else self.view
+        self.view = replace(self.view, number=0)
+        return super().command(now, replace(orders, view=replace(view, number=1)))
+
+
+def packed(rows: Sequence[Sequence[int]], standbys: int, slots: Sequence[int], domains: Sequence[str]) -> list[int]:
+    """N17 left out: clones of a bundle stand together, host by host."""
+    order = sorted(range(len(rows)), key=lambda element: rows[element][0])
+    found = [0] * (len(rows) + standbys)
+    room = [host for host, number in enumerate(slots) for _ in range(number)]
+    for element, host in zip([*order, *range(len(rows), len(found))], room, strict=False):
+        found[element] = host
+    return found
+
+
+class Lengthy(Simulation):
+    """Every call takes long."""
+
+    def _calling(self) -> float:
+        return self.schedule.call * self.rng.random()
+
+
+def leased(seed: int, alone: float = 1.0, rounds: int = 6) -> Simulation:
+    """Two clones of each bundle on three hosts; the host of a clone that calls is cut off, for ever.
+
+    The elements' clocks are slow, and bsprun's is fast; bsprun sees at once that its connection has ended.
+    """
+    rng = random.Random(f"leased {seed}")
+    script = SimulatedProgram(2, 0, ((rounds, 1),), 1, text=3, once=1)
+    limits = Limits(hang_limit=2.0, linger=0.2, alone=alone, orphan=60.0)
+    schedule = SimulatedRun(seed, script, 4, 0, 1, limits, step=0.05, slots=[2, 2, 2], harmless=True)
+    schedule.call = 4 * alone
+    run = Lengthy(schedule)
+    host = run.nodes[rng.choice((0, 2))].host
+    ways = ((host, OUTSIDE), (OUTSIDE, host))
+    schedule.cuts = [Cut(0.1 + 4 * alone * rng.random(), ways, float("inf"), noticed=(host,))]
+    run.clock = DriftingClock(1.045)
+    for node in run.nodes:
+        node.clock = DriftingClock(0.955, 5.0)
+    return run
+
+
+def long_leased(seed: int) -> Simulation:
+    """The same with a longer lease, by which clocks are apart by more."""
+    return leased(seed, 5.0, 1)
+
+
+def delayed(seed: int) -> Simulation:
+    """The same, and what bsprun sent before comes late."""
+    run = leased(seed)
+    (cut,) = run.schedule.cuts
+    inward, outward = cut.ways
+    slow = Cut(max(cut.when - 1.0, 0.0), (outward,), 30.0, late=2.0)
+    run.schedule.cuts = [slow, cut._replace(when=cut.when + 0.2, ways=(inward,), noticed=())]
+    return run
+
+
+def frozen(seed: int) -> Simulation:
+    """The same, but the host stands still for some seconds."""
+    run = leased(seed)
+    (cut,) = run.schedule.cuts
+    run.schedule.cuts = []
+    run.schedule.faults = [(cut.when, "host stops", cut.ways[0][0], 5.0)]
+    return run
+
+
+def succeeded(seed: int) -> Simulation:
+    """The same, but bsprun dies at that time, and another takes over at once or after some seconds."""
+    run = leased(seed)
+    (cut,) = run.schedule.cuts
+    rng = random.Random(f"succeeded {seed}")
+    run.schedule.faults = [(cut.when, "bsprun dies", 0, rng.choice((0.05, 0.05, 3.0)))]
+    run.schedule.cuts = [] if rng.random() < 0.7 else [cut._replace(noticed=())]
+    return run
+
+
+def beheaded(seed: int) -> SimulatedRun:
+    """Two clones on three hosts, one three times as slow; bsprun's host is lost with the faster clone."""
+    rng = random.Random(f"beheaded {seed}")
+    script = SimulatedProgram(2, 0, ((20, 1),), 1, text=3, once=1)
+    limits = Limits(hang_limit=2.0, linger=0.2, alone=0.7, orphan=60.0)
+    schedule = SimulatedRun(seed, script, 4, 0, 1, limits, step=0.05, slots=[2, 2, 2], seat=0, harmless=True)
+    schedule.faults = [(0.0, "slow", 2, 3.0), (0.2 + rng.random(), "host crashes", 0, 0.0)]
+    return schedule
+
+
+def superseded(seed: int) -> SimulatedRun:
+    """A bsprun goes on after another one has taken over, and hosts are lost after that."""
+    rng = random.Random(f"superseded {seed}")
+    script = SimulatedProgram(2, 0, ((40, 1),), 1, text=3, once=5)
+    limits = Limits(hang_limit=2.0, linger=0.2, alone=0.7, orphan=60.0)
+    schedule = SimulatedRun(seed, script, 4, 2, 1, limits, step=0.05, slots=[3, 3, 3], harmless=True)
+    schedule.faults = [(0.1 + rng.random(), "bsprun is superseded", 0, 10.0)]
+    schedule.faults.append((1.2 + rng.random(), "host crashes", rng.randrange(3), 0.0))
+    return schedule
+
+
 def begun(drawn: SimulatedRun | Simulation) -> Simulation:
     """A run of what was drawn."""
     return drawn if isinstance(drawn, Simulation) else Simulation(drawn)
@@ -757,17 +951,25 @@ SEEDS = range(24)
         (Startled, suspended), (Drowsy, suspended), (Ruthless, cramped), (Headless, joining), (Rash, exhausted),
         (Stubborn, stopped), (Reticent, stopped), (Evicting, changing),
         (Disinherited, orphaned), (Boastful, orphaned),
+        (Clinging, leased), (Renewed, delayed), (Rested, frozen), (Eager, leased), (Exact, long_leased),
+        (Early, succeeded), (Ignorant, succeeded), (Trusting, beheaded), (Obedient, superseded),
+        (packed, hosts),
     ],
 )  # fmt: skip
 def test_the_simulation_sees_what_a_rule_prevents(
-    broken: type, draw: Callable[[int], SimulatedRun | Simulation], monkeypatch: pytest.MonkeyPatch
+    broken: Any, draw: Callable[[int], SimulatedRun | Simulation], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A protocol without the rule fails in a fixed range of schedules that the whole one survives unharmed."""
     assert survived(draw)
-    monkeypatch.setattr(simulation, "Arbiter" if issubclass(broken, Arbiter) else "Member", broken)
+    if broken is packed:
+        monkeypatch.setattr(simulation, "deal", packed)
+    else:
+        monkeypatch.setattr(simulation, "Arbiter" if issubclass(broken, Arbiter) else "Member", broken)
+    if broken is Obedient:
+        monkeypatch.setattr(Simulation, "_is_outdated", lambda run, node, reign: False)
     for seed in SEEDS:
         run = begun(draw(seed))
-        run.run(until=30.0)
+        run.run(until=60.0)
         if harmed(run):
             return
     pytest.fail(f"{broken.__name__} passed: {broken.__doc__}")
@@ -827,7 +1029,7 @@ def test_a_schedule_that_fails_prints_the_command_that_replays_it(
 ) -> None:
     """A failing seed is one command away."""
     monkeypatch.setattr(simulation, "Member", Nameless)
-    assert simulation.main(["--kind", "survivable", "--seed", "7"]) == 1
+    assert command.main(["--kind", "survivable", "--seed", "7"]) == 1
     assert "replay: python -m bsp.faults.simulate --kind survivable --seed 7 --verbose" in capsys.readouterr().out
 
 
