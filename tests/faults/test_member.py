@@ -1573,6 +1573,14 @@ def test_an_ended_clone_goes_on_serving_until_bsprun_says_that_all_is_over() -> 
     assert not member.hear(Pull(0, 0, 1), 1)
 
 
+def test_what_a_sibling_wrote_before_it_gave_its_state_must_be_printed_before_a_newcomer_counts_as_ended() -> None:
+    """N8, N9: its own worker may write no byte more, and the sibling may be gone (simulator, orphaned 9011)."""
+    newcomer = Driven(0, view([2, (0, Role.JOINING)], [1]))
+    state = donated(newcomer, 3)
+    newcomer.hear(state._replace(snapshot=replaced(state.snapshot, said=60), text=((40, b"x" * 20),)), 2)
+    assert newcomer.progress().said == 60
+
+
 def test_text_is_said_again_until_bsprun_has_it() -> None:
     """N9: text goes to bsprun as (offset, bytes) from every clone, and stays here until it is printed."""
     member = Driven(0, PAIRS)

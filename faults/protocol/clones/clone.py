@@ -58,7 +58,7 @@ class Clone:
         self.pulled_at = -1  # at this head
         # what it says to the world outside (N9)
         self.text: list[tuple[int, bytes]] = []  # (offset, text) not confirmed by bsprun
-        self.said = 0  # bytes of standard output written
+        self.said = 0  # bytes of standard output written, by a sibling before it gave its state, too
         self.granted: tuple[Token, int] | None = None  # call for which a worker has been given permission
         self.values = OnceValues()
 
@@ -167,7 +167,12 @@ class Clone:
             self.inbox.advance(self.outbox.announced)
 
     def _inherit(self, state: Handover, donor: int) -> None:
-        """Take over a sibling's retained packets, digests, unconfirmed text and values of proc.once."""
+        """Take over a sibling's retained packets, digests, unconfirmed text and values of proc.once.
+
+        What the sibling had written up to its state counts as written here: the job must not end before it is printed.
+        """
+        if state.place is not None:
+            self.said = max(self.said, state.place.said)
         self.outbox.inherit(state.sent, state.announced, donor)
         self.states.repeats |= set(state.repeats)
         self.text.extend(piece for piece in state.text if piece not in self.text)
