@@ -255,6 +255,8 @@ class Cluster:
     def setup(self, host: Host) -> Mapping[str, Any]:
         """Return what a host's first process lays over the machine's files, and starts."""
         names = "".join(f"{each.address} {each.name}\n" for each in self.hosts)
+        # a login by ssh reads it: a lock that it takes there (pyenv's) would outlast a host that is killed meanwhile
+        login = Path.home() / ".bashrc"
         return {
             "files": {
                 "/etc/hosts": f"127.0.0.1 localhost\n{names}",
@@ -262,6 +264,7 @@ class Cluster:
                 # by which communication libraries tell whether two processes share a machine, and so its memory
                 "/proc/sys/kernel/random/boot_id": f"{uuid.uuid4()}\n",
                 "/etc/ssh/ssh_config": _SSH.format(key=self.share / "key"),
+                **({str(login): ""} if login.is_file() else {}),
             },
             "folders": ["/run/sshd"],
             "services": [["/usr/sbin/sshd", "-D", "-e", "-f", str(self.share / "sshd_config")]],

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from bsp.faults.events.log import read
 
 PROGRAMS = Path(__file__).parents[1] / "faults" / "programs"
 RING, STEPS = str(PROGRAMS / "ring.py"), str(PROGRAMS / "steps.py")
+HELD_AGENTS = PROGRAMS / "held_agents"
 ROUNDS = ("60", "0.05", "4")  # arguments of RING
 HALF = "h1:3,h2:3,h3:2,h4:3"  # for 8 elements, with room for those of a host that is lost
 
@@ -33,29 +35,31 @@ class Job:
 
     def __init__(
         self, four: Cluster, *options: str, rounds: tuple[str, ...] = ROUNDS, out: Path | None = None,
-        program: str = RING, strikes: bool = False, effects: Path | None = None,
+        program: str = RING, places: Sequence[str] = (), effects: Path | None = None,
+        agents_held_on: str = "",
     ) -> None:  # fmt: skip
         """Start it.
 
         rounds : the program's arguments.  out : a file for its text, if it is not to be read here.
-        strikes : whether the program waits at its place (steps.py, ring.py: the last round) until `let_go`.
-        effects : see steps.py.
+        places : where the program waits until `let_go` (steps.py; "": in the last round of ring.py).
+        effects : see steps.py.  agents_held_on : a host on which agents come no further than their first line.
         """
         self.four, self.log = four, four.share / "events.jsonl"
         self.log.unlink(missing_ok=True)
         words = ["bsprun", "-p", "8", *options, "--events", str(self.log), program, *rounds]
         self.errors = four.share / "errors"
         self.out = out
-        self._striking, self._reached = four.share / "striking", four.share / "reached"
-        self._reached.mkdir(exist_ok=True)
-        for mark in self._reached.iterdir():
-            mark.unlink()
-        environment = four.environment() | {"STRIKING": str(self._striking), "REACHED": str(self._reached)}
+        self._marks = four.share / "marks"
+        shutil.rmtree(self._marks, ignore_errors=True)
+        self._marks.mkdir()
+        environment = four.environment() | {"STRIKING": f"{self._marks}/striking ", "REACHED": str(self._marks)}
         if effects is not None:
             environment["EFFECTS"] = str(effects)
-        self._striking.unlink(missing_ok=True)
-        if strikes:
-            self._striking.touch()
+        if agents_held_on:
+            held, forked = (str(self._marks / word) for word in ("striking agents", "agents"))
+            environment |= {"HELD_ON": agents_held_on, "HELD": held, "FORKED": forked, "PYTHONPATH": str(HELD_AGENTS)}
+        for place in [*places, *(["agents"] if agents_held_on else [])]:
+            (self._marks / f"striking {place}").touch()
         with self.errors.open("w") as errors, contextlib.ExitStack() as stack:
             where = subprocess.PIPE if out is None else stack.enter_context(out.open("w"))
             self.process = four["h1"].popen(words, stdout=where, stderr=errors, text=True, env=environment)
@@ -72,13 +76,17 @@ class Job:
         """Its name, as `bsp jobs` shows it on h1."""
         return str(self.four["h1"].run(["bsp", "jobs"]).stdout.split()[0])
 
-    def reached(self, host: str = "", count: int = 1) -> None:
-        """Wait until so many clones, of a host if one is named, have reached the place at which they wait."""
-        self.until(lambda: sum(mark.name.endswith(host) for mark in self._reached.iterdir()) >= count)
+    def reached(self, place: str, count: int = 1) -> None:
+        """Wait until so many clones have reached a place at which they wait."""
+        self.until(lambda: len(list(self._marks.glob(f"{place}, process *"))) >= count)
 
-    def let_go(self) -> None:
-        """Have the clones go on that wait."""
-        self._striking.unlink()
+    def agents_are_held(self) -> None:
+        """Wait until an agent is held."""
+        self.until((self._marks / "agents").exists)
+
+    def let_go(self, place: str) -> None:
+        """Have the clones go on that wait there."""
+        (self._marks / f"striking {place}").unlink()
 
     def round(self, number: int) -> None:
         """Wait until process 0 has said that it was in a round."""
@@ -101,9 +109,11 @@ class Job:
             assert not over, self.story() + self.errors.read_text()
             time.sleep(0.05)
 
-    def hosts(self, name: str) -> list[dict[str, Any]]:
+    def hosts(self) -> list[dict[str, Any]]:
         """What `bsp status` says of the hosts."""
-        return list(json.loads(self.four["h1"].run(["bsp", "status", name, "--json"]).stdout)["hosts"])
+        done = self.four["h1"].run(["bsp", "status", self.name, "--json"])
+        assert done.returncode == 0, done.stderr + self.story()
+        return list(json.loads(done.stdout)["hosts"])
 
     def events(self, kind: str) -> list[dict[str, Any]]:
         """The events so far of a kind."""

@@ -155,7 +155,7 @@ def test_everything_at_once(four_hosts: Cluster) -> None:
     job.until(lambda: len(job.events("restored")) >= 4)
     name = job.name
     four["h4"].heal_or_power_on()
-    job.until(lambda: bool([host for host in job.hosts(name) if host["name"] == "h4" and host["ready"]]))
+    job.until(lambda: bool([host for host in job.hosts() if host["name"] == "h4" and host["ready"]]))
     drained = h1.run(["bsp", "drain", name, "h2"])
     assert drained.returncode == 0, drained.stderr + job.story()
     job.bsprun.kill()

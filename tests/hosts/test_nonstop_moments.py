@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import psutil
 import pytest
@@ -15,35 +17,47 @@ pytestmark = [pytest.mark.jobs, pytest.mark.thorough, pytest.mark.usefixtures("n
 LAST = 5
 PLACES = [*[f"round {k}" for k in range(LAST + 1)], "loop is over", "text is over"]
 CLONES = 8  # of 4 elements
+TWO = ("-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2")
 
 
 @pytest.fixture(scope="module")
 def steps(four_hosts: Cluster) -> str:
     """What the plain engine prints for six rounds of steps.py."""
-    return plain(four_hosts["h1"], STEPS, str(LAST + 1), "nowhere", "0")
+    return plain(four_hosts["h1"], STEPS, *rounds())
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_host_is_killed_in_each_superstep(four_hosts: Cluster, steps: str, place: str) -> None:
-    """With both clones of everybody in that superstep; the survivors go on before anybody has missed the host."""
-    job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, program=STEPS,
-              rounds=(str(LAST + 1), place, "0"), strikes=True)  # fmt: skip
-    job.reached(count=CLONES)
-    four_hosts["h3"].crash()
-    job.let_go()
+def rounds(*places: str, busy: str = "0") -> tuple[str, ...]:
+    """The arguments of steps.py."""
+    return str(LAST + 1), ",".join(places), busy
+
+
+def stepping(four: Cluster, *options: str, places: Sequence[str] = (), agents_held_on: str = "") -> Job:
+    """A job of steps.py."""
+    return Job(
+        four, *options, program=STEPS, rounds=rounds(*places), places=places, agents_held_on=agents_held_on
+    )  # fmt: skip
+
+
+def ends_well(job: Job, steps: str) -> None:
+    """The job has the undisturbed run's output, and has lost no round."""
     status, out, err = job.end()
     assert (status, out) == (0, steps), err + job.story()
     assert job.events("ended")[0]["rounds_lost"] == 0
 
 
+@pytest.mark.parametrize("place", PLACES)
+def test_a_host_is_killed_in_each_superstep(four_hosts: Cluster, steps: str, place: str) -> None:
+    """With both clones of everybody in that superstep; the survivors go on before anybody has missed the host."""
+    job = stepping(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, places=[place])
+    job.reached(place, CLONES)
+    four_hosts["h3"].crash()
+    job.let_go(place)
+    ends_well(job, steps)
+
+
 def keeper_runs(host: Host) -> bool:
-    """Whether bsprun has reached the host: the first program of the job is there."""
-    return any("bsp.faults.engine" in " ".join(_words(process)) for process in host.processes())
-
-
-def agents_run(host: Host) -> bool:
-    """Whether the keeper has forked: what it forks agents from, and an agent."""
-    return sum("bsp.faults.engine.keeper" in " ".join(_words(process)) for process in host.processes()) >= 3
+    """Whether the first process of the job on the host is there."""
+    return any("bsp.faults.engine" in word for process in host.processes() for word in _words(process))
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -54,19 +68,79 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 @pytest.mark.parametrize("strike", [Host.crash, Host.power_off])
-@pytest.mark.parametrize("moment", [keeper_runs, agents_run])
-def test_a_host_is_lost_at_the_start(
-    four_hosts: Cluster, steps: str, moment: Callable[[Host], bool], strike: Callable[[Host], None]
-) -> None:
-    """The job runs without it, or is refused by the name of the host."""
-    job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, program=STEPS,
-              rounds=(str(LAST + 1), "nowhere", "0"))  # fmt: skip
-    job.until(lambda: moment(four_hosts["h3"]))
+def test_a_host_that_is_lost_while_keepers_start_is_named(four_hosts: Cluster, strike: Callable[[Host], None]) -> None:
+    job = stepping(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, agents_held_on="h3")
+    job.until(lambda: keeper_runs(four_hosts["h3"]))
     strike(four_hosts["h3"])
-    began = time.monotonic()
     status, out, err = job.end()
-    if status == 0:
-        assert out == steps, err + job.story()
-        return
     assert (status, out) == (2, "")
     assert err.startswith("bsprun: error: host h3: ") and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize("strike", [Host.crash, Host.power_off])
+def test_a_host_is_lost_while_its_agents_start(
+    four_hosts: Cluster, steps: str, strike: Callable[[Host], None]
+) -> None:  # fmt: skip
+    """The job starts without them."""
+    job = stepping(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, agents_held_on="h3")
+    job.agents_are_held()
+    strike(four_hosts["h3"])
+    ends_well(job, steps)
+    assert "bsprun: warning: the job starts without some of its elements: element " in job.errors.read_text()
+    assert "h3" not in {event["host"] for event in job.events("appeared")}
+
+
+def join(job: Job, host: Host) -> subprocess.Popen[str]:
+    """Have a host join a job by hand, with two slots."""
+    job.until(lambda: " listens at " in job.errors.read_text())
+    address = job.errors.read_text().split(" listens at ")[1].split()[0]
+    (file,) = Path.home().glob(f".local/state/nonstop-bsp/jobs/{job.name}.json")
+    joiner = host.popen(["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"],
+                        stdin=subprocess.PIPE, text=True)  # fmt: skip
+    joiner.stdin.write(json.loads(file.read_text())["secret"])
+    joiner.stdin.close()
+    return joiner
+
+
+@pytest.mark.parametrize("strike", [Host.crash, Host.power_off])
+def test_a_host_is_lost_while_it_joins(four_hosts: Cluster, steps: str, strike: Callable[[Host], None]) -> None:
+    """Its agents are being started; what they were to take goes to the lost host when that is back."""
+    h2, h4 = four_hosts["h2"], four_hosts["h4"]
+    job = stepping(four_hosts, *TWO, "--listen", "0", places=["spare rounds"], agents_held_on="h4")
+    job.until(lambda: bool(job.events("started")))
+    h2.crash()
+    job.until(lambda: len(job.events("died")) == 2)
+    joiner = join(job, h4)
+    job.agents_are_held()
+    strike(h4)
+    joiner.wait()
+    h2.power_on()
+    restored(job, "h2", 2)
+    job.let_go("spare rounds")
+    ends_well(job, steps)
+
+
+def restored(job: Job, host: str, count: int) -> None:
+    """Wait until so many clones have been restored on a host."""
+
+    def there() -> bool:
+        homes = {event["element"]: event["host"] for event in job.events("appeared")}
+        return sum(homes[event["element"]] == host for event in job.events("restored")) >= count
+
+    job.until(there)
+
+
+def test_a_host_is_lost_while_an_element_is_restored_there(four_hosts: Cluster, steps: str) -> None:
+    """The newcomer has come to the program's start when its host is lost; it is restored on a third one."""
+    places = ["start on h4", "spare rounds"]
+    job = stepping(four_hosts, *TWO, "--listen", "0", places=places)
+    joiner = join(job, four_hosts["h4"])
+    job.until(lambda: len(job.events("appeared")) == 2)
+    four_hosts["h2"].crash()
+    job.reached("start on h4")
+    four_hosts["h4"].crash()
+    joiner.wait()
+    four_hosts["h2"].power_on()
+    restored(job, "h2", 2)
+    job.let_go("spare rounds")
+    ends_well(job, steps)
