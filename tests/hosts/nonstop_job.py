@@ -107,7 +107,7 @@ class Job:
         while not holds():
             over = self.process.poll() is not None or time.monotonic() > deadline
             assert not over, self.story() + self.errors.read_text()
-            time.sleep(0.05)
+            time.sleep(0.01)
 
     def hosts(self) -> list[dict[str, Any]]:
         """What `bsp status` says of the hosts."""

@@ -58,7 +58,7 @@ for k in proc.rounds(1_000_000, state):
     if "EFFECTS" in os.environ:
         proc.once(lambda k=k: effect(k))
     left.put((proc.pid + 1) % proc.nprocs, state.x)
-    print(f"round {k}, process {proc.pid}: {float(state.x.sum()).hex()}", flush=True)
+    print(f"round {k} of process {proc.pid}: {float(state.x.sum()).hex()}", flush=True)
     proc.sync()
     state.x = 0.5 * state.x + 0.25 * left.local + proc.rng.random(3)
 reached("loop is over")
