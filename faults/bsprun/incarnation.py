@@ -282,7 +282,8 @@ class Incarnation:
         elif isinstance(event, Silent):
             self._suspect(event)
         elif isinstance(event, Leaves):
-            self.drain(event.host, event.why)
+            if event.host not in self.crew.left:  # a keeper repeats it until it is told to end
+                self.drain(event.host, event.why)
         elif isinstance(event, HostJoined):
             self._use(event.host)
         elif isinstance(event, Asked):
@@ -374,7 +375,11 @@ class Incarnation:
             self.crew.leave(host)
             self.job.log.record("drained", host=name, reason=why)
             self.job.say(f"host {name} is left: {why}")
-            there = [element for element in self.crew.known() if self.crew.host_of(element) == host]
+            there = [element for element in self.crew.running() if self.crew.host_of(element) == host]
+            for element in set(there) - self.crew.known():  # it is only being started, and holds nothing
+                self._why[element] = f"was given up: {why}"
+                self.crew.kill(element)
+            there = [element for element in there if element in self.crew.known()]
             for element in sorted(there, key=lambda element: element not in self.arbiter.view.standbys):
                 self._drain(element, why)
         if refused and refused not in self._refused:

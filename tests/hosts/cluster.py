@@ -250,7 +250,9 @@ class Cluster:
         path = f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         # the hosts share the machine's cores: elements that each host binds to its first core would meet there
         unbound = {"PRTE_MCA_hwloc_default_binding_policy": "none"}
-        return {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **unbound}
+        # jobs of other tests have their files in the user's own folder
+        state = {"XDG_STATE_HOME": str(self.share / "state")}
+        return {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **unbound, **state}
 
     def setup(self, host: Host) -> Mapping[str, Any]:
         """Return what a host's first process lays over the machine's files, and starts."""

@@ -76,6 +76,22 @@ class Job:
         """Its name, as `bsp jobs` shows it on h1."""
         return str(self.four["h1"].run(["bsp", "jobs"]).stdout.split()[0])
 
+    @property
+    def key(self) -> str:
+        """Its key."""
+        (file,) = self.four.share.glob(f"state/nonstop-bsp/jobs/{self.name}.json")
+        return str(json.loads(file.read_text())["secret"])
+
+    def join(self, host: Host) -> subprocess.Popen[str]:
+        """Have a host join by hand, with two slots; the key comes in its environment."""
+        self.until(lambda: " listens at " in self.errors.read_text())
+        address = self.errors.read_text().split(" listens at ")[1].split()[0]
+        words = ["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"]
+        joiner = host.popen(words, stdin=subprocess.PIPE, text=True)
+        joiner.stdin.write(self.key)
+        joiner.stdin.close()
+        return joiner
+
     def reached(self, place: str, count: int = 1) -> None:
         """Wait until so many clones have reached a place at which they wait."""
         self.until(lambda: len(list(self._marks.glob(f"{place}, process *"))) >= count)

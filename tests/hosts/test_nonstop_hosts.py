@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hosts.cluster import Cluster, Host
 from hosts.nonstop_job import HALF, RING, Job, plain
+
+from bsp.faults.events.log import read
 
 pytestmark = [pytest.mark.jobs, pytest.mark.usefixtures("nothing_left")]
 
@@ -100,14 +100,7 @@ def test_a_host_joins_by_hand(four_hosts: Cluster, expected: str) -> None:
     """From a machine that bsprun does not know; the key comes in its environment."""
     job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2", "--listen", "0")
     job.round(10)
-    address = job.errors.read_text().split(" listens at ")[1].split()[0]
-    name = job.name
-    (file,) = Path.home().glob(f".local/state/nonstop-bsp/jobs/{name}.json")
-    key = json.loads(file.read_text())["secret"]
-    joiner = four_hosts["h4"].popen(["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"],
-                                    stdin=subprocess.PIPE, text=True)  # fmt: skip
-    joiner.stdin.write(key)
-    joiner.stdin.close()
+    joiner = job.join(four_hosts["h4"])
     while not job.events("joined"):
         assert job.process.poll() is None and joiner.poll() is None, job.story()
         time.sleep(0.05)
@@ -209,6 +202,35 @@ def test_clones_in_a_slurm_allocation(allocation: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.thorough
+def test_a_job_outlives_a_node_that_slurm_sets_down(allocation: Any) -> None:
+    """In an allocation with --no-kill; Slurm ends the step on that node, and its element is started anew elsewhere."""
+    h1, out, errors, log = allocation["h1"], *(allocation.share / name for name in ("out", "errors", "events.jsonl"))
+    whole = plain(h1, RING, "60", "0", "4")
+    words = ["-N3", "--ntasks-per-node=2", "bsprun", "-p", "8", "-n", "2", "--clones", "2", "--events", str(log)]
+    with out.open("w") as text, errors.open("w") as said:
+        job = h1.popen(["salloc", "--no-kill", *words, RING, "60", "0.02", "4"], stdout=text, stderr=said)
+    while "round 10 " not in out.read_text():
+        assert job.poll() is None, errors.read_text()
+        time.sleep(0.02)
+    down = h1.run(["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
+    try:
+        assert down.returncode == 0, down.stderr
+        assert job.wait(120) == 0, errors.read_text()
+    finally:
+        job.kill()
+        h1.run(["scontrol", "update", "nodename=h3", "state=resume"])
+    told = read(log)
+    assert out.read_text() == whole, errors.read_text()
+    assert "salloc: error: Node failure on h3" in errors.read_text()
+    died = [event["reason"] for event in told if event["kind"] == "died"]
+    assert died == ["was lost with its host h3"], told
+    assert "h3" not in {event["host"] for event in told if event["kind"] == "appeared"}
+    assert [event["rounds_lost"] for event in told if event["kind"] == "ended"] == [0]
+    while allocation.idle() < 3:
+        time.sleep(0.1)
+
+
 def test_a_batch_job_that_slurm_asks_to_end_writes_a_checkpoint(allocation: Any, nodes: int) -> None:
     """SIGTERM to the batch job and its steps; another job goes on from there, and the two halves are the whole."""
     share = allocation.share

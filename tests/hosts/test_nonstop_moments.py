@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -92,18 +90,6 @@ def test_a_host_is_lost_while_its_agents_start(
     assert "h3" not in {event["host"] for event in job.events("appeared")}
 
 
-def join(job: Job, host: Host) -> subprocess.Popen[str]:
-    """Have a host join a job by hand, with two slots."""
-    job.until(lambda: " listens at " in job.errors.read_text())
-    address = job.errors.read_text().split(" listens at ")[1].split()[0]
-    (file,) = Path.home().glob(f".local/state/nonstop-bsp/jobs/{job.name}.json")
-    joiner = host.popen(["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"],
-                        stdin=subprocess.PIPE, text=True)  # fmt: skip
-    joiner.stdin.write(json.loads(file.read_text())["secret"])
-    joiner.stdin.close()
-    return joiner
-
-
 @pytest.mark.parametrize("strike", [Host.crash, Host.power_off])
 def test_a_host_is_lost_while_it_joins(four_hosts: Cluster, steps: str, strike: Callable[[Host], None]) -> None:
     """Its agents are being started; what they were to take goes to the lost host when that is back."""
@@ -112,7 +98,7 @@ def test_a_host_is_lost_while_it_joins(four_hosts: Cluster, steps: str, strike: 
     job.until(lambda: bool(job.events("started")))
     h2.crash()
     job.until(lambda: len(job.events("died")) == 2)
-    joiner = join(job, h4)
+    joiner = job.join(h4)
     job.agents_are_held()
     strike(h4)
     joiner.wait()
@@ -136,7 +122,7 @@ def test_a_host_is_lost_while_an_element_is_restored_there(four_hosts: Cluster, 
     """The newcomer has come to the program's start when its host is lost; it is restored on a third one."""
     places = ["start on h4", "spare rounds"]
     job = stepping(four_hosts, *TWO, "--listen", "0", places=places)
-    joiner = join(job, four_hosts["h4"])
+    joiner = job.join(four_hosts["h4"])
     job.until(lambda: len(job.events("appeared")) == 2)
     four_hosts["h2"].crash()
     job.reached("start on h4")
@@ -237,3 +223,21 @@ def test_a_host_is_drained_while_all_cores_are_busy(four_hosts: Cluster) -> None
     assert (done.returncode, done.stdout) == (0, "no element is left on h3\n"), done.stderr + job.story()
     ends_well(job, whole)
     assert {event["element"] for event in job.events("left")} == there and not job.events("died")
+
+
+def test_a_host_is_left_while_its_agents_start(four_hosts: Cluster, steps: str) -> None:
+    """They are ended: nothing waits for them, and what they were to take goes to the lost host when that is back."""
+    h2, h4 = four_hosts["h2"], four_hosts["h4"]
+    job = stepping(four_hosts, *TWO, "--listen", "0", places=["spare rounds"], agents_held_on="h4")
+    job.until(lambda: bool(job.events("started")))
+    h2.crash()
+    job.until(lambda: len(job.events("died")) == 2)
+    joiner = job.join(h4)
+    job.agents_are_held()
+    done = four_hosts["h1"].run(["bsp", "drain", job.name, "h4"])
+    assert (done.returncode, done.stdout) == (0, "no element is left on h4\n"), done.stderr + job.story()
+    assert joiner.wait(60) == 0
+    h2.power_on()
+    restored(job, "h2", 2)
+    job.let_go("spare rounds")
+    ends_well(job, steps)
