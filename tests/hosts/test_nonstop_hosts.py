@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hosts.cluster import Cluster, Host
+from hosts.cluster import ROOT, Cluster, Host
 from hosts.nonstop_job import HALF, RING, Job, plain
 
 from bsp.faults.events.log import read
@@ -201,28 +202,32 @@ def test_clones_in_a_slurm_allocation(allocation: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("nodes", [1, 3])
-@pytest.mark.thorough
 def test_a_job_outlives_a_node_that_slurm_sets_down(allocation: Any) -> None:
-    """In an allocation with --no-kill; Slurm ends the step on that node, and its element is started anew elsewhere."""
-    h1, out, errors, log = allocation["h1"], *(allocation.share / name for name in ("out", "errors", "events.jsonl"))
-    whole = plain(h1, RING, "60", "0", "4")
-    words = ["-N3", "--ntasks-per-node=2", "bsprun", "-p", "8", "-n", "2", "--clones", "2", "--events", str(log)]
-    with out.open("w") as text, errors.open("w") as said:
-        job = h1.popen(["salloc", "--no-kill", *words, RING, "60", "0.02", "4"], stdout=text, stderr=said)
-    while "round 10 " not in out.read_text():
+    """The script of docs/cluster.md: Slurm ends the step on that node, and its element is started anew elsewhere."""
+    h1, share = allocation["h1"], allocation.share
+    out, errors, log = share / "nonstop.out", share / "nonstop.err", share / "events.jsonl"
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    (share / "nonstop.sh").write_text(page.partition(":caption: nonstop.sh\n\n")[2].partition("```")[0])
+    arguments = ["60", "0.02", "4"]
+    (share / "train.py").write_text(
+        f"import runpy, sys\nsys.argv[1:] = {arguments}\nsys.path[0] = {os.path.dirname(RING)!r}\n"
+        f"runpy.run_path({RING!r}, run_name='__main__')\n"
+    )
+    job = h1.popen(["sbatch", "--wait", f"--error={errors}", "nonstop.sh"], stdout=subprocess.PIPE)
+    while not (out.exists() and "round 10 " in out.read_text()):
         assert job.poll() is None, errors.read_text()
         time.sleep(0.02)
     down = h1.run(["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
     try:
         assert down.returncode == 0, down.stderr
-        assert job.wait(120) == 0, errors.read_text()
+        job.communicate(timeout=120)
+        assert job.returncode == 0, errors.read_text()
     finally:
         job.kill()
         h1.run(["scontrol", "update", "nodename=h3", "state=resume"])
     told = read(log)
-    assert out.read_text() == whole, errors.read_text()
-    assert "salloc: error: Node failure on h3" in errors.read_text()
+    assert out.read_text() == plain(h1, RING, arguments[0], "0", arguments[2]), errors.read_text()
+    assert "srun: error: Node failure on h3" in errors.read_text()
     died = [event["reason"] for event in told if event["kind"] == "died"]
     assert died == ["was lost with its host h3"], told
     assert "h3" not in {event["host"] for event in told if event["kind"] == "appeared"}
@@ -231,6 +236,8 @@ def test_a_job_outlives_a_node_that_slurm_sets_down(allocation: Any) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("nodes", [1, 3])
 def test_a_batch_job_that_slurm_asks_to_end_writes_a_checkpoint(allocation: Any, nodes: int) -> None:
     """SIGTERM to the batch job and its steps; another job goes on from there, and the two halves are the whole."""
     share = allocation.share
