@@ -1,10 +1,12 @@
-"""The machine that a job runs on: its cores and MPI launcher, the privacy of folders, the lifetime of children."""
+"""The machine that a job runs on: cores, MPI launcher, limits, the privacy of folders, the lifetime of children."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib.util
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -82,3 +84,10 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this child process when its parent dies, in whatever way (Linux; no effect elsewhere)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def allow_many_files() -> None:
+    """Raise the limit of open files of this process, and of those that it starts, as far as the system allows."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems name a limit that they do not grant
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

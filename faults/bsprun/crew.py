@@ -528,7 +528,7 @@ class Crew:
         agent.addresses = told.addresses
         agent.keeper.heard = time.monotonic()
         if isinstance(message, Appeared):
-            if agent.address is None:
+            if agent.address is None and agent.give_up is None:
                 agent.pid, agent.address = message.pid, message.address
                 self._numbered += 1
                 self._mesh.meet(element, message.address)

@@ -281,11 +281,10 @@ class Incarnation:
         elif isinstance(event, Went):
             self._bury(event)
         elif isinstance(event, Silent):
-            name = self.homes.hosts[event.host].name
-            why = f"its host {name} has been silent for {event.seconds:.1f} s"
-            self._obey(self.arbiter.suspect(self.seconds(), event.elements, why))
+            self._suspect(event)
         elif isinstance(event, Leaves):
-            self.drain(event.host, event.why)
+            if event.host not in self.crew.left:  # a keeper repeats it until it is told to end
+                self.drain(event.host, event.why)
         elif isinstance(event, HostJoined):
             self._use(event.host)
         elif isinstance(event, Asked):
@@ -296,6 +295,20 @@ class Incarnation:
             self.status, self.over = OVERTHROWN, True
         elif isinstance(event, Text):
             self.job.output.complain(event.data)
+
+    def _suspect(self, event: Silent) -> None:
+        """Handle the silence of a host: others take the places of its elements.
+
+        The arbiter decides about elements that take part in the job.  Those that do not yet are given up at once: they
+        hold nothing, and the start, or the place of a lost element, would wait for them.
+        """
+        why = f"its host {self.homes.hosts[event.host].name} has been silent for {event.seconds:.1f} s"
+        part = self._came if self._began else set[int]()
+        for element in event.elements:
+            if element not in part:
+                self._why[element] = f"was given up: {why}"
+                self.crew.kill(element)
+        self._obey(self.arbiter.suspect(self.seconds(), [e for e in event.elements if e in part], why))
 
     def _hear(self, element: int, message: Any) -> None:
         """Handle a message of an agent."""
@@ -335,14 +348,15 @@ class Incarnation:
             self._obey(self.arbiter.died(self.seconds(), event.element, event.how, confirmed=event.certain))
             return
         self._vacancies.append(Vacancy(self.homes.lost(time.monotonic(), event.host), event.host, False))
+        how = self._why.pop(event.element, "")
         if not self._began:
             self._came.discard(event.element)
-            self._missing.setdefault(event.element, event.how)
+            self._missing.setdefault(event.element, how or event.how)
             return
         if event.element not in self._came:
-            self.job.log.record("note", text=f"element {event.element} {event.how} before it appeared")
+            self.job.log.record("note", text=f"element {event.element} {how or event.how} before it appeared")
             return
-        how = self._why.pop(event.element, "") or self._how_ended(event.how)
+        how = how or self._how_ended(event.how)
         self._obey(self.arbiter.died(self.seconds(), event.element, how, confirmed=event.certain))
         self._fill_vacancies()
         if self._vacancies and not self.over:  # no other agent could be started
@@ -362,7 +376,11 @@ class Incarnation:
             self.crew.leave(host)
             self.job.log.record("drained", host=name, reason=why)
             self.job.say(f"host {name} is left: {why}")
-            there = [element for element in self.crew.known() if self.crew.host_of(element) == host]
+            there = [element for element in self.crew.running() if self.crew.host_of(element) == host]
+            for element in set(there) - self.crew.known():  # it is only being started, and holds nothing
+                self._why[element] = f"was given up: {why}"
+                self.crew.kill(element)
+            there = [element for element in there if element in self.crew.known()]
             for element in sorted(there, key=lambda element: element not in self.arbiter.view.standbys):
                 self._drain(element, why)
         if refused and refused not in self._refused:

@@ -29,6 +29,7 @@ from bsp.faults.carrier.job_key import from_secret
 from bsp.faults.checkpoints.folder import Checkpoint
 from bsp.faults.checkpoints.key import VARIABLE
 from bsp.faults.protocol.messages import Limits
+from bsp.host import allow_many_files
 from bsp.hosts.listing import Host
 
 _TRIES = 3  # attempts to start an incarnation
@@ -79,6 +80,8 @@ def _supervised(job: Job, homes: Homes, crew: Crew, estate: tuple[str, Estate] |
 
     def signalled(number: int, frame: Any) -> None:
         job.signals.append(number)
+
+    allow_many_files()  # strangers can hold connections open until the handshake's limit: there must be more than these
 
     kept = {n: signal.signal(n, signalled) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     wake, waker = socket.socketpair()

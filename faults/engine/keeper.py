@@ -37,7 +37,7 @@ from bsp.faults.engine.control_messages import (
 )
 from bsp.faults.engine.forks import Fork, Over, Signal, WorkerStarted, how_ended
 from bsp.faults.engine.spot_notice import SpotNotice
-from bsp.host import die_with_parent
+from bsp.host import allow_many_files, die_with_parent
 from bsp.hosts.daemon import facts
 
 _BEAT = 0.25  # seconds between reports
@@ -233,6 +233,7 @@ def main() -> None:
     os.dup2(null, 0)
     os.close(null)
     _find_bsprun(settings)
+    allow_many_files()
     keeper = Keeper(settings, sys.argv[2:])
     try:
         keeper.run()

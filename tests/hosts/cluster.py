@@ -250,11 +250,15 @@ class Cluster:
         path = f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         # the hosts share the machine's cores: elements that each host binds to its first core would meet there
         unbound = {"PRTE_MCA_hwloc_default_binding_policy": "none"}
-        return {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **unbound}
+        # jobs of other tests have their files in the user's own folder
+        state = {"XDG_STATE_HOME": str(self.share / "state")}
+        return {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **unbound, **state}
 
     def setup(self, host: Host) -> Mapping[str, Any]:
         """Return what a host's first process lays over the machine's files, and starts."""
         names = "".join(f"{each.address} {each.name}\n" for each in self.hosts)
+        # a login by ssh reads it: a lock that it takes there (pyenv's) would outlast a host that is killed meanwhile
+        login = Path.home() / ".bashrc"
         return {
             "files": {
                 "/etc/hosts": f"127.0.0.1 localhost\n{names}",
@@ -262,6 +266,7 @@ class Cluster:
                 # by which communication libraries tell whether two processes share a machine, and so its memory
                 "/proc/sys/kernel/random/boot_id": f"{uuid.uuid4()}\n",
                 "/etc/ssh/ssh_config": _SSH.format(key=self.share / "key"),
+                **({str(login): ""} if login.is_file() else {}),
             },
             "folders": ["/run/sshd"],
             "services": [["/usr/sbin/sshd", "-D", "-e", "-f", str(self.share / "sshd_config")]],

@@ -2,101 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
+import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import psutil
 import pytest
-from hosts.cluster import Cluster, Host
+from hosts.cluster import ROOT, Cluster, Host
+from hosts.nonstop_job import HALF, RING, Job, plain
 
 from bsp.faults.events.log import read
 
-pytestmark = pytest.mark.jobs
-
-RING = str(Path(__file__).parents[1] / "faults" / "programs" / "ring.py")
-ROUNDS = ("60", "0.05", "4")
-HALF = "h1:3,h2:3,h3:2,h4:3"  # for 8 elements, with room for those of a host that is lost
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(four_hosts: Cluster) -> Iterator[None]:
-    """No test leaves a process on any host, and each host is on when the next begins."""
-    yield
-    for host in four_hosts.hosts:
-        host.heal_or_power_on()
-    until = time.monotonic() + 60
-    while found := [process for host in four_hosts.hosts for process in host.processes()]:
-        assert time.monotonic() < until, [" ".join(process.cmdline()) for process in found]
-        psutil.wait_procs(found, timeout=0.2)
-
-
-@pytest.fixture(scope="module")
-def expected(four_hosts: Cluster) -> str:
-    """What the plain engine prints on one host."""
-    done = four_hosts["h1"].run(["bsprun", "-p", "8", "-n", "1", RING, ROUNDS[0], "0", ROUNDS[2]])
-    assert done.returncode == 0, done.stderr
-    return str(done.stdout)
-
-
-class Job:
-    """A job on the hosts, started on h1."""
-
-    def __init__(
-        self, four: Cluster, *options: str, rounds: tuple[str, ...] = ROUNDS, out: Path | None = None
-    ) -> None:  # fmt: skip
-        """`out`: a file for its text, if it is not to be read here."""
-        self.four, self.log = four, four.share / "events.jsonl"
-        self.log.unlink(missing_ok=True)
-        words = ["bsprun", "-p", "8", *options, "--events", str(self.log), RING, *rounds]
-        self.errors = four.share / "errors"
-        self.out = out
-        with self.errors.open("w") as errors, contextlib.ExitStack() as stack:
-            where = subprocess.PIPE if out is None else stack.enter_context(out.open("w"))
-            self.process = four["h1"].popen(words, stdout=where, stderr=errors, text=True)
-        self.said = ""
-
-    def round(self, number: int) -> None:
-        """Wait until process 0 has said that it was in a round."""
-        while self.out is not None and f"round {number} " not in self.out.read_text():
-            assert self.process.poll() is None, self.story()
-            time.sleep(0.02)
-        if self.out is not None:
-            return
-        assert self.process.stdout is not None
-        while f"round {number} " not in self.said:
-            line = self.process.stdout.readline()
-            assert line, self.story()
-            self.said += line
-
-    def until(self, holds: Callable[[], bool], seconds: float = 120.0) -> None:
-        """Wait until something is so."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, self.story() + self.errors.read_text()
-            time.sleep(0.05)
-
-    def hosts(self, name: str) -> list[dict[str, Any]]:
-        """What `bsp status` says of the hosts."""
-        return list(json.loads(self.four["h1"].run(["bsp", "status", name, "--json"]).stdout)["hosts"])
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return [event for event in read(self.log) if event["kind"] == kind]
-
-    def end(self) -> tuple[int, str, str]:
-        """Status, standard output and standard error."""
-        assert self.process.stdout is not None
-        with self.process.stdout as rest:
-            self.said += rest.read()
-        return self.process.wait(), self.said, self.errors.read_text()
-
-    def story(self) -> str:
-        return "\n".join(json.dumps(event) for event in read(self.log))
+pytestmark = [pytest.mark.jobs, pytest.mark.usefixtures("nothing_left")]
 
 
 def cut_for_a_while(host: Host) -> None:
@@ -161,8 +80,7 @@ def test_a_host_that_comes_back_is_used_again(four_hosts: Cluster) -> None:
         assert job.process.poll() is None, job.end()[2] + job.story()
         time.sleep(0.1)
     assert {event["host"] for event in job.events("appeared")} == {"h3"}
-    (bsprun,) = [p for p in psutil.Process(job.process.pid).children() if "bsprun" in " ".join(p.cmdline())]
-    bsprun.send_signal(signal.SIGINT)
+    job.bsprun.send_signal(signal.SIGINT)
     assert job.end()[0] == 130
 
 
@@ -171,8 +89,7 @@ def test_a_host_is_drained_under_load(four_hosts: Cluster, expected: str) -> Non
     """With one clone: what it computes moves to the others, and no round is lost."""
     job = Job(four_hosts, "-n", "4", "--clones", "1", "--hosts", "h1:1,h2:1,h3:1,h4:1")
     job.round(10)
-    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
-    done = four_hosts["h1"].run(["bsp", "drain", name, "h3"])
+    done = four_hosts["h1"].run(["bsp", "drain", job.name, "h3"])
     assert (done.returncode, done.stdout) == (0, "no element is left on h3\n"), done.stderr + job.story()
     status, out, err = job.end()
     assert (status, out) == (0, expected), err + job.story()
@@ -184,14 +101,7 @@ def test_a_host_joins_by_hand(four_hosts: Cluster, expected: str) -> None:
     """From a machine that bsprun does not know; the key comes in its environment."""
     job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2", "--listen", "0")
     job.round(10)
-    address = job.errors.read_text().split(" listens at ")[1].split()[0]
-    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
-    (file,) = Path.home().glob(f".local/state/nonstop-bsp/jobs/{name}.json")
-    key = json.loads(file.read_text())["secret"]
-    joiner = four_hosts["h4"].popen(["sh", "-c", f"BSP_JOB_KEY=$(cat) exec bsp join {address} --slots 2"],
-                                    stdin=subprocess.PIPE, text=True)  # fmt: skip
-    joiner.stdin.write(key)
-    joiner.stdin.close()
+    joiner = job.join(four_hosts["h4"])
     while not job.events("joined"):
         assert job.process.poll() is None and joiner.poll() is None, job.story()
         time.sleep(0.05)
@@ -211,7 +121,7 @@ def test_bspruns_host_is_lost_and_the_job_goes_on_from_another(
     """With its elements; they are started anew elsewhere, and the text goes on in the same file."""
     job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, out=four_hosts.share / "out")
     job.round(10)
-    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    name = job.name
     strike(four_hosts["h1"])
     with (four_hosts.share / "out").open("a") as out:
         done = four_hosts["h2"].run(
@@ -230,25 +140,24 @@ def test_everything_at_once(four_hosts: Cluster) -> None:
     """The session of docs/how-to/nonstop.md: one host killed, one cut off, one drained, bsprun killed and attached."""
     four, share = four_hosts, four_hosts.share
     h1, rounds = four["h1"], ("300", "0.05", "4")
-    plain = h1.run(["bsprun", "-p", "8", "-n", "1", RING, rounds[0], "0", rounds[2]])
+    whole = plain(h1, RING, rounds[0], "0", rounds[2])
     job = Job(four, "-n", "4", "--clones", "2", "--hosts", "h1:4,h2:4,h3:4,h4:4", rounds=rounds, out=share / "out")
     job.round(20)
     four["h4"].crash()
     job.until(lambda: len(job.events("restored")) >= 2)
     four["h3"].cut()
     job.until(lambda: len(job.events("restored")) >= 4)
-    name = h1.run(["bsp", "jobs"]).stdout.split()[0]
+    name = job.name
     four["h4"].heal_or_power_on()
-    job.until(lambda: bool([host for host in job.hosts(name) if host["name"] == "h4" and host["ready"]]))
+    job.until(lambda: bool([host for host in job.hosts() if host["name"] == "h4" and host["ready"]]))
     drained = h1.run(["bsp", "drain", name, "h2"])
     assert drained.returncode == 0, drained.stderr + job.story()
-    (bsprun,) = [p for p in psutil.Process(job.process.pid).children() if "bsprun" in " ".join(p.cmdline())]
-    bsprun.kill()
+    job.bsprun.kill()
     job.process.wait(60)
     with (share / "out").open("a") as out:
         done = four["h2"].run(["bsprun", "--attach", name], capture_output=False, stdout=out, stderr=subprocess.PIPE)
     assert done.returncode == 0, done.stderr + job.story()
-    assert (share / "out").read_text() == plain.stdout
+    assert (share / "out").read_text() == whole
     assert job.events("ended")[0]["rounds_lost"] == 0
 
 
@@ -256,7 +165,7 @@ def test_everything_at_once(four_hosts: Cluster) -> None:
 def test_a_job_whose_bsprun_is_heard_elsewhere_is_not_attached(four_hosts: Cluster, expected: str) -> None:
     job = Job(four_hosts, "-n", "2", "--clones", "2", "--hosts", "h1:2,h2:2", rounds=("200", "0.05", "4"))
     job.round(3)
-    name = four_hosts["h1"].run(["bsp", "jobs"]).stdout.split()[0]
+    name = job.name
     refused = four_hosts["h2"].run(["bsprun", "--attach", name])
     assert refused.returncode == 2 and refused.stderr.count("\n") == 1, refused.stderr
     assert f"job {name} has its bsprun, on h1: host h" in refused.stderr
@@ -290,6 +199,41 @@ def test_clones_in_a_slurm_allocation(allocation: Any) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "".join(f"{pid} h h h\n" for pid in range(3))
+
+
+@pytest.mark.thorough
+def test_a_job_outlives_a_node_that_slurm_sets_down(allocation: Any) -> None:
+    """The script of docs/cluster.md: Slurm ends the step on that node, and its element is started anew elsewhere."""
+    h1, share = allocation["h1"], allocation.share
+    out, errors, log = share / "nonstop.out", share / "nonstop.err", share / "events.jsonl"
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    (share / "nonstop.sh").write_text(page.partition(":caption: nonstop.sh\n\n")[2].partition("```")[0])
+    arguments = ["60", "0.02", "4"]
+    (share / "train.py").write_text(
+        f"import runpy, sys\nsys.argv[1:] = {arguments}\nsys.path[0] = {os.path.dirname(RING)!r}\n"
+        f"runpy.run_path({RING!r}, run_name='__main__')\n"
+    )
+    job = h1.popen(["sbatch", "--wait", f"--error={errors}", "nonstop.sh"], stdout=subprocess.PIPE)
+    while not (out.exists() and "round 10 " in out.read_text()):
+        assert job.poll() is None, errors.read_text()
+        time.sleep(0.02)
+    down = h1.run(["scontrol", "update", "nodename=h3", "state=down", "reason=test"])
+    try:
+        assert down.returncode == 0, down.stderr
+        job.communicate(timeout=120)
+        assert job.returncode == 0, errors.read_text()
+    finally:
+        job.kill()
+        h1.run(["scontrol", "update", "nodename=h3", "state=resume"])
+    told = read(log)
+    assert out.read_text() == plain(h1, RING, arguments[0], "0", arguments[2]), errors.read_text()
+    assert "srun: error: Node failure on h3" in errors.read_text()
+    died = [event["reason"] for event in told if event["kind"] == "died"]
+    assert died == ["was lost with its host h3"], told
+    assert "h3" not in {event["host"] for event in told if event["kind"] == "appeared"}
+    assert [event["rounds_lost"] for event in told if event["kind"] == "ended"] == [0]
+    while allocation.idle() < 3:
+        time.sleep(0.1)
 
 
 @pytest.mark.thorough

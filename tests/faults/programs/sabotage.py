@@ -6,7 +6,7 @@ also if the round is computed again: `SABOTAGE_ONCE` is a folder that remembers,
 A script without both variables is undisturbed: that is the reference.
 
 `STRIKING` names a file that is there while strikes from outside are to come: on a busy machine the job would be over
-before them.
+before them.  With several places to strike at, each has a file, with the place behind that name.
 """
 
 from __future__ import annotations
@@ -31,9 +31,14 @@ def at(k: int, state: Any) -> None:
             globals()["_" + what](state, *rest)
 
 
-def await_strikes() -> None:
+def strikes_are_to_come(place: str = "") -> bool:
+    """Whether somebody has not struck yet."""
+    return "STRIKING" in os.environ and os.path.exists(os.environ["STRIKING"] + place)
+
+
+def await_strikes(place: str = "") -> None:
     """Compute, for who does nothing hangs, until the last strike has been made."""
-    while os.path.exists(os.environ.get("STRIKING", "")):
+    while strikes_are_to_come(place):
         for _ in range(1000):
             pass
         time.sleep(0.0005)
