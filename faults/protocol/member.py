@@ -1190,7 +1190,7 @@ class Member:
         ]
         return Progress(
             clone.bundle, clone.since, clone.joined, clone.has_state, clone.announced, clone.superstep, clone.head,
-            self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, clone.said, clone.once,
+            self._next_head(clone), clone.raised, clone.ended, clone.failing, clone.stale, _said(clone), clone.once,
             clone.tails, tuple(clone.pins), tuple(parts), clone.given, clone.again, clone.restarts(),
             tuple(clone.repeats), clone.line, tuple(clone.missing()) if clone.waiting is not None else (),
             self._now - (clone.waiting_since if clone.computing_since is None else clone.computing_since),
@@ -1201,3 +1201,9 @@ class Member:
 def _makes_a_call(clone: Clone) -> bool:
     """Return whether a clone's worker has permission for a call that has not returned."""
     return clone.once is not None and clone.once[2] is None and clone.granted == clone.once[:2]
+
+
+def _said(clone: Clone) -> int:
+    """Return how many bytes of text a clone has written, those included that a sibling wrote before its state (N8)."""
+    states = (*clone.finals, clone.snapshot)
+    return max([clone.said, *(state.said for state in states if state is not None)])

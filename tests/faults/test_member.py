@@ -1666,6 +1666,15 @@ def test_a_value_to_be_kept_is_confirmed_and_told_to_the_next_bsprun_and_not_pas
     assert given(member.member.reply(0.0, Once(0, token, b"v")), Once)
 
 
+def test_text_that_a_sibling_wrote_before_its_state_counts_as_the_newcomers() -> None:
+    """N8: a newcomer that has ended must not end the job before that text is printed."""
+    newcomer = Driven(4, view([(4, Role.JOINING, 2), 2], [1, 3], number=2))
+    state = donated(newcomer, 5, since=2)
+    assert state.snapshot is not None
+    newcomer.hear(state._replace(snapshot=state.snapshot._replace(said=398)), 2)
+    assert newcomer.progress().said == 398
+
+
 def test_a_worker_on_its_way_to_a_state_that_the_clone_has_already_asks_for_no_other() -> None:
     """N6: behind a loop that was left early each new worker comes to the last head in it."""
     member = lagging(4)
