@@ -25,6 +25,7 @@ from bsp.faults.bsprun.inquiries import answer
 from bsp.faults.bsprun.job import LOST, OVERTHROWN, PREEMPTED, Job, digest_of
 from bsp.faults.checkpoints.folder import Checkpoint, name_at
 from bsp.faults.protocol.arbiter import Arbiter
+from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.messages import (
     END_COMPARED,
     Commit,
@@ -42,7 +43,6 @@ from bsp.faults.protocol.messages import (
     Say,
     Tell,
 )
-from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.text import Shown
 from bsp.hosts.listing import Host
 from bsp.hosts.processes import GRACE

@@ -33,7 +33,7 @@ def status(job: Incarnation) -> dict[str, Any]:
             "bundle": progress.bundle, "element": report.element, "host": names.get(report.element, ""),
             "role": host.role.value, "superstep": progress.superstep, "tails": progress.tails,
             "silent": round(arbiter.quiet(report.element, now), 3), "line": progress.line,
-            "waits_for": progress.waits_for, "phase": progress.phase.value, "seconds": round(progress.seconds, 3),
+            "waits_for": progress.waits_for, "phase": str(progress.phase), "seconds": round(progress.seconds, 3),
         }
         for report in arbiter.reports.values() for progress in report.clones
         for host in arbiter.view.hosts[progress.bundle] if host.element == report.element

@@ -31,8 +31,8 @@ from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 from bsp.faults.events.log import EventLog
 from bsp.faults.injection import check, parse
+from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.messages import Limits
-from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.placement import Placement, elements_for, place
 from bsp.faults.protocol.text import Shown
 

@@ -37,6 +37,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bsp.faults.protocol.clones.once_values import KEPT_TIMES, Copies, OnceValues
+from bsp.faults.protocol.clones.votes import Jury, majority, votes_needed
 from bsp.faults.protocol.lease import certainly_over
 from bsp.faults.protocol.messages import (
     END_COMPARED,
@@ -62,11 +64,9 @@ from bsp.faults.protocol.messages import (
     Token,
     View,
 )
-from bsp.faults.protocol.once_values import KEPT_TIMES, Copies, OnceValues
 from bsp.faults.protocol.pauses import Pauses, allowance
 from bsp.faults.protocol.progress import Reach
 from bsp.faults.protocol.text import Spoken
-from bsp.faults.protocol.votes import Jury, majority, votes_needed
 
 _WRITING = 5.0  # seconds that elements wait at the end for their text to be written
 _NAMING = 1.0  # seconds for a clone to reach a head at which it can be held (N13)

@@ -5,7 +5,7 @@ numbered exchanges.  `Member` holds the state and makes the decisions of one ele
 does so for bsprun.  `receive(now, event)` returns effects and performs none: no clock, no randomness, no network.  The
 engine and the simulator drive these same objects.  Parts of the state have modules of their own: the clones with their
 phases (clones/), computing times (clones/min_time.py, N2), the marks of all clones (retention.py, N4), who is believed
-when clones differ (votes.py, N11).
+when clones differ (clones/votes.py, N11).
 
 Theory of operation (McColl 2022, section 1.8).  Clones of a bundle compute the same bytes.  A clone therefore takes
 a packet from whichever sibling sends it first and never depends on one particular sender.  What a clone sent is
@@ -58,7 +58,9 @@ from typing import Any
 
 from bsp.faults.protocol.clones.clone import CatchingUp, Clone
 from bsp.faults.protocol.clones.min_time import Pace
+from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.clones.phases import ClonePhase
+from bsp.faults.protocol.clones.votes import Votes, votes_needed
 from bsp.faults.protocol.lease import Lease
 from bsp.faults.protocol.messages import (
     AgentReport,
@@ -101,10 +103,8 @@ from bsp.faults.protocol.messages import (
     Write,
     Wrote,
 )
-from bsp.faults.protocol.once_values import OnceValues
 from bsp.faults.protocol.pauses import Pauses
 from bsp.faults.protocol.retention import Retention
-from bsp.faults.protocol.votes import Votes, votes_needed
 
 _AFTER = 1e-6  # seconds after the end of a lease at which it has certainly ended
 _LATELY = 8  # values that a report confirms

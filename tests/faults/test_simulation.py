@@ -21,6 +21,7 @@ import pytest
 
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.clones.clone import Clone
+from bsp.faults.protocol.clones.once_values import Copies
 from bsp.faults.protocol.clones.phases import ClonePhase
 from bsp.faults.protocol.lease import Lease
 from bsp.faults.protocol.member import Member
@@ -43,7 +44,6 @@ from bsp.faults.protocol.messages import (
     Submitted,
     Write,
 )
-from bsp.faults.protocol.once_values import Copies
 from bsp.faults.simulate import command, simulation
 from bsp.faults.simulate.elements import DriftingClock
 from bsp.faults.simulate.network import OUTSIDE

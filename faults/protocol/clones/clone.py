@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 from bsp.faults.protocol.clones.head_states import HeadStates
 from bsp.faults.protocol.clones.inbox import PacketInbox
+from bsp.faults.protocol.clones.once_values import OnceValues
 from bsp.faults.protocol.clones.outbox import PacketOutbox
 from bsp.faults.protocol.clones.phases import ClonePhase
 from bsp.faults.protocol.clones.state_request import StateRequest
 from bsp.faults.protocol.clones.worker_state import WorkerState
 from bsp.faults.protocol.messages import Handover, Role, Snapshot, Token
-from bsp.faults.protocol.once_values import OnceValues
 
 
 class CatchingUp(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bsp.faults.protocol.clones.votes import KEPT_STATES
 from bsp.faults.protocol.messages import Handover, Snapshot
-from bsp.faults.protocol.votes import KEPT_STATES
 
 
 class HeadStates:

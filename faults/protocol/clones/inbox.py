@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bsp.faults.protocol.clones.votes import Ballots
 from bsp.faults.protocol.messages import BundlePacket
-from bsp.faults.protocol.votes import Ballots
 
 Log = Iterable[tuple[int, Iterable[tuple[int, BundlePacket]]]]  # (exchange, (source bundle, packet)...)...
 
