@@ -136,7 +136,7 @@ class Job:
         """The events so far of a kind."""
         return [event for event in read(self.log) if event["kind"] == kind] if self.log.exists() else []
 
-    def end(self, seconds: float = 60.0) -> tuple[int, str, str]:
+    def end(self, seconds: float = 300.0) -> tuple[int, str, str]:
         """Status, standard output and standard error; AssertionError if it does not end."""
         reader = threading.Thread(target=self._read_on, daemon=True)
         reader.start()
