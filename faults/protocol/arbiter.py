@@ -16,8 +16,8 @@ N9      The right to an effect passes to another clone only after its holder's c
         lease.py.  Orders acknowledge reports, and leases run from the times of these.
 N11     When digests differ, with three votes the minority is refreshed; with two the job stops by name.
 N12     An exception belongs to the program when all live clones raise it alike; of three, one may be outvoted.
-N13     Under a hold each clone names its next head, and the largest becomes the target of all.  A clone that names none
-        within a second is left out.
+N13     Under a hold each clone names its next head, and the largest becomes the target of all, or the one behind the
+        last checkpoint if that is later.  A clone that names none within a second is left out.
 N16     A bsprun that takes over goes on from the newest orders that an element has, and from the values of proc.once
         that elements have.  It permits no call before those that its predecessor permitted have lapsed, and none that
         an element says it is making.  So that no value is lost which somebody has acted on, a value is given to the
@@ -762,9 +762,11 @@ class Arbiter:
         if hold is not None:
             named = [self._named(bundle) for bundle in range(self.bundles)]
             known = [head for head in named if head is not None]
+            # no state is kept again at a head whose checkpoint has been written: then all go on to the next one
+            target = max([self.orders.released + 1, *known])
             if len(known) == self.bundles and (hold.target is None or max(known) > hold.target):
-                self._set(hold=Hold(hold.number, max(known)))  # later if a bundle could keep no state there
-                self._note("held", head=max(known))
+                self._set(hold=Hold(hold.number, target))  # later if a bundle could keep no state there
+                self._note("held", head=target)
         self._arrange_checkpoint()
         return self.orders != before
 

@@ -1190,6 +1190,16 @@ def test_a_hold_moves_on_when_nobody_of_a_bundle_could_stop_where_it_was() -> No
     assert noted(effects, "held", head=9)
 
 
+def test_a_hold_is_behind_the_last_checkpoint() -> None:
+    """N13: at a head whose checkpoint has been written nobody keeps its state again, and all would wait for ever."""
+    court = Court()
+    court.arbiter.committed(0.0, 14)
+    court.arbiter.hold(0.0)
+    for element in range(4):
+        court.say(element, element % 2, held=14)
+    assert court.orders.hold == Hold(1, 15)
+
+
 def test_a_hold_said_twice_is_one_hold() -> None:
     """N13, N14: SIGTERM may be sent again."""
     court = Court()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -135,12 +136,18 @@ class Job:
         """The events so far of a kind."""
         return [event for event in read(self.log) if event["kind"] == kind] if self.log.exists() else []
 
-    def end(self) -> tuple[int, str, str]:
-        """Status, standard output and standard error."""
+    def end(self, seconds: float = 300.0) -> tuple[int, str, str]:
+        """Status, standard output and standard error; AssertionError if it does not end."""
+        reader = threading.Thread(target=self._read_on, daemon=True)
+        reader.start()
+        reader.join(seconds)
+        assert not reader.is_alive(), f"it does not end\n{self.story()}\n{self.errors.read_text()}"
+        return self.process.wait(), self.said, self.errors.read_text()
+
+    def _read_on(self) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as rest:
             self.said += rest.read()
-        return self.process.wait(), self.said, self.errors.read_text()
 
     def story(self) -> str:
         """Its events, for a failure's message."""
