@@ -61,9 +61,19 @@ class Costs(ABC):
         """Declare a sum of `count` numbers over all processes, by the algorithm that is cheapest on the machine."""
 
     def factoring(self, flops: float, columns: int) -> None:
-        """Declare factoring so many columns, or a substitution with them: some flops are BLAS-2, the rest BLAS-3."""
+        """Declare factoring so many columns: some flops are BLAS-2, the rest BLAS-3."""
         narrow = table.factored(columns)
         self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops)
+
+    def squaring(self, flops: float, columns: int, nbytes: float = 0) -> None:
+        """Declare xᴴ·x of so many columns, and bytes read and written: with few columns some flops are BLAS-2."""
+        narrow = table.squared(columns)
+        self.work(blas2=narrow * flops, blas3=(1 - narrow) * flops, nbytes=nbytes)
+
+    def substituting(self, flops: float, columns: int, nbytes: float = 0) -> None:
+        """Declare rows divided by a triangle of so many columns; with few columns some flops are elementwise."""
+        slow = table.substituted(columns)
+        self.work(elementwise=slow * flops, blas2=(1 - slow) * flops, nbytes=nbytes)
 
     @abstractmethod
     def exchange(self, text: str, sends: Mapping[int, float], h: float, messages: int) -> None:

@@ -98,13 +98,13 @@ class _Way:
 
     def gram(self) -> None:
         """Declare AᴴA, its sum, and its Cholesky factor."""
-        self.costs.work(blas3=self.pass_flops, nbytes=8 * self.block)
+        self.costs.squaring(self.pass_flops, self.n, nbytes=8 * self.block)
         if len(self.counts) > 1:
             self.costs.allreduce(self.n * (self.n + 1) // 2, self.dtype)
 
     def divide(self) -> None:
         """Declare the division of rows by a triangle."""
-        self.costs.factoring(self.pass_flops, self.n)
+        self.costs.substituting(self.pass_flops, self.n, nbytes=2 * 8 * self.block)
 
     def again(self) -> None:
         """Declare the second pass of CholeskyQR2."""
