@@ -23,6 +23,7 @@ from bsp.faults.bsprun.crew import Asked, Came, Crew, Event, HostJoined, Leaves,
 from bsp.faults.bsprun.homes import Homes
 from bsp.faults.bsprun.inquiries import answer
 from bsp.faults.bsprun.job import LOST, OVERTHROWN, PREEMPTED, Job, digest_of
+from bsp.faults.bsprun.job_file import WRITTEN_EVERY
 from bsp.faults.checkpoints.folder import Checkpoint, name_at
 from bsp.faults.protocol.arbiter import Arbiter
 from bsp.faults.protocol.clones.once_values import OnceValues
@@ -110,6 +111,7 @@ class Incarnation:
         self._refused: set[str] = set()  # reasons why a host is not left, as they have been told
         self._dismissed: set[int] = set()  # elements that have left in good order
         self._degraded: list[str] = []  # bundles that have lost a clone just now, in words
+        self._written = time.monotonic()  # when the job's file was written
         self._failed_head = -1  # head of the last checkpoint that could not be written
         # for how many seconds bsprun last stood still, and when
         self._stood, self._stood_at = 0.0, float("-inf")
@@ -159,8 +161,8 @@ class Incarnation:
                     self._on(event)
             self._hear_signals()
             self.job.output.quiet()
-            if self.crew.changed:
-                self.crew.changed = False
+            if self.crew.changed or time.monotonic() > self._written + WRITTEN_EVERY:
+                self.crew.changed, self._written = False, time.monotonic()
                 self.job.save()
             for effect, wrong in self._commits.ended():
                 self._settle(effect, wrong)

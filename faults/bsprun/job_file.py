@@ -1,7 +1,8 @@
 """The file of a running job, by which `bsp jobs`, `bsp status`, `bsp drain`, `bsp join` and `bsprun --attach` find it.
 
 It lies in `nonstop-bsp/jobs` of the user's state folder (XDG_STATE_HOME, or ~/.local/state), with mode 600, because it
-holds the job's key.  It goes with the job; one that stays behind is of a job whose bsprun was killed.
+holds the job's key.  It goes with the job; one that stays behind is of a job whose bsprun was killed, and goes when
+nobody waits for another bsprun any more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import secrets
 import socket
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +23,8 @@ from bsp.errors import LaunchError
 from bsp.faults.checkpoints.ownership import exposed
 from bsp.faults.errors import CheckpointError
 from bsp.faults.state_folder import state_folder
+
+WRITTEN_EVERY = 60.0  # seconds at most between two times that a bsprun writes the file of its job
 
 
 @dataclass(frozen=True)
@@ -71,8 +75,15 @@ class JobFile:
         return self.host != socket.gethostname() or Path(f"/proc/{self.pid}").exists()
 
     def is_over(self) -> bool:
-        """Return whether nothing is left of a job that was on this machine alone."""
-        if self.networks or self.runs():
+        """Return whether nothing is left of a job.
+
+        Of one on several machines that is certain when its file has not been written anew for longer than its keepers
+        wait for another bsprun.
+        """
+        if self.networks:
+            age = time.time() - (_folder() / f"{self.name}.json").stat().st_mtime
+            return age > 3 * WRITTEN_EVERY + float(self.asked.get("orphan_limit", 0.0))
+        if self.runs():
             return False
         sockets = Path("/proc/net/unix").read_text()
         return not any(address[1].removeprefix("ipc://") in sockets for _, _, address in self.keepers)
@@ -95,13 +106,13 @@ def regular_output() -> tuple[str, int, int] | tuple[()]:
 
 def known() -> list[JobFile]:
     """Return the files of the user's jobs, the latest first; remove those of jobs that are over."""
-    with contextlib.suppress(OSError, CheckpointError):
+    with contextlib.suppress(OSError, CheckpointError):  # also a file that goes meanwhile
         found = [_read(path) for path in _folder().glob("*.json")]
         there = [each for each in found if each is not None]
-        for each in there:
-            if each.is_over():
-                each.remove()
-        return sorted((each for each in there if not each.is_over()), key=lambda each: -each.began)
+        over = [each for each in there if each.is_over()]
+        for each in over:
+            each.remove()
+        return sorted((each for each in there if each not in over), key=lambda each: -each.began)
     return []
 
 

@@ -1,4 +1,4 @@
-"""Who makes the calls of proc.once, and when: no two elements at the same time, nor one that has lost the right to."""
+"""Calls of proc.once in a simulated job: no two elements make one at the same time, and none without the right to."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Way = tuple[int, int]  # (place of the sender, place of the receiver)
 
 
 class VirtualNetwork:
-    """What happens to messages on their way."""
+    """The network between simulated processes: it delays, loses, holds and doubles messages."""
 
     def __init__(self, rng: random.Random, delay: float, lossy: float, holds: bool) -> None:
         """Create a network without cuts.

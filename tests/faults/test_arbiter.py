@@ -638,7 +638,7 @@ TOKEN: Token = ("once", 0, 4, 0)
 
 
 def asks(court: Court, element: int, life: int = 1, value: bytes | None = None, token: Token = TOKEN) -> list[Any]:
-    """What bsprun replies when all have done what it asks them: to keep values."""
+    """Return the replies of bsprun when all keep the values that it asks them to keep."""
     replies = given(court.say(element, 0, once=(token, life, value)), Reply)
     return [reply for reply in replies + given(court.keep(replies), Reply) if not reply.once.keep]
 

@@ -64,7 +64,7 @@ class Clone:
 
     @property
     def phase(self) -> ClonePhase:
-        """What the clone is doing."""
+        """The phase of the clone."""
         return self.worker.phase
 
     @property

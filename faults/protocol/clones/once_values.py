@@ -1,4 +1,4 @@
-"""What proc.once and proc.time have given, which every clone that asks later must be given too (N9)."""
+"""Values of proc.once and proc.time: every clone that asks later must be given the same ones (N9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a clone is doing: its phases, and which phase may follow which.
+"""The phases of a clone, and which phase may follow which.
 
 Every clone is in exactly one phase.  `Member` decides about the next one; `TRANSITIONS` lists what may follow, and
 `follow` refuses everything else, so that a decision made in the wrong phase is found where it is made.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class ClonePhase(StrEnum):
-    """What a clone is doing."""
+    """The phase of a clone."""
 
     JOINING = "joining"  # has no state yet: a sibling's, or one from a checkpoint, is on its way
     REPLAYING = "replaying"  # a new worker runs up to the point that has been reached; it cannot be late

@@ -1,4 +1,4 @@
-"""What an element and bsprun are to do: the effects that the state machines return."""
+"""Effects, which the state machines of an element and of bsprun return for their drivers to perform."""
 
 from __future__ import annotations
 

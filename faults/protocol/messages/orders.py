@@ -1,4 +1,4 @@
-"""What bsprun tells all elements: its whole state each time (rule N14)."""
+"""Orders, in which bsprun sends its whole state to all elements each time (rule N14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What carries bytes: packets of exchanges, and states at heads.
+"""Packets of exchanges and states at heads: the records that carry bytes.
 
 Names validate data (rule N7): a packet or state is accepted by the exchange or head that it names.
 """

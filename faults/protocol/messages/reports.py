@@ -1,4 +1,4 @@
-"""What an element tells bsprun: its whole state each time (rule N14)."""
+"""Reports, in which an element sends its whole state to bsprun each time (rule N14)."""
 
 from __future__ import annotations
 
