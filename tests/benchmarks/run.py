@@ -1,7 +1,8 @@
 """`make bench`: every speed and memory claim, measured side by side, as the table of docs/benchmarks.md.
 
 Ratios are medians over rounds in which both sides take turns in one job; in brackets the quartiles.
-Nothing else should run on the machine meanwhile.  `--write` puts it there.
+Nothing else should run on the machine meanwhile.  `--write` puts it there; `--only nonstop cost` measures these parts
+and leaves the others as they are.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +32,8 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "benchmarks.md"
 BSPRUN = Path(sys.executable).with_name("bsprun")
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+Row = tuple[str, str, str, str, bool]  # what, against what, target, measured, met
 
 SPEED = [
     ("empty", "empty superstep", "mpi4py `Alltoall` of counts + empty `Alltoallv`", 1.5),
@@ -84,46 +89,55 @@ def start_up(rounds: int) -> list[float]:
     return found
 
 
-def lines(repeats: int) -> list[str]:
-    """The table."""
-    table = ["| what | against | at most | measured |", "| --- | --- | --- | --- |"]
-
-    def row(what: str, against: str, most: str, measured: str, met: bool) -> None:
-        table.append(f"| {what} | {against} | {most} | {measured}{'' if met else ' **missed**'} |")
-        print(table[-1], flush=True)
-
+def runtime(repeats: int) -> Iterator[Row]:
+    """Yield the rows of the runtime."""
     found = ratios(repeats)
     for name, what, against, most in SPEED:
         low, middle, high = quartiles(found[name])
-        row(what, against, f"{most}×", f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= most)
+        yield what, against, f"{most}×", f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= most
     two = [t for _ in range(repeats) for t in ask("contenders.py", 2, 2, "many")["many"]["ours"]]
     many = [t for _ in range(repeats) for t in ask("contenders.py", 64, 2, "many")["many"]["ours"]]
     more = (statistics.median(many) - statistics.median(two)) * 1e3
-    row("64 processes on 2 elements, empty superstep", "2 processes", "0.1 ms more", f"{more:.3f} ms more", more <= 0.1)
+    yield ("64 processes on 2 elements, empty superstep", "2 processes", "0.1 ms more", f"{more:.3f} ms more",
+           more <= 0.1)  # fmt: skip
     low, middle, high = quartiles(start_up(7))
-    row("start-up of `bsprun -p 64`", "`mpiexec -n 2` of Python, mpi4py, NumPy", "1.5×",
-        f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= 1.5)  # fmt: skip
+    yield ("start-up of `bsprun -p 64`", "`mpiexec -n 2` of Python, mpi4py, NumPy", "1.5×",
+           f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= 1.5)  # fmt: skip
     imported = min(_import_time() for _ in range(5))
-    row("`import bsp; bsp.process()`", "", "0.3 s", f"{imported:.2f} s", imported <= 0.3)
+    yield "`import bsp; bsp.process()`", "", "0.3 s", f"{imported:.2f} s", imported <= 0.3
 
     idle = ask("memory.py", 65, 1, "idle") - ask("memory.py", 1, 1, "idle")
-    row("64 idle processes more in an element", "", "5 MiB", f"{idle:.1f} MiB", idle <= 5)
+    yield "64 idle processes more in an element", "", "5 MiB", f"{idle:.1f} MiB", idle <= 5
     for way, most in (("buffered", 1), ("unbuffered", 0)):
         extra = ask("memory.py", 2, 2, "put", "256", way)
-        row(f"256 MiB `put`, {way}: memory beyond the program's own", "", f"{most} copies",
-            f"{extra / 256:.2f} copies", extra <= 256 * most + 16)  # fmt: skip
+        yield (f"256 MiB `put`, {way}: memory beyond the program's own", "", f"{most} copies",
+               f"{extra / 256:.2f} copies", extra <= 256 * most + 16)  # fmt: skip
     for elements in (2, 4):
         for way in ("put", "send"):
             extra = ask("memory.py", elements, elements, "exchange", "192", way)
-            row(f"192 MiB out and in by `{way}` on {elements} elements: memory beyond the program's own", "",
-                "2 × 192 + 64 MiB", f"{extra:.0f} MiB", extra <= 2 * 192 + 64)  # fmt: skip
-    for each in cost.rows():
-        row(*each)
-    for each in nonstop.rows():
-        row(*each)
-    for each in (*arrays.rows(), *algorithms.rows(), *several_hosts.rows()):
-        row(*each)
-    return table
+            yield (f"192 MiB out and in by `{way}` on {elements} elements: memory beyond the program's own", "",
+                   "2 × 192 + 64 MiB", f"{extra:.0f} MiB", extra <= 2 * 192 + 64)  # fmt: skip
+
+
+# by name in `--only`: heading, rows
+PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
+    "runtime": ("The runtime", runtime),
+    "cost": ("Predictions and choices", lambda repeats: cost.rows()),
+    "nonstop": ("Nonstop jobs", lambda repeats: nonstop.rows()),
+    "arrays": ("Arrays", lambda repeats: arrays.rows()),
+    "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
+    "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
+}
+
+
+def table(name: str, repeats: int) -> str:
+    """Measure a part; print its rows and return its table with a heading."""
+    heading, rows = PARTS[name]
+    lines = [f"### {heading}", "", "| what | against | at most | measured |", "| --- | --- | --- | --- |"]
+    for what, against, most, measured, met in rows(repeats):
+        lines.append(f"| {what} | {against} | {most} | {measured}{'' if met else ' **missed**'} |")
+        print(lines[-1], flush=True)
+    return "\n".join(lines)
 
 
 def _import_time() -> float:
@@ -136,13 +150,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure every claim of the table in docs/benchmarks.md.")
     parser.add_argument("--repeats", type=int, default=3, help="jobs of 15 rounds each (default 3)")
     parser.add_argument("--write", action="store_true", help="replace the table in docs/benchmarks.md")
+    parser.add_argument("--only", nargs="+", choices=tuple(PARTS), default=tuple(PARTS), help="parts to measure")
     options = parser.parse_args()
-    table = lines(options.repeats)
+    measured = {PARTS[name][0]: table(name, options.repeats) for name in options.only}
     if options.write:
-        text = PAGE.read_text()
-        before, rest = text.split(BEGIN)
-        _, after = rest.split(END)
-        PAGE.write_text(before + BEGIN + "\n" + "\n".join(table) + "\n" + END + after)
+        before, rest = PAGE.read_text().split(BEGIN)
+        there, after = rest.split(END)
+        known = {
+            part.partition("\n")[0].removeprefix("### "): part.strip()
+            for part in re.split(r"^(?=### )", there, flags=re.M)
+        }
+        parts = [(known | measured).get(heading, "") for heading, _ in PARTS.values()]
+        PAGE.write_text(f"{before}{BEGIN}\n" + "\n\n".join(filter(None, parts)) + f"\n{END}{after}")
 
 
 if __name__ == "__main__":
