@@ -16,11 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import cost
 import nonstop
+import nonstop_hosts
 import several_hosts
 
 import algorithms
@@ -123,7 +125,7 @@ def runtime(repeats: int) -> Iterator[Row]:
 PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
     "runtime": ("The runtime", runtime),
     "cost": ("Predictions and choices", lambda repeats: cost.rows()),
-    "nonstop": ("Nonstop jobs", lambda repeats: nonstop.rows()),
+    "nonstop": ("Nonstop jobs", lambda repeats: chain(nonstop.rows(), nonstop_hosts.rows())),
     "arrays": ("Arrays", lambda repeats: arrays.rows()),
     "algorithms": ("Algorithms", lambda repeats: algorithms.rows()),
     "hosts": ("Several hosts", lambda repeats: several_hosts.rows()),
