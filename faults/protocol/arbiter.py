@@ -355,8 +355,9 @@ class Arbiter:
             return []
         self._spoken.add(element, offset, data, self.taken)
         live = self.view.live(0)
-        clones = live if len(live) > 2 else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]
-        sound = self._spoken.sound(clones, len(live) > 2)
+        voted = votes_needed(len(live)) > 1
+        clones = live if voted else [h.element for h in self.view.hosts[0] if h.role is not Role.JOINING]
+        sound = self._spoken.sound(clones, voted)
         if sound:
             self._spoken.gone(len(sound))
             self.taken += len(sound)

@@ -28,18 +28,18 @@ class Spoken:
         if offset <= end < offset + len(data):
             self._beyond[element] = known + data[end - offset :]
 
-    def sound(self, clones: Sequence[int], three: bool) -> bytes:
+    def sound(self, clones: Sequence[int], voted: bool) -> bytes:
         """Return the text that can be printed now.
 
         clones : elements whose text counts.
-        three : whether there are three or more live clones.
+        voted : whether two of them must agree (see `votes_needed`).
 
-        With fewer than three, the longest text of any clone is printed.  With three, the longest beginning that two of
-        them share.  If all differ from the first byte on, which no single fault can cause (the program itself prints
-        something different in each clone), one line of the first clone is printed.
+        If not, the longest text of any clone is printed; else the longest beginning that two of them share.  If all
+        differ from the first byte on, which no single fault can cause (the program itself prints something different
+        in each clone), one line of the first clone is printed.
         """
         texts = [self._beyond.get(element, b"") for element in clones]
-        if not three:
+        if not voted:
             return max(texts, key=len, default=b"")
         agreed = max((_common(*pair) for pair in combinations(texts, 2)), key=len)
         if not agreed and all(texts):
