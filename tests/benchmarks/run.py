@@ -135,7 +135,7 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
 def table(name: str, repeats: int) -> str:
     """Measure a part; print its rows and return its table with a heading."""
     heading, rows = PARTS[name]
-    lines = [f"### {heading}", "", "| what | against | at most | measured |", "| --- | --- | --- | --- |"]
+    lines = [f"## {heading}", "", "| what | against | at most | measured |", "| --- | --- | --- | --- |"]
     for what, against, most, measured, met in rows(repeats):
         lines.append(f"| {what} | {against} | {most} | {measured}{'' if met else ' **missed**'} |")
         print(lines[-1], flush=True)
@@ -159,8 +159,8 @@ def main() -> None:
         before, rest = PAGE.read_text().split(BEGIN)
         there, after = rest.split(END)
         known = {
-            part.partition("\n")[0].removeprefix("### "): part.strip()
-            for part in re.split(r"^(?=### )", there, flags=re.M)
+            part.partition("\n")[0].removeprefix("## "): part.strip()
+            for part in re.split(r"^(?=## )", there, flags=re.M)
         }
         parts = [(known | measured).get(heading, "") for heading, _ in PARTS.values()]
         PAGE.write_text(f"{before}{BEGIN}\n" + "\n\n".join(filter(None, parts)) + f"\n{END}{after}")
