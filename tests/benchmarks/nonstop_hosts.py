@@ -1,4 +1,4 @@
-"""What the loss of a host, a cut link, the end of bsprun and a drain cost a nonstop job; rows of docs/benchmarks.md.
+"""The price of a lost host, a cut link, a drain and the end of bsprun for a nonstop job; rows of docs/benchmarks.md.
 
 Four hosts (namespaces of this machine) with room for two elements each, and one slot more, run eight elements: four
 bundles, two clones of each.  Progress is the time between two rounds' lines, as in nonstop.py; each run must have the

@@ -68,18 +68,18 @@ class Job:
 
     @property
     def bsprun(self) -> psutil.Process:
-        """Its bsprun."""
+        """Return the process of the job's bsprun."""
         (found,) = [p for p in psutil.Process(self.process.pid).children() if "bsprun" in " ".join(p.cmdline())]
         return found
 
     @property
     def name(self) -> str:
-        """Its name, as `bsp jobs` shows it on h1."""
+        """Return the job's name, as `bsp jobs` shows it on h1."""
         return str(self.four["h1"].run(["bsp", "jobs"]).stdout.split()[0])
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """Return the job's key."""
         (file,) = self.four.share.glob(f"state/nonstop-bsp/jobs/{self.name}.json")
         return str(json.loads(file.read_text())["secret"])
 
@@ -127,7 +127,7 @@ class Job:
             time.sleep(0.01)
 
     def hosts(self) -> list[dict[str, Any]]:
-        """What `bsp status` says of the hosts."""
+        """Return the hosts as `bsp status` lists them."""
         done = self.four["h1"].run(["bsp", "status", self.name, "--json"])
         assert done.returncode == 0, done.stderr + self.story()
         return list(json.loads(done.stdout)["hosts"])
@@ -150,5 +150,5 @@ class Job:
             self.said += rest.read()
 
     def story(self) -> str:
-        """Its events, for a failure's message."""
+        """Return the job's events as text, for the message of a failure."""
         return "\n".join(json.dumps(event) for event in read(self.log)) if self.log.exists() else ""
