@@ -17,7 +17,7 @@ from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.planner import planned
 from bsp.cost.units import in_bytes
 from bsp.declared import Costs, declares
 from bsp.engine.task import Call
@@ -162,8 +162,7 @@ class World:
         """Make a plan, with twice as many panels until it fits the memory limit; PlanTooLarge if none fits."""
         panels = 1
         while True:
-            planner = Planner(graph, self.nprocs, self.machine, self.schedule, panels, self.memory)
-            plan = planner.plan(gather)
+            plan = planned(graph, self.nprocs, self.machine, gather, self.schedule, panels, self.memory)
             if not self.memory or plan.peak_bytes <= self.memory:
                 return plan
             if panels >= _PANELS or not any(isinstance(stage.kernel, Product) for stage in plan.stages):

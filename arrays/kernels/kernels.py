@@ -133,7 +133,7 @@ class Map:
             return filling(only, shape)
         out = room.empty(shape, self.dtype)
         current.task, current.piece = task, None
-        if out.size <= PIECE:
+        if out.size <= PIECE or not program.buffers:  # one operation alone keeps nothing in the cache
             program.run(arrays, params, out, program.scratch(out.size))
             return out
         scratch = program.scratch(PIECE)

@@ -50,7 +50,7 @@ from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merg
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.fusing import Fusion, identity
+from bsp.arrays.planning.fusing import Fusion, Prices, identity
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
@@ -61,12 +61,31 @@ from bsp.cost.model import Machine
 _SPREAD = "dealt out"
 
 
+def planned(
+    graph: Graph, nprocs: int, machine: Machine, gather: int = 0, schedule: str = "patterns", panels: int = 1,
+    memory: float = 0.0,
+) -> Plan:  # fmt: skip
+    """Return the plan of a whole graph.
+
+    gather, schedule, panels, memory : see `Planner`.
+    Broadcast operands that are cheaper to store are stages of their own, unless the plan would then move more words,
+    take more supersteps, or exceed the memory limit.
+    """
+    planner = Planner(graph, nprocs, machine, schedule, panels, memory)
+    plan = planner.plan(gather)
+    if not planner.fusion.stored or (nprocs == 1 and not memory):
+        return plan
+    fused = Planner(graph, nprocs, machine, schedule, panels, memory, stores=False).plan(gather)
+    worse = plan.words > fused.words or plan.boundaries > fused.boundaries
+    return fused if worse or (memory and plan.peak_bytes > memory) else plan
+
+
 class Planner:
     """Planner of one graph for p processes on a machine."""
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
-        memory: float = 0.0,
+        memory: float = 0.0, stores: bool = True,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.nprocs = nprocs
@@ -75,7 +94,8 @@ class Planner:
         self.panels = panels  # supersteps over which the operands of a contraction are brought, a part in each
         self.stages: list[Stage] = []
         self.values: list[Value] = []
-        self.fusion = Fusion(graph)
+        prices = Prices(machine, nprocs)
+        self.fusion = Fusion(graph, prices if stores else None)
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
@@ -85,8 +105,7 @@ class Planner:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
                 key = (graph.positions[node.args[0]], node.op.axes)
                 self._of_moments[key] = self._of_moments.get(key, 0) + 1
-        rates = machine.rates
-        self._elementwise = machine.r / rates["elementwise"] if rates else 1.0
+        self._elementwise = prices.flop
 
     def plan(self, gather: int) -> Plan:
         """Return the plan of the whole graph.
