@@ -108,8 +108,9 @@ class Prices:
 class Fusion:
     """Fusion decisions for one graph, and the programs of its operands.
 
-    prices : decide which broadcast operands are stages of their own; None: no operand is one because of its price.
-    stored : whether they made any operand a stage.
+    prices : decide which broadcast operands are stages of their own.  None: plain fusion, in which no operand is one
+        because of its price, and no operand of an assembly is fused.
+    plain : whether plain fusion decides the same.
     """
 
     def __init__(self, graph: Graph, prices: Prices | None = None) -> None:
@@ -117,7 +118,7 @@ class Fusion:
         self.made: dict[Node, Value] = {}  # values of nodes outside the graph, which the planner makes
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
         self._params = {i: k for k, i in enumerate(params)}
-        self._inline, self.stored = _decided(graph, prices)
+        self._inline, self.plain = _decided(graph, prices)
 
     def is_inline(self, node: Node) -> bool:
         """Return whether a node is computed inside its users."""
@@ -181,12 +182,12 @@ class _Reading:
 
 
 def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
-    """Return, for each node, whether it is computed inside its users; and whether prices forbade it for any.
+    """Return, for each node, whether it is computed inside its users; and whether plain fusion decides the same.
 
     A view is, unless it is a root.  An elementwise operation is, if all its uses are in one group and none of them is
     through a view, or if it has a single use.  Neither is, if it is broadcast and cheaper to store.  A group is a
-    stage or a factor of a contraction; None stands for stages whose kernels only read values.  Longer programs than
-    `LONGEST` are not fused.
+    stage, a factor of a contraction, or an argument of an assembly; None stands for stages whose kernels only read
+    values.  Longer programs than `LONGEST` are not fused.
     """
     nodes, positions = graph.nodes, graph.positions
     count = len(nodes)
@@ -196,7 +197,7 @@ def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
     work = [0.0] * count  # operations for each element, if everything is fused
     points: dict[Any, int] = {None: 0}  # by group, the points for which its program is computed
     inline = [False] * count
-    stored = False
+    plain = True
     stores = prices.stores if prices is not None else lambda *_: False
     for i in range(count):  # arguments first: the length of the program if everything is fused
         op = nodes[i].op
@@ -218,23 +219,24 @@ def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
             fits = view or (len(groups) == 1 and whole and None not in groups)
             part = not view or node.kind.size < node.args[0].kind.size  # of another view, the argument is asked
             if fits and part and len(groups) == 1 and stores(node, work[i], points[next(iter(groups))]):
-                stored = True
+                plain = False
             elif fits and view:
                 inline[i] = True
                 users[positions[node.args[0]]] += [(each, True) for each, _ in users[i]]
                 continue
             elif fits:
                 inline[i], (group,) = True, groups
+                plain = plain and not (isinstance(group, tuple) and isinstance(nodes[group[0]].op, Assemble))
         if group == i:
             points[i] = node.kind.size
         for k, arg in enumerate(node.args):
             to = group
-            if isinstance(op, Contract):
+            if isinstance(op, Contract) or (isinstance(op, Assemble) and prices is not None):
                 to = (i, k)
                 points[to] = arg.kind.size
             elif isinstance(op, Reduce):
                 points[to] = arg.kind.size
-            elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
+            elif isinstance(op, (Reshape, Along, Scan, Relayout)):
                 to = None  # the kernels of these stages take no programs
             users[positions[arg]].append((to, False))
-    return inline, stored
+    return inline, plain

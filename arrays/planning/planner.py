@@ -68,24 +68,27 @@ def planned(
     """Return the plan of a whole graph.
 
     gather, schedule, panels, memory : see `Planner`.
-    Broadcast operands that are cheaper to store are stages of their own, unless the plan would then move more words,
-    take more supersteps, or exceed the memory limit.
+    Broadcast operands that are cheaper to store are stages of their own, and operands of assemblies are computed in
+    place, unless the plan would then move more words, take more supersteps, or exceed the memory limit.
     """
     planner = Planner(graph, nprocs, machine, schedule, panels, memory)
     plan = planner.plan(gather)
-    if not planner.fusion.stored or (nprocs == 1 and not memory):
+    if planner.fusion.plain or (nprocs == 1 and not memory):
         return plan
-    fused = Planner(graph, nprocs, machine, schedule, panels, memory, stores=False).plan(gather)
-    worse = plan.words > fused.words or plan.boundaries > fused.boundaries
-    return fused if worse or (memory and plan.peak_bytes > memory) else plan
+    other = Planner(graph, nprocs, machine, schedule, panels, memory, plain=True).plan(gather)
+    worse = plan.words > other.words or plan.boundaries > other.boundaries
+    return other if worse or (memory and plan.peak_bytes > memory) else plan
 
 
 class Planner:
-    """Planner of one graph for p processes on a machine."""
+    """Planner of one graph for p processes on a machine.
+
+    plain : see `Fusion`.
+    """
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
-        memory: float = 0.0, stores: bool = True,
+        memory: float = 0.0, plain: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.nprocs = nprocs
@@ -95,7 +98,7 @@ class Planner:
         self.stages: list[Stage] = []
         self.values: list[Value] = []
         prices = Prices(machine, nprocs)
-        self.fusion = Fusion(graph, prices if stores else None)
+        self.fusion = Fusion(graph, None if plain else prices)
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
@@ -116,8 +119,8 @@ class Planner:
         for i, node in enumerate(self.graph.nodes):
             if node.op is LEAF:
                 assert node.layout is not None
-                value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, node.layout)
-                value.leaf = leaves
+                value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, self.merged(node.layout))
+                value.leaf, value.asked = leaves, None if node.layout is value.layout else node.layout
                 self._stored[i] = value
                 leaves += 1
                 if self.placer.loads is not None:
@@ -141,6 +144,13 @@ class Planner:
             if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
         ]
         return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small, mode)
+
+    def merged(self, layout: Layout) -> Layout:
+        """Return the layout in which a plan computes: with merged blocks, unless blocks are placed one by one."""
+        if self.schedule != "patterns" or layout.table is not None:
+            return layout
+        found = layout.merged
+        return replicated(found.shape) if self.nprocs == 1 and found.blocks == 1 else found
 
     def _value(self, name: str, shape: Shape, dtype: DType, layout: Layout) -> Value:
         value = Value(len(self.values), name, shape, dtype, layout)
@@ -179,7 +189,17 @@ class Planner:
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
         tasks, pattern = self.placer.placed(spec)
         kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
-        return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
+        value = self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
+        self.keep_grid(value, operand.refs)
+        return value
+
+    def keep_grid(self, value: Value, refs: Sequence[Ref]) -> None:
+        """Show a value with the grid that the program asked for an operand beside which it is computed."""
+        for ref in refs:
+            asked = None if ref.value.asked is None else self.placer.like(ref, value.shape, ref.value.asked)
+            if asked is not None and asked.merged is not asked and self.merged(asked) is value.layout:
+                value.asked = asked
+                return
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
         """Return the value of a reduction; means and variances of one array over the same axes share their moments."""

@@ -114,7 +114,7 @@ def test_words_and_supersteps_are_never_more_than_fused(case: tuple[int, int, in
         found = expression(ba, ba.asarray(whole, grid=(2, p)), dealt)
         graph = capture([found._node])
         plan = planned_graph(graph, p, proc.machine)
-        fused = Planner(graph, p, proc.machine, stores=False).plan(0)
+        fused = Planner(graph, p, proc.machine, plain=True).plan(0)
         assert plan.words <= fused.words
         assert plan.boundaries <= fused.boundaries
         np.testing.assert_allclose(found.compute(), expression(np, whole, parts), rtol=1e-14, atol=0)
