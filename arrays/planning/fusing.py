@@ -124,14 +124,16 @@ class Fusion:
         """Return whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
 
-    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> FusedOperand:
+    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value], here: bool = False) -> FusedOperand:
         """Return the program and references that compute a node.
 
         view : the access to the node.
+        here : compute the node in this program even if it is not computed inside its users.
         value_of : returns the value of a node, by position, that is not computed inside its users.
         """
         reading = _Reading(self, value_of)
-        last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, ViewOperation)))
+        seen_through = node not in self.made and isinstance(node.op, ViewOperation)  # results that are views, too
+        last = reading.place(node, view, here or seen_through)
         refs, params, code = reading.refs, reading.params, reading.code
         base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
         lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)

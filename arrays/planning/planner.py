@@ -183,7 +183,7 @@ class Planner:
     def _map(self, i: int, node: Node) -> Value:
         """Return the value of an elementwise expression or a view, as one stage."""
         shape, dtype = node.kind.shape, node.kind.dtype
-        operand = self.fusion.operand(node, identity(len(shape)), self.root)
+        operand = self.fusion.operand(node, identity(len(shape)), self.root, here=True)
         labels = tuple(range(len(shape)))
         work = max(1.0, self._elementwise * len(operand.program.code))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)

@@ -76,6 +76,79 @@ def test_of_a_slice_no_more_than_the_slice_is_computed() -> None:
     assert computed((ba.sin(x)[:2000] * x[2000:]).plan()) == {"sin": [10**6], "multiply": [10**6]}
 
 
+def test_what_two_stages_reduce_or_multiply_is_computed_once() -> None:
+    x = ba.ones((300, 200))
+    y = ba.exp(x)
+    n, m = x.shape
+    for results in ((y.sum(axis=0), y.max(axis=0)), (y.T @ x, y @ x.T), (y, ba.std(y))):
+        graph = capture([each._node for each in results])
+        assert computed(planned_graph(graph, 1, Machine()))["exp"] == [n * m]
+
+
+def test_parts_of_an_assembly_are_computed_in_place() -> None:
+    x, y = ba.ones((50, 40)), ba.full((50, 40), 2.0)
+    inside = x.copy()
+    inside[1:-1] = 2 * y[2:] - y[:-2]
+    for found, stages in ((inside, 1), (ba.concat([x * 2, y + 1]), 1), (ba.roll(x * 2, 3, 0), 2)):
+        assert len(found.plan().stages) == stages
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+def test_slices_written_over_each_other_give_numpys_values(p: int) -> None:
+    rng = np.random.default_rng(3)
+    data = rng.normal(size=(13, 17))
+
+    def program(space: Any, u: Any) -> list[Any]:
+        steps, smooth = [], u.copy()
+        smooth[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        steps.append(smooth)
+        twice = u * 3
+        twice[2:9] = u[2:9] * 2
+        twice[5:, ::3] = space.sqrt(abs(u[5:, ::3]))
+        twice[:, 4] = 7
+        steps.append(twice)
+        hidden = u + 1
+        hidden[:] = u[::-1] * u
+        hidden[3:3] = 0
+        steps.append(hidden)
+        steps.append(space.concatenate([u * 2, u[:, :1] - u, smooth + twice], axis=1))
+        return steps
+
+    def main(proc: bsp.Process) -> None:
+        for grid in (None, (4, 5)):
+            for found, expected in zip(program(ba, ba.asarray(data, grid=grid)), program(np, data), strict=True):
+                np.testing.assert_allclose(found.compute(), expected, rtol=1e-14, atol=0)
+
+    bsp.run(main, nprocs=p)
+    with nothing_replicated():
+        bsp.run(main, nprocs=p)
+
+
+def test_a_jacobi_step_moves_the_border_in_one_superstep() -> None:
+    def main(proc: bsp.Process) -> tuple[int, int]:
+        u = ba.zeros((600, 600))
+        new = u.copy()
+        new[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return new.plan().boundaries, new.plan().words
+
+    assert bsp.run(main, nprocs=6) == [(1, 2 * 299 + 200)] * 6
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_results_of_transposed_operands_are_stored_by_columns(p: int) -> None:
+    data = np.random.default_rng(0).normal(size=(300, 200))
+
+    def main(proc: bsp.Process) -> None:
+        x = ba.asarray(data)
+        found = (ba.reshape(x, (200, 300)).T * 2 + x).persist()
+        np.testing.assert_array_equal(found.compute(), data.reshape(200, 300).T * 2 + data)
+        found = (x.T * x[0][:, None] + 1).persist()
+        np.testing.assert_array_equal(found.compute(), data.T * data[0][:, None] + 1)
+        assert all(block.flags.f_contiguous for block in found._node.value.values())
+
+    bsp.run(main, nprocs=p)
+
+
 def test_the_machine_decides() -> None:
     def stages(**rates: float) -> int:
         x = ba.ones(2000)
