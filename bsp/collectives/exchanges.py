@@ -30,13 +30,13 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
     chosen = ALLGATHER.choose(proc, 1, algorithm, "allgather", group is not None)
     steps = Steps(proc, "allgather", group, chosen.name)
     held = chosen.run(steps, pack(value, proc, "allgather") if steps.takes_part else b"")
-    return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
+    return [steps.own(part) for part in steps.of_all(held)] if steps.takes_part else None
 
 
 @ALLGATHER.algorithm("one-phase", lambda at: [at.each_to_all(at.n, (at.p - 1) * at.n)])
 def _gathered_at_once(steps: Steps, packed: Packed) -> dict[int, Packed]:
     if steps.takes_part:
-        steps.post(range(steps.n), packed)
+        steps.post_to_all(packed)
     return steps.step()
 
 
@@ -92,8 +92,7 @@ def alltoall(
 
 @ALLTOALL.algorithm("one-phase", lambda at: [at.all_to_all(at.n, (at.p - 1) * at.n)])
 def _exchanged_at_once(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
-    for rank, part in enumerate(packed):
-        steps.post([rank], part)
+    steps.post_each(packed)
     return steps.step()
 
 

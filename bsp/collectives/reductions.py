@@ -2,24 +2,73 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.collectives.choice import Collective
+from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.errors import ShapeError
-from bsp.values.operations import Node, Reduction, combine, combine_nodes, nodes_of, operation, prefix
+from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
 from bsp.values.payload import Packed, as_array, cuts_of, is_array, pieces_of
 
 if TYPE_CHECKING:
     from bsp.processes import Process
 
 REDUCE, ALLREDUCE, SCAN = Collective("reduce"), Collective("allreduce"), Collective("scan")
+
+
+def _in_common(values: list[Any], op: Reduction) -> list[Any] | None:
+    """Return the values if what follows from them may be made once for several processes, else None.
+
+    Not so with functions of the program, which may change their arguments, and with values that can be changed.
+    """
+    kinds = set(map(type, values))
+    plain = kinds == {np.ndarray} or all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
+    return values if plain and op.ufunc is not None else None
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def _described(
+    proc: Process, name: str, value: Any, op: Any, grouped: bool, algorithm: str | None, root: int | None
+) -> tuple[Reduction, str, Algorithm]:
+    """Return the operation, the text and the algorithm of a call.  Those of a named operation are kept."""
+    element = proc._task.element
+    array = is_array(value)
+    kind = (value.dtype, value.shape) if array and not grouped else None
+    key = name, op, grouped, algorithm, root, kind
+    keeps = type(op) is str and (root is None or type(root) is int)
+    known = element.calls.get(key) if keeps else None
+    found: tuple[Reduction, str, Algorithm]
+    if known is not None:
+        found, choice = known
+        proc._task.choice = proc._task.chosen = choice
+        return found
+    reduction = operation(op)
+    shown = f"{value.dtype}{list(value.shape)}" if array else "object"
+    text = f"{name}({shown}, op='{reduction.name}'" + (f", root={root!r})" if root is not None else ")")
+    if grouped:  # other groups may reduce other things at the same time; their steps must be as many
+        text = f"{name}(op='{reduction.name}')"
+    words = -(-value.nbytes // 8) if array and not grouped else 1
+    cuttable = array and not grouped and reduction.elementwise
+    collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
+    found = reduction, text, collective.choose(proc, words, algorithm, text, grouped, cuttable)
+    if keeps:
+        if len(element.calls) >= _KEPT:
+            element.calls.clear()
+        element.calls[key] = found, proc._task.choice
+    return found
+
+
+_KEPT = 1024  # calls
 
 
 class _Reducing:
@@ -29,21 +78,9 @@ class _Reducing:
         self, proc: Process, name: str, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None,
         root: int | None = None,
     ) -> None:  # fmt: skip
-        self.op: Reduction = operation(op)
-        array = is_array(value)
-        kind = f"{value.dtype}{list(value.shape)}" if array else "object"
-        outside = group is not None and proc.pid not in group
-        self.text = f"{name}({kind}, op='{self.op.name}'" + (
-            f", root={root!r})" if root is not None and group is None else ")"
-        )
-        if group is not None:  # other groups may reduce other things at the same time; their steps must be as many
-            self.text = f"{name}(op='{self.op.name}')"
-        words = -(-value.nbytes // 8) if array and group is None else 1
-        cuttable = array and group is None and self.op.elementwise
-        collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
-        self.chosen = collective.choose(proc, words, algorithm, self.text, group is not None, cuttable)
+        self.op, self.text, self.chosen = _described(proc, name, value, op, group is not None, algorithm, root)
         self.steps = Steps(proc, self.text, group, self.chosen.name)
-        self.packed: Packed = b"" if outside else pack(value, proc, self.text)
+        self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""
 
     def combined(self, parts: dict[int, Packed]) -> Any:
         """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own."""
@@ -55,6 +92,25 @@ class _Reducing:
             return combine(values, self.op)
         except (TypeError, ValueError) as wrong:
             raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+
+    def of_first(self, parts: dict[int, Packed], count: int) -> Any:
+        """Return the values of ranks 0..count-1 combined, of those that all ranks gave to all.
+
+        The processes of an element make the parts of the tree once for all of them, where nobody can tell: for numbers
+        and arrays, an operation of NumPy's, and no warning.
+        """
+        steps, pool = self.steps, self.steps.pool
+        tree: Prefixes | None = None
+        if pool is not None and pool.shared:
+            values = pool.once("values", lambda: _in_common([unpack(part) for part in parts.values()], self.op))
+            if values is not None:
+                tree = pool.once("tree", lambda: Prefixes(values, self.op))
+        if tree is not None and pool is not None:
+            with contextlib.suppress(FloatingPointError, TypeError, ValueError), np.errstate(all="raise"):
+                result = pool.once(count, lambda: tree.first(count))
+                return result.copy() if isinstance(result, np.ndarray) and not steps.owns else result
+        given = parts.values() if pool is not None else steps.of_all(parts, count)
+        return self.combine([steps.own(part) for part in islice(given, count)])
 
     def post_chunks(self) -> None:
         """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""
@@ -187,16 +243,16 @@ def _combined_everywhere(at: Sizes) -> list[Cost]:
 @ALLREDUCE.algorithm("one-phase", _combined_everywhere)
 def _allreduced_at_once(call: _Reducing) -> Any:
     if call.steps.takes_part:
-        call.steps.post(range(call.steps.n), call.packed)
+        call.steps.post_to_all(call.packed)
     arrived = call.steps.step()
-    return call.combined(arrived) if arrived else None
+    return call.of_first(arrived, call.steps.n) if call.steps.takes_part else None
 
 
 @ALLREDUCE.algorithm(
     "two-phase", lambda at: [at.combined_pieces(), at.each_to_all(at.chunk, at.h_of_pieces)], cuts=True
 )
 def _allreduced_in_pieces(call: _Reducing) -> Any:
-    call.steps.post(range(call.steps.n), call.own_chunk())
+    call.steps.post_to_all(call.own_chunk())
     return call.whole(call.steps.step())
 
 
@@ -301,18 +357,17 @@ def scan(
 
 
 def _scanned_costs(at: Sizes) -> list[Cost]:
-    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p / 2, (at.p - 1) * at.n)]
+    # the parts of the tree are made once, then every process folds some of them
+    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p + at.v * at.hops / 2, (at.p - 1) * at.n)]
 
 
 @SCAN.algorithm("one-phase", _scanned_costs)
 def _scanned_at_once(call: _Reducing, inclusive: bool) -> Any:
     steps, count = call.steps, call.steps.me + inclusive
     if steps.takes_part:
-        steps.post(range(steps.me, steps.n), call.packed)
+        steps.post_to_all(call.packed, steps.me)
     arrived = steps.step()
-    if not steps.takes_part or not count:
-        return None
-    return call.own(prefix([unpack(part) for part in steps.of_all(arrived, count)], count, call.op))
+    return call.own(call.of_first(arrived, count)) if steps.takes_part and count else None
 
 
 def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
@@ -325,9 +380,9 @@ def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
 def _scanned_in_pieces(call: _Reducing, inclusive: bool) -> Any:
     steps = call.steps
     call.post_chunks()
-    pieces = [as_array(part) for part in steps.of_all(steps.step())]
+    prefixes = Prefixes([as_array(part) for part in steps.of_all(steps.step())], call.op)
     for rank in range(steps.n):
         if rank + inclusive:
-            steps.post([rank], prefix(pieces, rank + inclusive, call.op))
+            steps.post([rank], prefixes.first(rank + inclusive))
     arrived = steps.step()
     return call.whole(arrived) if steps.me + inclusive else None

@@ -165,17 +165,37 @@ def combine_nodes(nodes: dict[Node, Any], n: int, op: Reduction) -> dict[Node, A
     return {node: held[node] for node in sorted(held, key=lambda node: node[1] << node[0])}
 
 
-def prefix(values: Sequence[Any], count: int, op: Reduction) -> Any:
-    """Return combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
+class Prefixes:
+    """The first values of a sequence combined, for any number of them: the bytes of `combine(values[:count], op)`.
 
-    The tree over `count` values is its aligned blocks, largest first, folded from the right.
+    The tree over `count` values is its aligned blocks of 2^j values, largest first, folded from the right.  Blocks are
+    combined once: all prefixes of n values take O(n log n) operations.
     """
-    blocks, start = [], 0
-    while start < count:
-        size = 1 << ((count - start).bit_length() - 1)
-        blocks.append(combine(values[start : start + size], op))
-        start += size
-    result = blocks.pop()
-    while blocks:
-        result = op(blocks.pop(), result)
-    return result
+
+    def __init__(self, values: Sequence[Any], op: Reduction) -> None:
+        self._values = values
+        self._op = op
+        self._known: dict[Node, Any] = {}
+
+    def first(self, count: int) -> Any:
+        """Return values[:count] combined, for at least one; a single value as it is."""
+        level = count.bit_length() - 1
+        blocks, start = [], 0
+        while start < count:
+            while start + (1 << level) > count:
+                level -= 1
+            blocks.append(self._block(level, start >> level))
+            start += 1 << level
+        result = blocks.pop() if count > 1 else self._op.alone(blocks.pop())
+        while blocks:
+            result = self._op(blocks.pop(), result)
+        return result
+
+    def _block(self, level: int, i: int) -> Any:
+        if not level:
+            return self._values[i]
+        known = self._known.get((level, i))
+        if known is None:
+            known = self._op(self._block(level - 1, 2 * i), self._block(level - 1, 2 * i + 1))
+            self._known[level, i] = known
+        return known
