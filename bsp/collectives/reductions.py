@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -19,19 +18,17 @@ from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_no
 from bsp.values.payload import Packed, as_array, cuts_of, is_array, pieces_of
 
 if TYPE_CHECKING:
+    from bsp.engine.pool import Pool
     from bsp.processes import Process
 
 REDUCE, ALLREDUCE, SCAN = Collective("reduce"), Collective("allreduce"), Collective("scan")
 
 
-def _in_common(values: list[Any], op: Reduction) -> list[Any] | None:
-    """Return the values if what follows from them may be made once for several processes, else None.
-
-    Not so with functions of the program, which may change their arguments, and with values that can be changed.
-    """
+def _tree_of(values: list[Any], op: Reduction) -> Prefixes | None:
+    """Return the tree of D3 over values, or None if they are no numbers and no arrays."""
     kinds = set(map(type, values))
     plain = kinds == {np.ndarray} or all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
-    return values if plain and op.ufunc is not None else None
+    return Prefixes(values, op) if plain else None
 
 
 _NUMBERS = frozenset({bool, int, float, complex})
@@ -94,23 +91,28 @@ class _Reducing:
             raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
 
     def of_first(self, parts: dict[int, Packed], count: int) -> Any:
-        """Return the values of ranks 0..count-1 combined, of those that all ranks gave to all.
-
-        The processes of an element make the parts of the tree once for all of them, where nobody can tell: for numbers
-        and arrays, an operation of NumPy's, and no warning.
-        """
+        """Return the values of ranks 0..count-1 combined, of those that all ranks gave to all."""
         steps, pool = self.steps, self.steps.pool
-        tree: Prefixes | None = None
         if pool is not None and pool.shared:
-            values = pool.once("values", lambda: _in_common([unpack(part) for part in parts.values()], self.op))
-            if values is not None:
-                tree = pool.once("tree", lambda: Prefixes(values, self.op))
-        if tree is not None and pool is not None:
-            with contextlib.suppress(FloatingPointError, TypeError, ValueError), np.errstate(all="raise"):
-                result = pool.once(count, lambda: tree.first(count))
+            result = pool.once(count, lambda: self._in_common(pool, count))
+            if result is not None:
                 return result.copy() if isinstance(result, np.ndarray) and not steps.owns else result
         given = parts.values() if pool is not None else steps.of_all(parts, count)
         return self.combine([steps.own(part) for part in islice(given, count)])
+
+    def _in_common(self, pool: Pool, count: int) -> Any:
+        """Return the first values of a pool combined for all processes here, or None where some could tell.
+
+        Nobody can with numbers and arrays, an operation of NumPy's, and no warning.
+        """
+        if self.op.ufunc is None:  # a function of the program may change its arguments
+            return None
+        try:
+            with np.errstate(all="raise"):
+                tree = pool.once("tree", lambda: _tree_of(list(map(unpack, pool.packed.values())), self.op))
+                return None if tree is None else tree.first(count)
+        except (FloatingPointError, TypeError, ValueError):
+            return None
 
     def post_chunks(self) -> None:
         """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""

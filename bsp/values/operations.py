@@ -173,29 +173,20 @@ class Prefixes:
     """
 
     def __init__(self, values: Sequence[Any], op: Reduction) -> None:
-        self._values = values
         self._op = op
-        self._known: dict[Node, Any] = {}
+        self._levels = [list(values)]  # of level j: blocks of 2^j values
+        while len(self._levels[-1]) > 1:
+            below = self._levels[-1]
+            self._levels.append([op(below[i], below[i + 1]) for i in range(0, len(below) - 1, 2)])
 
     def first(self, count: int) -> Any:
         """Return values[:count] combined, for at least one; a single value as it is."""
-        level = count.bit_length() - 1
         blocks, start = [], 0
-        while start < count:
-            while start + (1 << level) > count:
-                level -= 1
-            blocks.append(self._block(level, start >> level))
-            start += 1 << level
+        for level in range(count.bit_length() - 1, -1, -1):
+            if count >> level & 1:
+                blocks.append(self._levels[level][start >> level])
+                start += 1 << level
         result = blocks.pop() if count > 1 else self._op.alone(blocks.pop())
         while blocks:
             result = self._op(blocks.pop(), result)
         return result
-
-    def _block(self, level: int, i: int) -> Any:
-        if not level:
-            return self._values[i]
-        known = self._known.get((level, i))
-        if known is None:
-            known = self._op(self._block(level - 1, 2 * i), self._block(level - 1, 2 * i + 1))
-            self._known[level, i] = known
-        return known
