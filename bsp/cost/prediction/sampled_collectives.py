@@ -62,7 +62,8 @@ class SampledCollectives:
         self._recorder.costs(_CHANNEL, chosen.costs(Sizes(task.element.machine, proc.nprocs, words)))
         superstep = task.element.superstep
         self._given.setdefault(superstep, {})[proc.pid] = value
-        call = Call(text, digest(text, chosen.name), (proc._context, task.contexts[_CHANNEL]))
+        # not the choice: of a broadcast only the root knows the size, and its cost is the one that counts
+        call = Call(text, digest(text, algorithm), (proc._context, task.contexts[_CHANNEL]))
         task.boundary(call)
         given, self._last = self._given[superstep], superstep
         self._left[superstep] = self._left.get(superstep, len(given)) - 1
