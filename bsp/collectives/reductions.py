@@ -15,7 +15,7 @@ from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.errors import ShapeError
 from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
-from bsp.values.payload import Packed, as_array, cuts_of, is_array, pieces_of
+from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
     from bsp.engine.pool import Pool
@@ -79,14 +79,17 @@ class _Reducing:
         self.steps = Steps(proc, self.text, group, self.chosen.name)
         self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""
 
-    def combined(self, parts: dict[int, Packed]) -> Any:
-        """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own."""
-        return self.combine([unpack(parts[rank]) for rank in sorted(parts)])
+    def combined(self, parts: dict[int, Packed], into: np.ndarray | None = None) -> Any:
+        """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own.
 
-    def combine(self, values: list[Any]) -> Any:
+        into : an array for the result, which is used if the operation can.
+        """
+        return self.combine([unpack(parts[rank]) for rank in sorted(parts)], into)
+
+    def combine(self, values: list[Any], into: np.ndarray | None = None) -> Any:
         """Return `values` combined in the tree of D3.  Raises ShapeError, which names the call, if they do not fit."""
         try:
-            return combine(values, self.op)
+            return combine(values, self.op, into)
         except (TypeError, ValueError) as wrong:
             raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
 
@@ -119,12 +122,37 @@ class _Reducing:
         flat = as_array(self.packed).reshape(-1)
         cuts = cuts_of(flat.size, self.steps.n)
         for rank in range(self.steps.n):
-            self.steps.post([rank], flat[cuts[rank] : cuts[rank + 1]])
+            self.steps.post([rank], flat[cuts[rank] : cuts[rank + 1]], kept=rank == self.steps.me)
 
-    def own_chunk(self) -> Any:
-        """Return the k-th piece of all values, combined, on rank k.  One superstep."""
+    def own_chunk(self, into: np.ndarray | None = None) -> Any:
+        """Return the k-th piece of all values, combined, on rank k.  One superstep.
+
+        into : where it is to be written.
+        """
         self.post_chunks()
-        return self.combined(self.steps.step())
+        found = self.combined(self.steps.step(), into)
+        if into is not None and found is not into:
+            into[...] = found
+            return into
+        return found
+
+    def all_chunks(self) -> np.ndarray:
+        """Return all values combined: every rank combines a piece and gives it to all.  Two supersteps.
+
+        The pieces are made, and received, in their places in the result.
+        """
+        steps, like = self.steps, as_array(self.packed)
+        if is_abstract(like):
+            steps.post_to_all(self.own_chunk())
+            return self.whole(steps.step())
+        result = np.empty(like.shape, like.dtype)
+        places = [as_array(piece) for piece in pieces_of(result, steps.n)]
+        steps.post_to_all(self.own_chunk(places[steps.me]), lent=False)
+        steps.land(places)
+        for rank, part in steps.step().items():
+            if as_array(part).ctypes.data != places[rank].ctypes.data:
+                places[rank][...] = part
+        return result
 
     def whole(self, parts: dict[int, Packed]) -> np.ndarray:
         """Return the value whose pieces these are, by rank."""
@@ -254,8 +282,7 @@ def _allreduced_at_once(call: _Reducing) -> Any:
     "two-phase", lambda at: [at.combined_pieces(), at.each_to_all(at.chunk, at.h_of_pieces)], cuts=True
 )
 def _allreduced_in_pieces(call: _Reducing) -> Any:
-    call.steps.post_to_all(call.own_chunk())
-    return call.whole(call.steps.step())
+    return call.all_chunks()
 
 
 def _hosts_costs(at: Sizes) -> list[Cost]:

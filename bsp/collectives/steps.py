@@ -68,20 +68,24 @@ class Steps:
         """True if this process takes part in the data."""
         return self.me >= 0
 
-    def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
-        """Queue a private message to these ranks.  `value` is not copied, so it must not change before `step`."""
+    def post(self, ranks: Iterable[int], value: Packed, note: Any = None, kept: bool = False) -> None:
+        """Queue a private message to these ranks.  `value` is not copied, so it must not change before `step`.
+
+        kept : the only receiver is this process, which reads what arrives before its program goes on.
+        """
         dests = tuple(self.ranks[rank] for rank in ranks)
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
         if dests:
             self._channel.outbox.effects.append(
-                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None)
+                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None, kept=kept)
             )
 
-    def post_to_all(self, value: Packed, first: int = 0) -> None:
+    def post_to_all(self, value: Packed, first: int = 0, lent: bool = True) -> None:
         """Queue the same private message to all ranks from `first` on; an element keeps it once (`bsp.engine.pool`).
 
         Where other processes are left out, every receiver gets a message of its own.
+        lent : whether the program may change `value` while processes here still read it.
         """
         if not self._all_take_part:
             self.post(range(first, self.n), value)
@@ -95,7 +99,7 @@ class Steps:
                 None,
                 array,
                 pickled,
-                borrowed=array is not None,
+                borrowed=lent and array is not None,
                 pooled=True,
             )
         )
@@ -109,6 +113,10 @@ class Steps:
             return
         for rank, value in enumerate(values):
             self.post([rank], value)
+
+    def land(self, places: Sequence[np.ndarray]) -> None:
+        """Name the memory, by rank, into which the next step may receive arrays that come from other elements."""
+        self._channel.landings = {pid: [place] for pid, place in zip(self.ranks, places, strict=True)}
 
     def step(self, hint: int = 0) -> dict[int, Packed]:
         """End a superstep; return what arrived, by rank.  Collective: all processes call it.
@@ -125,6 +133,8 @@ class Steps:
         self.hint = self._task.boundary(call)
         pool = self.pool = self._task.element.pool
         self.owns = pool is None or pool.take()
+        if self._channel.landings:
+            self._channel.landings = {}
         if pool is not None and pool.packed:
             return pool.packed
         arrived, self._channel.arrived = self._channel.arrived, []

@@ -497,12 +497,14 @@ class Element:
         """Return the dtype of a coarray's instance on a process here."""
         return self.instance(pid, context, coarray).dtype
 
-    def landing(self, source: int, dests: tuple[int, ...], context: int) -> np.ndarray | None:
+    def landing(self, source: int, dests: tuple[int, ...] | range, context: int) -> np.ndarray | None:
         """Return the array into which the receiver wants the next array from `source`, or None.
 
         Each array that arrives takes the next place.  A message for several receivers has no single place: it uses one
-        place of each, and each receiver gets a copy.
+        place of each, and each receiver gets a copy.  A range of receivers stands for all processes here.
         """
+        if isinstance(dests, range):
+            dests = (self.tasks[0].pid,) if len(self.tasks) == 1 else ()
         place = None
         for dest in dests:
             landings = self._at(dest).contexts[context].landings
@@ -528,7 +530,8 @@ class Element:
             return
         for k, dest in enumerate(send.dests):
             array = send.array
-            if array is not None and not send.shared and (send.borrowed or k):  # the first may have the buffered one
+            lent = send.borrowed and not send.kept
+            if array is not None and not send.shared and (lent or k):  # the first may have the buffered one
                 array = array.copy()
             if array is not None:
                 array = received(array)

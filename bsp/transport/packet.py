@@ -143,7 +143,7 @@ def decode(
     records: list[Record],
     texts: list[tuple[int, bytes]],
     dtype_of: Callable[[int, int, int], np.dtype[Any]],
-    landing: Callable[[int, tuple[int, ...], int], np.ndarray | None],
+    landing: Callable[[int, tuple[int, ...] | range, int], np.ndarray | None],
 ) -> Arrival:
     """Return the effects in a packet that has been opened.
 
@@ -196,7 +196,8 @@ def decode(
             effects.append(send)
         else:
             _, source, dests, context, tag, _, described, shape, inline, pooled = record
-            place, dtype = None if pooled else landing(source, dests, context), _dtype_in(described)
+            to = range(*dests) if pooled else dests
+            place, dtype = landing(source, to, context), _dtype_in(described)
             if inline is None and place is not None and place.dtype == dtype and place.size == prod(shape):
                 awaited.append(place)
                 array = place.reshape(shape)
@@ -204,7 +205,6 @@ def decode(
                 array = values(inline, dtype, prod(shape)).reshape(shape)
             if inline is not None:
                 array = array.copy()  # the receiver's own: aligned and writable (D9)
-            to = range(*dests) if pooled else dests
             effects.append(Send(source, to, context, tag, array, None, pooled=pooled))
     return Arrival(effects, awaited, texts)
 

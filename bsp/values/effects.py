@@ -79,13 +79,14 @@ class Send:
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
     shared: bool = False  # array is never written to: receivers on the sender's element get it without a copy
     line: SourceLine = NOWHERE
+    kept: bool = False  # the sender is the receiver, and only reads what arrives: it gets no copy
     pooled: bool = False  # an element keeps it once, for all receivers there (`bsp.engine.pool`)
 
     def to(self, dests: tuple[int, ...] | range, borrowed: bool) -> Send:
         """Return the same message for some of its receivers."""
         return Send(
             self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line,
-            self.pooled,
+            self.kept, self.pooled,
         )  # fmt: skip
 
 

@@ -39,6 +39,13 @@ Row = tuple[str, str, str, str, bool]  # what, against what, target, measured, m
 
 SPEED = [
     ("empty", "empty superstep", "mpi4py `Alltoall` of counts + empty `Alltoallv`", 1.5),
+    ("word", "8 B `put` each way", "mpi4py `Isend`/`Irecv` of the word each way", 5),
+    ("number", "`allreduce(1.0)`", "mpi4py's `allreduce(1.0)`", 1.5),
+    ("vector", "`allreduce` of 1,000,000 float64", "mpi4py `Allreduce` into an array that is there", 1.5),
+    ("both 1 MiB", "1 MiB `put` each way, unbuffered", "mpi4py `Isend`/`Irecv` of the blocks", 1.2),
+    ("both 4 MiB", "4 MiB `put` each way, unbuffered", "the same", 1.2),
+    ("both buffered 1 MiB", "1 MiB `put` each way, buffered", "the same", 2.3),
+    ("both buffered 4 MiB", "4 MiB `put` each way, buffered", "the same", 2.3),
     ("put 1 MiB", "1 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
     ("put 16 MiB", "16 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
     ("buffered 1 MiB", "1 MiB `put`, buffered", "the same", 2.3),
