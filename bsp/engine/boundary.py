@@ -57,8 +57,6 @@ class Boundary:
         self._lends = False  # whether something issued here still refers to memory that this superstep may write to
         self._here: list[Effect] = []
         self._packets: dict[int, Packet] = {}
-        self._arrivals: dict[int, Arrival] = {}
-        self._ordered: list[Effect] = []
         self._asked: dict[int, list[Get]] = {}
         owner, index = element.owner, element.index
         for effect in effects:
@@ -176,7 +174,7 @@ class Boundary:
                 if (put := plain_put(record)) is not None:
                     dest, context, coarray, start, stop, data = put
                     target = element.instance(dest, context, coarray)
-                    target._flat[start:stop] = np.frombuffer(data, target._dtype)
+                    target._flat[start:stop] = items_in(data, target._dtype, stop - start)
                 elif (given := pooled_pickle(record)) is not None:
                     element.take(*given)
                 else:

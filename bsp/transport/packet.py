@@ -25,7 +25,7 @@ from bsp.values.region import Region
 DIRECT_BYTES = 1 << 15
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
-_PUT, _EACH, _GET, _SEND, _PICKLE, _ROW = range(6)
+_PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW = range(7)
 
 
 @dataclass(slots=True)
@@ -41,6 +41,12 @@ class Packet:
         """Append an effect; `dests` are the receivers of a Send on that element, None for a pooled one."""
         if isinstance(effect, Put):
             region = effect.region
+            if region.index is None and effect.op is None and not effect.line and effect.values.nbytes < DIRECT_BYTES:
+                self.records.append(
+                    (_PLAIN, effect.source, effect.dest, effect.context, effect.coarray, region.start, region.stop,
+                     effect.values.tobytes())
+                )  # fmt: skip
+                return
             self.lends = self.lends or effect.borrowed
             index = None if region.index is None else pickle.dumps(region.index, 5)
             self.records.append(
@@ -62,12 +68,13 @@ class Packet:
         elif isinstance(effect, Row):
             self.records.append((_ROW, effect.source, effect.first, effect.context, effect.pickles))
         elif effect.pickled is not None:
-            # marshal writes no bytes object over 2 GiB, and would copy one of any size
-            pickled = np.frombuffer(effect.pickled, np.uint8)
+            pickled, data = effect.pickled, effect.pickled
+            if len(pickled) >= DIRECT_BYTES or type(pickled) is not bytes:
+                # marshal writes no bytes object over 2 GiB, and would copy one of any size
+                data = self._data(np.frombuffer(pickled, np.uint8))  # type: ignore[assignment]
             to = dests or _ends(effect.dests)
             self.records.append(
-                (_PICKLE, effect.source, to, effect.context, effect.tag, pickled.size, self._data(pickled),
-                 effect.pooled)
+                (_PICKLE, effect.source, to, effect.context, effect.tag, len(pickled), data, effect.pooled)
             )  # fmt: skip
         else:
             array = effect.array
@@ -128,10 +135,7 @@ def opened(data: bytes | bytearray | memoryview) -> tuple[list[Record], list[tup
 
 def plain_put(record: Record) -> tuple[int, int, int, int, int, bytes] | None:
     """Return (dest, context, coarray, start, stop, bytes) if a record puts small values into one range, else None."""
-    if record[0] != _PUT:
-        return None
-    _, _, dest, context, coarray, _, start, stop, index, op, _, inline = record
-    return (dest, context, coarray, start, stop, inline) if index is None and op is None and inline else None
+    return record[2:] if record[0] == _PLAIN else None
 
 
 def pooled_pickle(record: Record) -> tuple[int, bytes] | None:
@@ -163,7 +167,11 @@ def decode(
 
     for record in records:
         kind = record[0]
-        if kind == _PUT:
+        if kind == _PLAIN:
+            _, source, dest, context, coarray, start, stop, inline = record
+            known = items_in(inline, dtype_of(dest, context, coarray), stop - start)
+            effects.append(Put(source, dest, context, coarray, Region(known.shape, start, stop), known, None))
+        elif kind == _PUT:
             _, source, dest, context, coarray, shape, start, stop, index, op, line, inline = record
             region = Region(shape, start, stop, None if index is None else pickle.loads(index))
             dtype = dtype_of(dest, context, coarray)
