@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays import build
-from bsp.arrays.expressions.graph import Access, DType, Node
+from bsp.arrays import build, writing
+from bsp.arrays.expressions.element_types import KINDS
+from bsp.arrays.expressions.graph import WEAK, Access, DType, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.views import own, shows, store, view
+from bsp.arrays.views import assign, own, shows, store, view
 from bsp.errors import ShapeError
 from bsp.values.payload import is_abstract
 
@@ -124,7 +125,10 @@ def get(array: Array, key: Any) -> Array:
 
 
 def put(array: Array, key: Any, value: Any) -> None:
-    """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements."""
+    """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements.
+
+    Values that every process has are written into the blocks of a computed array at once; anything else is lazy.
+    """
     if array.dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, array.dtype)
     parts, advanced = parts_of(key)
@@ -133,11 +137,31 @@ def put(array: Array, key: Any, value: Any) -> None:
 
         selecting.put(array, parts, value)
         return
-    node = array._node
-    where = basic(node.kind.shape, parts)
+    where = basic(array.shape, parts)
     if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
         return
-    store(array, broadcast(build.operand(value), where.shape, node.kind.dtype), where.access)
+    values = ready(value, where.shape, array.dtype)
+    if values is None or not assign(array, values, where.access, where.shape):
+        store(array, broadcast(build.operand(value), where.shape, array.dtype), where.access)
+
+
+def ready(value: Any, shape: Shape, dtype: DType) -> Any:
+    """Return an assigned value as an array of this dtype that broadcasts to a shape; None if not all processes have it.
+
+    None also stands for a value that cannot be assigned, or not without a warning: `broadcast` and the plan report it.
+    """
+    if type(value) in WEAK:
+        return scalar_of(build.parameter(value), dtype)
+    values = writing.at_hand(value)
+    if values is None or values.dtype.kind not in KINDS:
+        return None
+    while values.ndim > len(shape) and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim > len(shape) or any(
+        own not in (1, wanted) for own, wanted in zip(values.shape[::-1], shape[::-1], strict=False)
+    ):
+        return None
+    return writing.cast(values, dtype)
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:

@@ -11,7 +11,9 @@ view replaces nodes as follows.
    base.
 
 The node of an array therefore always describes its values: arithmetic needs no link, and a write computes nothing
-early.  Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the
+early.  An assignment of values that every process has to a computed array is carried out at once (`assign`, and see
+`writing`): the new nodes are leaves over the same blocks, and views of those.  Which nodes they are does not depend on
+the links above the array, and views that share no element with the write keep theirs.  Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the
 views were made from are released.
 
 Memory: a view keeps its base in memory, as in NumPy.  There is one exception.  Where no name refers to the base any
@@ -26,12 +28,13 @@ from __future__ import annotations
 import weakref
 from itertools import combinations
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bsp.arrays import build
 from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, ViewOperation
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.writing import below, note, over, renewed, source, write
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
@@ -39,6 +42,9 @@ if TYPE_CHECKING:
 COMPARED = 32  # views of an array without a name at most that `release` compares, pair by pair
 
 _new = object.__new__
+
+# the links of arrays that are written to, up to the top: of each what is written (None: all), and the shape of that
+Path: TypeAlias = "list[tuple[TreeLink, tuple[Access, ...] | None, Shape]]"
 
 
 class TreeLink:
@@ -61,18 +67,73 @@ class TreeLink:
 
     # ------------------------------------------------------------------------------------ writing
 
-    def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
-        """Write a node, of their shape and dtype, into the elements that `access` shows; None: all elements."""
+    def check_writeable(self) -> None:
+        """Raise ValueError if the elements may not be written to."""
         if not self.writeable:
             raise ValueError(
                 "assignment destination is read-only: diagonals and repeated elements are not written to; .copy() is "
                 "an array of its own; x[i, i] = values, with i = np.arange(n), sets a diagonal"
             )
+
+    def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
+        """Write a node, of their shape and dtype, into the elements that `access` shows; None: all elements."""
+        self.check_writeable()
         if not value.kind.size:
             return
+        self._refresh_around(self._laid_up(value, access))
+
+    def assign(self, values: Any, access: tuple[Access, ...], shape: Shape) -> bool:
+        """Write values into the blocks of a computed array at once; return False if this array is not computed.
+
+        Each array up to the first that shows its base through a reshape, or as parts of numbers, gets a new leaf or a
+        view of that of its base; where it is not computed, and beyond, its node becomes an assignment, as in `write`.
+        """
+        self.check_writeable()
+        if source(self.node) is None:
+            return False
+        note(access, shape, values)
+        top = self
+        regions = [(top, access)]
+        while top.base is not None and isinstance(top.op, ViewOperation):
+            access, top = build.composed(top.op.access, access), top.base
+            regions.append((top, access))
+        fresh: list[tuple[Node, tuple[Access, ...]]] = []
+        for link, region in reversed(regions):
+            link._assign_own(values, region, shape, fresh)
+        path: Path = [(link, region, shape) for link, region in regions]
+        if top.base is not None:
+            path += top.base._laid_up(_undone(top, top.base.node), None)
+        self._refresh_around(path)
+        for leaf, region in fresh:
+            write(leaf, region, shape, values)
+        return True
+
+    def _assign_own(
+        self, values: Any, access: tuple[Access, ...], shape: Shape, fresh: list[tuple[Node, tuple[Access, ...]]]
+    ) -> None:
+        """Give this array a node for an assignment; its base, if it is one of the arrays assigned to, has its own.
+
+        fresh : gains the new leaf into which the values have to be written, with the access to it.
+        """
+        leaf = source(self.node)
+        if leaf is None:
+            value = build.broadcast(build.from_whole(values), shape)
+            self.show(build.written(self.node, access, value))
+            return
+        if self.base is not None and isinstance(self.op, ViewOperation):
+            found = self.derived(self.base.node)
+            if any(source(found) is new for new, _ in fresh) and _alike(found, self.node):
+                self.show(found)
+                return
+        new = renewed(leaf)
+        fresh.append((new, below(self.node, access)))
+        self.show(over(self.node, new))
+
+    def _laid_up(self, value: Node, access: tuple[Access, ...] | None) -> Path:
+        """Give this array, and each above it, a node with the values in the elements of an access; return all these."""
         whole = access is None
         link, new = self, value
-        path = []
+        path: Path = []
         while True:
             link.show(_laid(link.node, access, new, whole))
             path.append((link, access, new.kind.shape))
@@ -83,6 +144,10 @@ class TreeLink:
             else:
                 new, access = _undone(link, link.base.node), None
             link = link.base
+        return path
+
+    def _refresh_around(self, path: Path) -> None:
+        """Give new nodes to the views that show elements which were written on a path, and are not on it."""
         passed = [link for link, *_ in path]
         for link, region, shape in path:
             link.refresh([
@@ -260,6 +325,23 @@ def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -
         array._node = value if access is None else build.written(array._node, access, value)
 
 
+def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) -> bool:
+    """Write values that every process has into the blocks of a computed array; return False if it is not computed.
+
+    values : an array of the array's dtype that broadcasts to `shape`, the shape of the accessed part.
+    The write is visible in every array that shares the elements.  Local, see `writing`.
+    """
+    link = link_of(array)
+    if link is not None:
+        return link.assign(values, access, shape)
+    if array._node.op is not LEAF:
+        return False
+    array._node = renewed(array._node)
+    note(access, shape, values)
+    write(array._node, access, shape, values)
+    return True
+
+
 def replace(array: Array, value: Node) -> None:
     """Give an array a node of another shape; ValueError if it shares elements with other arrays."""
     link = link_of(array)
@@ -331,6 +413,15 @@ def keeps_order(array: Array, shape: Shape | None = None) -> bool:
 
 
 # ---------------------------------------------------------------------------------------- regions
+
+
+def _alike(a: Node, b: Node) -> bool:
+    """Return whether two nodes with a `source` are the same views of leaves of one layout."""
+    while a.op is b.op and a.kind is b.kind:
+        if a.op is LEAF:
+            return a.layout is b.layout
+        (a,), (b,) = a.args, b.args
+    return False
 
 
 def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: bool) -> Node:

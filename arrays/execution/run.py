@@ -46,6 +46,7 @@ class Run:
             shown = ", ".join(map(repr, params[:_SHOWN]))
             self._text = f"{plan.text} with c = {shown}"
             self._digests = [digest("parameters", first, params) for first in plan.digests]
+        self._text, self._digests = world.called(self._text, *self._digests)
         self._common: dict[int, Any] = {}
         self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
         self._notes = Notes(world.pid)
