@@ -14,6 +14,7 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -116,10 +117,11 @@ class Planner:
             roots.append(value)
         texts = self._name_all()
         mode = (gather, self.schedule, self.panels)
+        asked = set(self.graph.roots)
         small = [
             (i, value)
             for i, value in sorted(self._stored.items())
-            if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
+            if value.leaf < 0 and i not in asked and prod(value.shape) <= layouts.REPLICATED_SIZE
         ]
         return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small, mode)
 
@@ -565,7 +567,7 @@ class Planner:
 
         def written(found: re.Match[str]) -> str:
             i = int(found[1])
-            return text_of(self.graph, i, {k: name for k, name in named.items() if k != i})
+            return "x" if self.graph.nodes[i].op is LEAF else text_of(self.graph, i, ChainMap({}, named))
 
         for stage in self.stages:
             stage.what = re.sub("#(\\d+)#", written, stage.what)

@@ -109,7 +109,7 @@ class Fetch:
     @cached_property
     def moves(self) -> bool:
         """True if any piece is sent from one process to another."""
-        return bool(self.traffic[0].any())
+        return not self.local and bool(self.traffic[0].any())
 
     @cached_property
     def messages(self) -> int:
