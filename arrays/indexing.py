@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
 
+_PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})  # of a basic index, without a closer look
+_WHOLE = tuple(Access(axis) for axis in range(64))  # NumPy's arrays have at most 64 axes
+
 _TIMES = (str, bytes, datetime.date, datetime.timedelta)  # types that NumPy converts to a date or a duration
 
 
@@ -41,7 +44,7 @@ def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
     Collective if there is such an array: computes it.
     """
     parts = key if isinstance(key, tuple) else (key,)
-    if not is_advanced(parts):
+    if _PLAIN.issuperset(map(type, parts)) or not is_advanced(parts):
         return parts, False
     from bsp.arrays.selection.selecting import known_position
 
@@ -64,29 +67,29 @@ def is_advanced(parts: tuple[Any, ...]) -> bool:
 
 def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
     """Apply an index of integers, slices, None and ... to a shape; raises NumPy's IndexErrors."""
-    used = sum(each is not None and each is not Ellipsis for each in parts)
+    if len(parts) == 1 and type(parts[0]) is int and shape and -shape[0] <= parts[0] < shape[0]:  # a row: loops take it
+        return Basic((Access(-1, parts[0] % shape[0], 0), *_WHOLE[: len(shape) - 1]), shape[1:])
+    used = sum([each is not None and each is not Ellipsis for each in parts])
     if used > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
-    if sum(each is Ellipsis for each in parts) > 1:
+    dots = sum([each is Ellipsis for each in parts])
+    if dots > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    if not any(each is Ellipsis for each in parts):
-        parts = (*parts, Ellipsis)
     access: list[Access] = []
     out: list[int] = []
-
-    def keep(start: int, step: int, count: int) -> None:
-        access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
-        out.append(count)
-
-    for each in parts:
+    for each in parts if dots else (*parts, Ellipsis):
+        axis = len(access)
         if each is None:
             out.append(1)
         elif each is Ellipsis:
-            for _ in range(len(shape) - used):
-                keep(0, 1, shape[len(access)])
+            for length in shape[axis : axis + len(shape) - used]:
+                access.append(_WHOLE[len(out)])
+                out.append(length)
         elif isinstance(each, slice):
-            start, stop, step = each.indices(shape[len(access)])
-            keep(start, step, len(range(start, stop, step)))
+            start, stop, step = each.indices(shape[axis])
+            count = len(range(start, stop, step))
+            access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
+            out.append(count)
         else:
             try:
                 position = each.__index__()
@@ -95,7 +98,6 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
                     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
                     f"arrays are valid indices, not {each!r:.40}"
                 ) from None
-            axis = len(access)
             length = shape[axis]
             if not -length <= position < length:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} with size {length}")

@@ -13,8 +13,10 @@ view replaces nodes as follows.
 The node of an array therefore always describes its values: arithmetic needs no link, and a write computes nothing
 early.  An assignment of values that every process has to a computed array is carried out at once (`assign`, and see
 `writing`): the new nodes are leaves over the same blocks, and views of those.  Which nodes they are does not depend on
-the links above the array, and views that share no element with the write keep theirs.  Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the
-views were made from are released.
+the links above the array, and views that share no element with the write keep theirs.
+
+Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the views were
+made from are released.
 
 Memory: a view keeps its base in memory, as in NumPy.  There is one exception.  Where no name refers to the base any
 more and no two of its living views overlap, no write through one view is visible in another.  Each view then becomes
@@ -254,14 +256,16 @@ def _unnamed(owner: _Owner) -> None:
     link, owner.link = owner.link, None  # leaves no reference cycle
     if link is not None:
         link.owner = None
-        link.release()
+        if link.base is None:
+            link.release()
 
 
 def _gone(child: _Child) -> None:
     parent, child.parent = child.parent, None
     if parent is not None:
         parent.children.pop(child, None)
-        parent.release()
+        if parent.base is None and parent.owner is None:
+            parent.release()
 
 
 # -------------------------------------------------------------------------------------- of arrays

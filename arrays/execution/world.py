@@ -29,6 +29,7 @@ _PLANS = 1024  # plans in the cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
+_NOTHING: tuple[Any, bytes] = (None, b"")  # was assigned: no place, no digest
 _plans: dict[Any, Plan] = {}
 Result = TypeVar("Result")
 
@@ -50,7 +51,7 @@ class World:
         self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
         self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
-        self._assigned: tuple[Any, bytes] = None, b""  # see `has_assigned`
+        self._assigned = _NOTHING  # see `has_assigned`
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
@@ -99,18 +100,17 @@ class World:
     def _place(self) -> Any:
         return self.task.loops, self.task.round
 
-    def called(self, text: str, *agreed: bytes) -> tuple[str, list[bytes]]:
+    def called(self, text: str, agreed: list[bytes]) -> tuple[str, list[bytes]]:
         """Return a text and digests for boundaries, which include what was assigned; nothing is then noted any more."""
-        found = self.assigned()
-        if not found:
-            return text, list(agreed)
-        self._assigned = None, b""
+        if self._assigned is _NOTHING or not (found := self.assigned()):
+            return text, agreed
+        self._assigned = _NOTHING
         return f"{text}, after assignments {found.hex()}", [digest("assigned", each, found) for each in agreed]
 
     def _meet(self, text: str, kind: str) -> None:
         """End a superstep at which all processes must make the same call."""
         self.task.label = text
-        shown, (agreed,) = self.called(text, digest(kind, text))
+        shown, (agreed,) = self.called(text, [digest(kind, text)])
         self.task.boundary(Call(shown, agreed, (self.context,)))
 
     def exchange(
@@ -224,7 +224,8 @@ class World:
         Ends at least one superstep, which checks that all processes evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
-        self._notice(graph)
+        if len(graph.given) > graph.asked:
+            self._notice(graph)
         run = (Declared if self.abstract else Run)(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
         blocks = run.results()
         for i, value in plan.small:
