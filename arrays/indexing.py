@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bsp.arrays import build, writing
+from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.graph import WEAK, Access, DType, Node
 from bsp.arrays.expressions.layout import Shape
@@ -129,7 +130,8 @@ def get(array: Array, key: Any) -> Array:
 def put(array: Array, key: Any, value: Any) -> None:
     """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements.
 
-    Values that every process has are written into the blocks of a computed array at once; anything else is lazy.
+    Values that every process has are written into the blocks of a computed array at once.  Anything else is lazy; many
+    assignments of such values to an array that is not computed become one pass over its blocks.
     """
     if array.dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, array.dtype)
@@ -143,7 +145,10 @@ def put(array: Array, key: Any, value: Any) -> None:
     if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
         return
     values = ready(value, where.shape, array.dtype)
-    if values is None or not assign(array, values, where.access, where.shape):
+    computed = writing.source(array._node) is not None
+    if values is not None and (computed or values.size <= layouts.REPLICATED_SIZE):
+        assign(array, values, where.access, where.shape)
+    else:
         store(array, broadcast(build.operand(value), where.shape, array.dtype), where.access)
 
 

@@ -36,7 +36,7 @@ from bsp.arrays import build
 from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, ViewOperation
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.writing import below, note, over, renewed, source, write
+from bsp.arrays.writing import below, note, over, overwritten, renewed, source, write
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
@@ -84,16 +84,13 @@ class TreeLink:
             return
         self._refresh_around(self._laid_up(value, access))
 
-    def assign(self, values: Any, access: tuple[Access, ...], shape: Shape) -> bool:
-        """Write values into the blocks of a computed array at once; return False if this array is not computed.
+    def assign(self, values: Any, access: tuple[Access, ...], shape: Shape) -> None:
+        """Assign values that every process has: at once in the blocks of a computed array, else when it is computed.
 
         Each array up to the first that shows its base through a reshape, or as parts of numbers, gets a new leaf or a
-        view of that of its base; where it is not computed, and beyond, its node becomes an assignment, as in `write`.
+        view of that of its base, or is overwritten if it is not computed; beyond, nodes are made as in `write`.
         """
         self.check_writeable()
-        if source(self.node) is None:
-            return False
-        note(access, shape, values)
         top = self
         regions = [(top, access)]
         while top.base is not None and isinstance(top.op, ViewOperation):
@@ -108,7 +105,6 @@ class TreeLink:
         self._refresh_around(path)
         for leaf, region in fresh:
             write(leaf, region, shape, values)
-        return True
 
     def _assign_own(
         self, values: Any, access: tuple[Access, ...], shape: Shape, fresh: list[tuple[Node, tuple[Access, ...]]]
@@ -119,8 +115,7 @@ class TreeLink:
         """
         leaf = source(self.node)
         if leaf is None:
-            value = build.broadcast(build.from_whole(values), shape)
-            self.show(build.written(self.node, access, value))
+            self.show(overwritten(self.node, access, shape, values))
             return
         if self.base is not None and isinstance(self.op, ViewOperation):
             found = self.derived(self.base.node)
@@ -329,21 +324,23 @@ def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -
         array._node = value if access is None else build.written(array._node, access, value)
 
 
-def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) -> bool:
-    """Write values that every process has into the blocks of a computed array; return False if it is not computed.
+def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) -> None:
+    """Assign values that every process has: at once in the blocks of a computed array, else when it is computed.
 
     values : an array of the array's dtype that broadcasts to `shape`, the shape of the accessed part.
     The write is visible in every array that shares the elements.  Local, see `writing`.
     """
-    link = link_of(array)
+    link, node = link_of(array), array._node
+    if source(node) is not None:
+        note(access, shape, values)
     if link is not None:
-        return link.assign(values, access, shape)
-    if array._node.op is not LEAF:
-        return False
-    array._node = renewed(array._node)
-    note(access, shape, values)
-    write(array._node, access, shape, values)
-    return True
+        del node  # what refers to the blocks no more lets them be written to in place
+        link.assign(values, access, shape)
+    elif node.op is LEAF:
+        node = array._node = renewed(node)
+        write(node, access, shape, values)
+    else:
+        array._node = overwritten(node, access, shape, values)
 
 
 def replace(array: Array, value: Node) -> None:

@@ -17,20 +17,19 @@ superstep ends.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from xxhash import xxh3_64_digest
 
 from bsp.arrays import build
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.graph import LEAF, Access, DType, Node, ViewOperation, leaf
-from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation, leaf
+from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
+from bsp.arrays.kernels.overwriting import Assignment, Assignments
 from bsp.values.payload import is_abstract
 
-Span = tuple[int, int]
+ASSIGNMENTS = Kind((), np.dtype(bool), Assignments)  # of the parameter of an array that is overwritten
 
 
 def source(node: Node) -> Node | None:
@@ -82,54 +81,28 @@ def write(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> 
 
     shape : of the accessed part, to which the values broadcast.
     """
-    here, layout, blocks = world(), node.layout, node.value
+    here, layout = world(), node.layout
     assert layout is not None
-    if values.ndim:
-        values = _in_order(np.broadcast_to(values, shape), access)
+    assignment = Assignment(access, shape, values)
     for at in layout.mine(here.pid):
-        part = _part(layout.box(at), access, shape)
+        part = assignment.part(layout.box(at))
         if part is not None:
-            block = here.own(blocks, at, not part.whole)
-            block[part.inside] = values[part.values] if values.ndim else values
+            part.write(here.own(node.value, at, not part.whole))
 
 
-def _in_order(values: Any, access: tuple[Access, ...]) -> Any:
-    """Return values with the axes that the access maps, in the order of the array's axes; the others have length 1."""
-    labels = [each.label for each in access if each.label >= 0]
-    new = [axis for axis in range(values.ndim) if axis not in labels]
-    return values.transpose([*labels, *new]).reshape([values.shape[label] for label in labels])
+def overwritten(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> Node:
+    """Return a node with values assigned at the positions of an access, once it is computed.
 
-
-class WrittenPart(NamedTuple):
-    """The part of an access that is in one block."""
-
-    inside: tuple[Any, ...]  # its index in the block
-    values: tuple[slice, ...]  # into the values, whose axes are those of the block that the access keeps
-    whole: bool  # whether it is the whole block
-
-
-def _part(box: Sequence[Span], access: tuple[Access, ...], shape: Shape) -> WrittenPart | None:
-    """Return the part of an access inside the index range of a block; None if there is none."""
-    index: list[Any] = []
-    values = []
-    count = 1
-    for (low, high), (label, start, step) in zip(box, access, strict=True):
-        if label < 0:
-            if not low <= start < high:
-                return None
-            index.append(start - low)
-            continue
-        # the k, 0 <= k < n, of which the position start + step·k is in the range low, ..., high - 1
-        n, (near, far) = shape[label], ((low, high - 1) if step > 0 else (high - 1, low))
-        first = max(0, -((start - near) // step))
-        stop = min(n, (far - start) // step + 1)
-        if first >= stop:
-            return None
-        begin, end = start + step * first - low, start + step * stop - low
-        index.append(slice(begin, end if end >= 0 else None, step))
-        values.append(slice(first, stop))
-        count *= stop - first
-    return WrittenPart(tuple(index), tuple(values), count == prod(high - low for low, high in box))
+    Successive assignments are one operation, whatever their positions: a plan is made once for a number of them.
+    """
+    if node.op is OVERWRITE:
+        node, before = node.args
+        waiting = before.value
+    else:
+        waiting = Assignments()
+    found = Node(PARAM, (), ASSIGNMENTS)
+    found.value = waiting.then(Assignment(access, shape, values.copy()))
+    return Node(OVERWRITE, (node, found), node.kind)
 
 
 # ---------------------------------------------------------------------------------- values
@@ -139,7 +112,7 @@ def at_hand(value: Any) -> Any:
     """Return the values of an assignment as an array if every process has all of them; else None.
 
     value : what the program assigns: numbers, NumPy's arrays and lists; an array whose values all processes have.
-    The result is a copy unless it is the program's own array, so that it refers to no block.
+    A small result refers to no block, so that x[k] = x[j] writes in place.
     """
     node = getattr(value, "_node", None)
     if node is None:
@@ -149,7 +122,8 @@ def at_hand(value: Any) -> Any:
     if found is None or found.layout is None or not found.layout.replicated or found.layout.blocks != 1:
         return None
     (block,) = found.value.values()
-    return shown(node, block).copy()
+    values = shown(node, block)
+    return values.copy() if values.size <= REPLICATED_SIZE else values
 
 
 def shown(node: Node, block: Any) -> Any:
@@ -158,7 +132,7 @@ def shown(node: Node, block: Any) -> Any:
         return block
     assert isinstance(node.op, ViewOperation)
     base, shape, access = shown(node.args[0], block), node.kind.shape, node.op.access
-    part = _part([(0, length) for length in base.shape], access, shape)
+    part = Assignment(access, shape, np.empty(())).part([(0, length) for length in base.shape])
     if part is None:
         return np.empty(shape, node.kind.dtype)
     labels = [each.label for each in access if each.label >= 0]

@@ -81,6 +81,10 @@ class SourceOperation(Operation):
 LEAF, PARAM = SourceOperation("leaf"), SourceOperation("parameter")
 
 
+OVERWRITE = Operation()  # an array, and a parameter with values that are assigned to parts of it
+OVERWRITE.name = "assigned"
+
+
 class Access(NamedTuple):
     """Index map of one axis of a view's source: position x on axis `label` of the view is start + step·x of the source.
 

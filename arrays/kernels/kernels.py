@@ -160,6 +160,42 @@ class Map:
         return out
 
 
+class Overwrite(Map):
+    """A kernel that applies a program to every element, and then writes assigned values over some of the results."""
+
+    def __init__(self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], assigned: int) -> None:
+        super().__init__(program, dtype, expand)
+        self.assigned = assigned  # position of the `Assignments` among the graph's parameters
+
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
+        """Return one block for each task."""
+        return self._written(room, tasks, super().compute)
+
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
+        return self._written(room, tasks, super().declared)
+
+    def _written(
+        self, room: Room, tasks: Iterable[StageTask], blocks: Callable[[Room, Iterable[StageTask]], Blocks]
+    ) -> Blocks:
+        """Return the blocks of all tasks, by `blocks`, with the assigned values.
+
+        A block of a program without instructions may be somebody else's, and is copied before.
+        """
+        found: Blocks = {}
+        for task in tasks:
+            ((at, block),) = blocks(room, [task]).items()
+            if self.program.plain:
+                block, region = room.empty(task.shape, self.dtype), block
+                block[...] = region
+            for each in room.params[self.assigned]:
+                part = each.part(task.box)
+                if part is not None:
+                    part.write(block)
+            found[at] = block
+        return found
+
+
 class Fold:
     """A kernel that applies a program to every element and aggregates the results over some labels."""
 

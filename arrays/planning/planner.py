@@ -24,6 +24,7 @@ import numpy as np
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import (
     LEAF,
+    OVERWRITE,
     PARAM,
     Access,
     Contract,
@@ -47,11 +48,11 @@ from bsp.arrays.expressions.layout import (
 )
 from bsp.arrays.kernels.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
+from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Overwrite, Product, pairs
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.fusing import Fusion, identity
+from bsp.arrays.planning.fusing import FusedOperand, Fusion, identity
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
@@ -145,6 +146,8 @@ class Planner:
         op = node.op
         if isinstance(op, (Elementwise, ViewOperation)):
             return self._map(i, node)
+        if op is OVERWRITE:
+            return self._overwritten(i, node)
         if isinstance(op, Reduce):
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
@@ -162,6 +165,23 @@ class Planner:
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
         tasks, pattern = self.placer.placed(spec)
         kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
+        return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
+
+    def _overwritten(self, i: int, node: Node) -> Value:
+        """Return the value of an array with assigned values, as one stage."""
+        arg, assigned = node.args
+        shape, dtype = node.kind.shape, node.kind.dtype
+        labels, view = tuple(range(len(shape))), identity(len(shape))
+        if self.fusion.is_inline(arg):
+            operand = self.fusion.operand(arg, view, self.root)
+        else:
+            ref = Ref(self.root(self.graph.positions[arg]), view)
+            operand = FusedOperand(Program(1, (), (), 0), (ref,), dtype)
+        work = max(1.0, self._elementwise * len(operand.program.code))
+        spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
+        tasks, pattern = self.placer.placed(spec)
+        expand = [expansion(ref, labels) for ref in operand.refs]
+        kernel = Overwrite(operand.program, dtype, expand, self.fusion.param(assigned))
         return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:

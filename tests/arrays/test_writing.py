@@ -240,11 +240,42 @@ def test_values_that_the_dtype_cannot_hold_are_left_to_the_plan() -> None:
     bsp.run(main, nprocs=1)
 
 
+def test_assignments_to_an_array_that_is_not_computed_are_one_stage_whatever_their_positions() -> None:
+    def main(proc: bsp.Process) -> None:
+        plans = []
+        for first in (0, 300):
+            x, mine = ba.arange(float(N), grid=(2,)) * 2.0, np.arange(float(N)) * 2.0
+            for k in range(first, first + 100):
+                value = np.array([float(k), -1.0])
+                x[k : k + 2] = value
+                mine[k : k + 2] = value
+                value[:] = 99.0  # a copy was taken
+                if k == first + 50:
+                    before, then = x + 0.0, mine.copy()
+            plans.append(x.plan())
+            np.testing.assert_array_equal(x.compute(), mine)
+            np.testing.assert_array_equal(before.compute(), then)
+        assert plans[0] is plans[1]
+        assert [stage.what for stage in plans[0].stages] == ["assigned((x0 * c), c)"]
+
+    bsp.run(main, nprocs=2)
+
+
+def test_processes_that_assign_differently_to_an_expression_meet_a_mismatch() -> None:
+    def main(proc: bsp.Process) -> None:
+        x = ba.zeros(N, grid=(2,)) + 1.0
+        x[proc.pid] = 1.0
+        x.persist()
+
+    with pytest.raises(bsp.SyncMismatch, match=r"assigned\(\(x0 \+ c\), c\) with c = 1.0, 1 assigned [0-9a-f]{16} at"):
+        bsp.run(main, nprocs=2)
+
+
 @st.composite
 def assignments(draw: Any) -> Any:
     """(p, shape, grid, steps): each step assigns by a key of one of three kinds, or keeps something that was read."""
     shape = draw(shapes())
-    steps = draw(st.lists(st.tuples(st.sampled_from("iiispmkt"), st.integers(0, 1 << 16)), min_size=1, max_size=10))
+    steps = draw(st.lists(st.tuples(st.sampled_from("iiisspmktlvo"), st.integers(0, 1 << 16)), min_size=1, max_size=10))
     return draw(st.sampled_from(PROCESSES)), shape, draw(grids(shape)), steps
 
 
@@ -277,6 +308,16 @@ def test_assignments_are_numpys_and_leave_what_was_read(program: Any) -> None:
             if kind == "k":
                 reader = (mine.compute, lambda: mine + 0.0, mine.copy)[seed % 3]()
                 kept.append((reader, theirs.copy()))
+            elif kind == "o" and theirs.ndim:  # by a part of the array itself
+                mine[1:], theirs[1:] = mine[:-1], theirs[:-1].copy()
+                mine[:1], theirs[:1] = mine[-1:], theirs[-1:].copy()
+            elif kind == "l":
+                mine, theirs = mine + 1.0, theirs + 1.0
+            elif kind == "v" and theirs.ndim:
+                view = mine[1:]
+                kept.append((view, theirs[1:]))
+                view[...] = float(seed)
+                theirs[1:] = float(seed)
             elif kind == "t" and theirs.ndim:
                 turned = mine.T
                 key = key_of("s", rng, turned.shape)
