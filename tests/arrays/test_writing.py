@@ -312,7 +312,7 @@ def test_assignments_are_numpys_and_leave_what_was_read(program: Any) -> None:
                 mine[1:], theirs[1:] = mine[:-1], theirs[:-1].copy()
                 mine[:1], theirs[:1] = mine[-1:], theirs[-1:].copy()
             elif kind == "l":
-                mine, theirs = mine + 1.0, theirs + 1.0
+                mine, theirs = mine + 1.0, np.asarray(theirs + 1.0)
             elif kind == "v" and theirs.ndim:
                 view = mine[1:]
                 kept.append((view, theirs[1:]))
