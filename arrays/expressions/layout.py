@@ -71,6 +71,7 @@ class Layout:
         self.grid: Shape = tuple(axis.parts for axis in axes)
         self.blocks = prod(self.grid)
         self._own: dict[int, list[Shape]] = {}
+        self._boxes: dict[Shape, tuple[tuple[int, int], ...]] = {}
 
     @property
     def process_grid(self) -> Shape:
@@ -124,7 +125,11 @@ class Layout:
 
     def box(self, at: Shape) -> tuple[tuple[int, int], ...]:
         """Return the index range (start, stop) of a block along each axis."""
-        return tuple((int(axis.bounds[k]), int(axis.bounds[k + 1])) for axis, k in zip(self.axes, at, strict=True))
+        found = self._boxes.get(at)
+        if found is None:
+            ranges = [axis.bounds[k : k + 2].tolist() for axis, k in zip(self.axes, at, strict=True)]
+            found = self._boxes[at] = tuple((start, stop) for start, stop in ranges)
+        return found
 
     def block_shape(self, at: Shape) -> Shape:
         """Return the shape of a block."""

@@ -8,6 +8,7 @@ associative up to rounding, and is always done in the order of the blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -91,6 +92,7 @@ class Aggregate:
 
 
 def _sum_dtype(ufunc: np.ufunc) -> Callable[[DType], DType]:
+    @cache
     def result(dtype: DType) -> DType:
         found: DType = ufunc.reduce(np.empty(0, dtype)).dtype
         return found

@@ -7,6 +7,7 @@ which each common subexpression is computed once (Khan and Fegaras, section 5: f
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bsp.arrays.expressions.graph import (
@@ -32,6 +33,7 @@ LONGEST = 64  # operations in one program; a longer expression is split into sta
 Accesses = tuple[Access, ...]
 
 
+@lru_cache(maxsize=64)
 def identity(ndim: int) -> Accesses:
     """Return the access that indexes each axis by the label of the same number."""
     return tuple(Access(axis) for axis in range(ndim))
