@@ -31,6 +31,7 @@ from bsp.arrays.expressions.graph import (
     parameter,
 )
 from bsp.arrays.expressions.layout import Layout, Shape, automatic, replicated
+from bsp.arrays.expressions.merging import cut
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.kernels.aggregates import SUM, Aggregate
 from bsp.errors import ShapeError
@@ -41,9 +42,11 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
     """Return copies of a process's blocks of an array that every process holds whole."""
-    if is_abstract(values):
-        return {at: values[tuple(slice(*span) for span in layout.box(at))] for at in layout.mine(pid)}
-    return {at: np.array(values[tuple(slice(*span) for span in layout.box(at))], order="C") for at in layout.mine(pid)}
+    merged = layout.merged
+    parts = {at: values[tuple(slice(*span) for span in merged.box(at))] for at in merged.mine(pid)}
+    if not is_abstract(values):
+        parts = {at: np.array(part, order="C") for at, part in parts.items()}
+    return cut(layout, parts)  # type: ignore[no-any-return]
 
 
 def from_whole(values: Any, layout: Layout | None = None) -> Node:

@@ -36,8 +36,8 @@ class Run:
         self.params = params
         self.orders: PlanOrders = plan.orders(world.pid)
         self.values: list[Blocks | None] = [None] * len(plan.values)
-        for number, leaf in plan.leaves:
-            self.values[number] = leaves[leaf]
+        for value in plan.leaves:
+            self.values[value.number] = leaves[value.leaf]
         self._awaited: dict[int, np.ndarray] = {}  # regions that pieces are received into, by id of the region
         self._text, self._digests = plan.text, plan.digests
         if params and world.nprocs > 1:  # no part of the plan, but of the digest: different numbers get SyncMismatch

@@ -14,10 +14,12 @@ from bsp.arrays.execution import memory
 from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Graph, Node, capture
 from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.planner import planned
+from bsp.arrays.planning.stages import Value
 from bsp.cost.units import in_bytes
 from bsp.declared import Costs, declares
 from bsp.engine.task import Call
@@ -204,8 +206,7 @@ class World:
         """Make a plan, with twice as many panels until it fits the memory limit; PlanTooLarge if none fits."""
         panels = 1
         while True:
-            planner = Planner(graph, self.nprocs, self.machine, self.schedule, panels, self.memory)
-            plan = planner.plan(gather)
+            plan = planned(graph, self.nprocs, self.machine, gather, self.schedule, panels, self.memory)
             if not self.memory or plan.peak_bytes <= self.memory:
                 return plan
             if panels >= _PANELS or not any(isinstance(stage.kernel, Product) for stage in plan.stages):
@@ -218,7 +219,7 @@ class World:
             panels *= 2
 
     def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Blocks]:
-        """Compute some nodes; return this process's blocks of each.  Collective.
+        """Compute some nodes; return this process's merged blocks of each.  Collective.
 
         gather : bring the whole arrays to every process; else each process keeps the blocks that it owns.
         Ends at least one superstep, which checks that all processes evaluate the same.
@@ -226,13 +227,15 @@ class World:
         plan, graph = self.planned(nodes, gather)
         if len(graph.given) > graph.asked:
             self._notice(graph)
-        run = (Declared if self.abstract else Run)(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
+        leaves = [leaf.value if leaf.layout is value.layout else merged_blocks(leaf, self.empty)
+                  for leaf, value in zip(graph.leaves, plan.leaves, strict=True)]  # fmt: skip
+        run = (Declared if self.abstract else Run)(plan, self, leaves, graph.params)
         blocks = run.results()
         for i, value in plan.small:
-            graph.nodes[i].become(value.layout, run.blocks(value))
+            _store(graph.nodes[i], value, run.blocks(value))
         for k, node in enumerate(graph.given):
             if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1):
-                node.become(plan.roots[k].layout, blocks[k])
+                _store(node, plan.roots[k], blocks[k])
         for node in graph.positions:
             node.computed = True
         return blocks[: graph.asked]
@@ -257,6 +260,11 @@ class World:
                 RecomputedWarning,
                 *(line or ("<program>", 0)),
             )
+
+
+def _store(node: Node, value: Value, blocks: Blocks) -> None:
+    """Turn a node into a leaf with a computed value; `blocks` are those of the value's layout in the plan."""
+    node.become(value.shown, blocks if value.asked is None else cut(value.asked, blocks))
 
 
 def world() -> World:

@@ -83,6 +83,16 @@ class Layout:
         return self.axes[axis].deal if self.table is None else self.axes[axis].parts
 
     @cached_property
+    def merged(self) -> Layout:
+        """The layout with one block along each axis that is not dealt: a process holds those blocks side by side.
+
+        Blocks that are placed one by one stay apart.
+        """
+        if self.table is not None or all(axis.parts == 1 or axis.deal > 1 for axis in self.axes):
+            return self
+        return layout_of(tuple(axis if axis.deal > 1 else Axis(axis.length) for axis in self.axes), self.replicated)
+
+    @cached_property
     def owner(self) -> np.ndarray:
         """Pid of each block's owner, in the shape of the grid; 0 for a replicated array."""
         if self.table is not None:

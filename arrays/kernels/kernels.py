@@ -21,7 +21,7 @@ from bsp.abstract.work import CACHED, counter
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.kernels.aggregates import Aggregate, finished, typed
-from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of
+from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of, run_in_pieces
 from bsp.arrays.kernels.shared_errors import current
 
 
@@ -48,6 +48,15 @@ def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
     """Count the flops of a kernel, and as memory traffic the bytes of those arrays that are too large for the cache."""
     counter.flops(kernel, flops)
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
+
+
+def _in_columns(arrays: Sequence[Any], shape: Shape) -> bool:
+    """Return whether all operands of this shape are stored by columns, as transposed ones are.
+
+    The result is then stored so too, as NumPy's is: to read columns and write rows costs twice the time.
+    """
+    full = [array for array in arrays if array.shape == shape]
+    return bool(full) and all(array.flags.f_contiguous and not array.flags.c_contiguous for array in full)
 
 
 def filling(array: Any, shape: Shape) -> Any:
@@ -140,23 +149,12 @@ class Map:
         if program.plain:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
-        out = room.empty(shape, self.dtype)
-        current.task, current.piece = task, None
-        if out.size <= PIECE:
-            program.run(arrays, params, out, program.scratch(shape))
-            return out
-        scratch = program.scratch(PIECE)
-        flat = flattened(arrays, shape)
-        if flat is not None:
-            line = out.reshape(-1)
-            for start in range(0, line.size, PIECE):
-                box = (slice(start, start + PIECE),)
-                current.piece = start
-                program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+        if program.fallible or not _in_columns(arrays, shape):  # errors are sought in the order of rows
+            out = room.empty(shape, self.dtype)
         else:
-            for box in pieces_of(shape, PIECE):
-                current.piece = box
-                program.run([part(x, box) for x in arrays], params, out[box], scratch)
+            out = room.empty(shape[::-1], self.dtype).T
+        current.task, current.piece = task, None
+        run_in_pieces(program, arrays, params, out)
         return out
 
 

@@ -113,6 +113,30 @@ class Program:
         current.step = AFTER
 
 
+def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray) -> None:
+    """Fill `out` with a program's result, piece by piece, for arrays that broadcast to it.
+
+    A program of one operation keeps nothing in the cache, so it runs over everything at once.
+    """
+    if out.flags.fnc:  # by columns: the transposes are stored by rows
+        arrays, out = [x.T for x in arrays], out.T
+    if out.size <= PIECE or not program.buffers:
+        program.run(arrays, params, out, program.scratch(out.shape))
+        return
+    scratch = program.scratch(PIECE)
+    flat = flattened(arrays, out.shape) if out.flags.c_contiguous else None
+    if flat is not None:
+        line = out.reshape(-1)
+        for start in range(0, line.size, PIECE):
+            box = (slice(start, start + PIECE),)
+            current.piece = start
+            program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+    else:
+        for box in pieces_of(out.shape, PIECE):
+            current.piece = box
+            program.run([part(x, box) for x in arrays], params, out[box], scratch)
+
+
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:
     """Yield slices that cover a shape in C order, each of at most `most` elements."""
     axis, inner = len(shape), 1

@@ -51,7 +51,7 @@ class Plan:
         self.stages = stages
         self.values = values
         self.roots = roots
-        self.leaves = [(value.number, value.leaf) for value in values if value.leaf >= 0]
+        self.leaves = [value for value in values if value.leaf >= 0]
         self.small = small  # intermediate results, by node, that are kept because they are small
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)

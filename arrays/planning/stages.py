@@ -31,6 +31,12 @@ class Value:
     level: int = 0  # the superstep in which it is computed; leaves: 0
     last: int = 0  # the superstep in which it is last used
     leaf: int = -1  # position among the graph's leaves
+    asked: Layout | None = None  # a finer layout, of which `layout` is the merged one, that the program asked for
+
+    @property
+    def shown(self) -> Layout:
+        """The layout of the value as the program sees it."""
+        return self.layout if self.asked is None else self.asked
 
 
 class Ref(NamedTuple):
