@@ -20,7 +20,8 @@ import numpy as np
 from bsp.abstract.work import CACHED, counter
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Layout, Shape
-from bsp.arrays.kernels.aggregates import Aggregate, finished, typed
+from bsp.arrays.kernels.aggregates import MEAN, SUM, Aggregate, finished, typed
+from bsp.arrays.kernels.elementwise import of_ufunc
 from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of
 from bsp.arrays.kernels.shared_errors import current
 
@@ -151,6 +152,10 @@ class Map:
         return out
 
 
+_PRODUCTS = (of_ufunc(np.multiply), of_ufunc(np.square))
+_DOTTED = 32 * PIECE  # elements in one dot: enough to share among threads; sums of these are added pairwise
+
+
 class Fold:
     """A kernel that applies a program to every element and aggregates the results over some labels."""
 
@@ -240,12 +245,14 @@ class Fold:
         origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            if self.how.plain or prod(shape) <= self.how.piece:
-                return self.how.fold(np.broadcast_to(values, shape), over, origin).reshape(kept_shape)
-            arrays = [np.broadcast_to(values, shape)]
+            values = filling(values, shape)  # NumPy copies what is read-only, as broadcast arrays are, for argmax
+            if self.how.at_once(values, over):
+                return self.how.fold(values, over, origin).reshape(kept_shape)
+            arrays = [values]
         flat = flattened(arrays, shape) if len(over) == len(shape) and self.how.plain else None
         if flat is not None:
-            return self._folded_flat(flat, params, prod(shape)).reshape(kept_shape)
+            found = self._dotted(flat)
+            return (self._folded_flat(flat, params, prod(shape)) if found is None else found).reshape(kept_shape)
         total = np.empty(kept_shape, partial)
         done: dict[Any, int] = {}
         most = self.how.piece
@@ -271,6 +278,23 @@ class Fold:
                 total[kept] = new
             done[key] = done.get(key, 0) + count
         return total
+
+    def _dotted(self, arrays: list[np.ndarray]) -> np.ndarray | None:
+        """Return a sum of products of two float64 vectors by the BLAS's dot, which writes no products; None for others.
+
+        A dot notes no floating-point errors: where one must be noted, the products are computed after all.
+        """
+        if self.how not in (SUM, MEAN) or len(self.program.code) != 1 or np.geterr()["under"] != "ignore":
+            return None
+        (step,) = self.program.code
+        if step.op not in _PRODUCTS or any(arg >= len(arrays) for arg in step.args):
+            return None
+        x, y = arrays[step.args[0]], arrays[step.args[-1]]
+        if not (x.ndim == y.ndim == 1 and x.dtype == y.dtype == np.float64):
+            return None
+        starts = range(0, x.size, _DOTTED)
+        found = np.asarray(np.add.reduce([np.dot(x[k : k + _DOTTED], y[k : k + _DOTTED]) for k in starts]))
+        return found if np.isfinite(found) else None
 
     def _folded_flat(self, arrays: list[np.ndarray], params: Sequence[Any], size: int) -> np.ndarray:
         """Return the partial result of whole vectors; only for plain aggregates.

@@ -149,8 +149,8 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
 
 
 def _given(found: Any) -> Array:
-    """Return an array of a result that every process has computed alike."""
-    return wrap(build.from_whole(as_array(found)))
+    """Return an array of a result that every process has computed alike, and nothing else refers to."""
+    return wrap(build.from_own(as_array(found)))
 
 
 def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
@@ -260,7 +260,8 @@ def _svd_of(a: Any, full: bool) -> tuple[Any, Any, Any]:
 def _eigh_of(lower: Any) -> Callable[[Any], tuple[Any, Any]]:
     def function(a: Any) -> tuple[Any, Any]:
         values, vectors = np.linalg.eigh(a, lower)
-        return values, vectors * np.conj(_leading(vectors))[..., None, :]
+        vectors *= np.conj(_leading(vectors))[..., None, :]
+        return values, vectors
 
     return function
 

@@ -107,12 +107,25 @@ class Overlay:
                 if block is None:
                     block, owned = room.empty(task.shape, self.dtype), True
                 elif not owned:
-                    block, owned = block.copy(), True
+                    block, owned = _copied_around(room, block, where), True
                 block[tuple(where)] = region
             found[task.at] = room.empty(task.shape, self.dtype) if block is None else block
         return found
 
     declared = compute  # it reads no values
+
+
+def _copied_around(room: Room, block: Any, where: Sequence[slice]) -> Any:
+    """Return a copy of a block to write a region into; elements that it will cover are left out if they are a slab."""
+    found = room.empty(block.shape, block.dtype)
+    cut = [k for k, length in enumerate(block.shape) if len(range(length)[where[k]]) < length]
+    if len(cut) == 1 and where[cut[0]].step == 1:
+        lead, slab = (slice(None),) * cut[0], where[cut[0]]
+        for outside in (slice(0, slab.start), slice(slab.stop, None)):
+            found[(*lead, outside)] = block[(*lead, outside)]
+    elif cut:
+        found[...] = block
+    return found
 
 
 def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
