@@ -86,25 +86,33 @@ def indirect(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
     return Factors(passes.divided(q, second, dtype, in_place=True, near=True), second @ r)
 
 
-def gram_factor(rows: RowBlocks, dtype: DType) -> Any:
+def gram_factor(rows: RowBlocks, dtype: DType, shift: Any = None) -> Any:
     """Return R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
+
+    shift : a row that is subtracted from all rows of A.
 
     Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
     a tree: the cheapest.
     """
     with np.errstate(all="ignore"):  # what is no number has no factor
-        squared = passes.gram(rows, dtype)
+        squared = passes.gram(rows, dtype, shift)
     return _cholesky(_summed(rows, squared))
 
 
-def is_near(r: Any, rows: int) -> bool:
-    """Return whether the R of `gram_factor` of so many rows leaves A·R⁻¹ orthogonal to rounding.
+def is_near(r: Any, rows: int, limit: float = NEAR) -> bool:
+    """Return whether the R of `gram_factor` of so many rows is of a condition up to a limit, columns scaled.
 
     AᴴA must be exact, too: of columns whose squares come near to the least numbers it is not.
     """
-    limits = np.finfo(r.dtype)
-    least = np.sqrt(rows * limits.tiny / limits.eps)
-    return condition(r, scaled=True) <= NEAR and bool((np.linalg.norm(r, axis=0) >= least).all())
+    numbers = np.finfo(r.dtype)
+    least = np.sqrt(rows * numbers.tiny / numbers.eps)
+    return condition(r, scaled=True) <= limit and bool((np.linalg.norm(r, axis=0) >= least).all())
+
+
+def column_means(rows: RowBlocks, dtype: DType) -> Any:
+    """Return the means of the columns over all rows.  Cost: (m/p)n flops, one sum of n words."""
+    with np.errstate(all="ignore"):
+        return _added(rows, passes.total(rows, dtype)) / rows.layout.shape[0]
 
 
 def cholesky(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
@@ -139,15 +147,17 @@ def _summed(rows: RowBlocks, squared: Any) -> Any:
 
     What has overflowed becomes NaN: BLAS decides the signs of infinities, so those of two processes need have no sum.
     """
-    squared[~np.isfinite(squared)] = np.nan
-    here = world()
-    if here.nprocs == 1 or rows.layout.replicated:
-        return squared
     upper = np.triu_indices(squared.shape[0])
-    total = here.private.allreduce(squared[upper])
     whole = np.zeros_like(squared)
-    whole[upper] = total
+    whole[upper] = _added(rows, squared[upper])
     return whole
+
+
+def _added(rows: RowBlocks, own: Any) -> Any:
+    """Return an array of sums over this process's rows summed over processes; what is not finite becomes NaN."""
+    own[~np.isfinite(own)] = np.nan
+    here = world()
+    return own if here.nprocs == 1 or rows.layout.replicated else here.private.allreduce(own)
 
 
 def _cholesky(upper: Any) -> Any:

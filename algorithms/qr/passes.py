@@ -15,6 +15,13 @@ from bsp.arrays.linalg.row_blocks import BLOCK, RowBlocks
 from bsp.arrays.procedures import Axis, Blocks, DType, layout_of, world
 
 
+def _all_pieces(rows: RowBlocks) -> Iterator[tuple[Any, slice]]:
+    """Yield this process's blocks, in order, each with every slice of about BLOCK of its rows."""
+    for at in sorted(rows.blocks):
+        for piece in _pieces(rows.blocks[at]):
+            yield rows.blocks[at], piece
+
+
 def _pieces(block: Any) -> Iterator[slice]:
     """Yield slices of about BLOCK rows."""
     rows = block.shape[0]
@@ -22,14 +29,32 @@ def _pieces(block: Any) -> Iterator[slice]:
     return (slice(rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
 
 
-def gram(rows: RowBlocks, dtype: DType) -> Any:
-    """Return Σ xᴴ·x over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
+def total(rows: RowBlocks, dtype: DType) -> Any:
+    """Return the sums of the columns over this process's rows: (n,).  (m/p)n flops; the rows are read once."""
+    found = np.zeros(rows.layout.shape[1], dtype)
+    ones = np.ones(2 * BLOCK, dtype)
+    for block, piece in _all_pieces(rows):
+        found += ones[: piece.stop - piece.start] @ block[piece]
+    return found
+
+
+def gram(rows: RowBlocks, dtype: DType, shift: Any = None) -> Any:
+    """Return Σ (x - shift)ᴴ·(x - shift) over this process's rows x: (n, n).  (m/p)n² flops; the rows are read once."""
     columns = rows.layout.shape[1]
     found = np.zeros_like(world().empty((columns, columns), dtype))
-    for at in sorted(rows.blocks):
-        for piece in _pieces(rows.blocks[at]):
-            found += _squared(rows.blocks[at][piece])
+    for block, piece in _all_pieces(rows):
+        found += _squared(block[piece] if shift is None else block[piece] - shift)
     return found
+
+
+def projected(rows: RowBlocks, shift: Any, small: Any, dtype: DType) -> RowBlocks:
+    """Return (rows - shift) @ small.  2(m/p)nk flops for k columns; the rows are read once."""
+    layout = layout_of((rows.layout.axes[0], Axis(small.shape[1])), rows.layout.replicated)
+    made = {at: world().empty((block.shape[0], small.shape[1]), dtype) for at, block in rows.blocks.items()}
+    for at, block in rows.blocks.items():
+        for piece in _pieces(block):
+            np.matmul(block[piece] - shift, small, out=made[at][piece])
+    return RowBlocks(layout, made)
 
 
 def divided(rows: RowBlocks, r: Any, dtype: DType, in_place: bool = False, near: bool = False) -> RowBlocks:

@@ -10,7 +10,7 @@ from bsp.abstract import table
 from bsp.abstract.work import Work
 from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
-from bsp.arrays.procedures import DType, world
+from bsp.arrays.procedures import Axis, DType, layout_of, world
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, Totals
 
@@ -157,6 +157,31 @@ class _Way:
         self.divide()
         self.tree(False)
         self.divide(near=True)
+
+
+def of_centred(costs: Costs, rows: RowBlocks, dtype: DType, limit: float) -> tuple[Any, Any]:
+    """Declare the cost of `components.centred`, assuming that it takes reflections in the end."""
+    here = world()
+    n = rows.layout.shape[1]
+    way = _Way(costs, row_blocks.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
+    costs.at_most()
+    costs.work(blas2=2.0 * way.own * n)
+    if len(way.counts) > 1:
+        costs.allreduce(n, dtype)
+    way.gram()
+    with costs.holding(way.block + way.piece):
+        costs.work(elementwise=way.own * n)
+        way.tree(False)
+    return costs.array((n,), dtype), costs.array((min(rows.layout.shape), n), dtype)
+
+
+def of_projected(costs: Costs, rows: RowBlocks, shift: Any, small: Any, dtype: DType) -> RowBlocks:
+    """Declare the cost of `passes.projected`."""
+    n, k = small.shape
+    own = sum(block.shape[0] for block in rows.blocks.values())
+    costs.work(blas3=2.0 * own * n * k, elementwise=own * n)
+    layout = layout_of((rows.layout.axes[0], Axis(k)), rows.layout.replicated)
+    return RowBlocks(layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
 
 
 def of_nothing(costs: Costs, *args: Any, **kwargs: Any) -> None:
