@@ -48,7 +48,7 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
     return Factors(q, costs.array((k, n), dtype)), taken, f"{taken}: a run without values takes the longest way", np.nan
 
 
-class Choice(NamedTuple):
+class GramChoice(NamedTuple):
     """What a machine's rates decide before the condition is known."""
 
     gram: bool  # whether to look at AᴴA, which one pass gives, before reflections, which are always exact
@@ -67,14 +67,14 @@ class _Timed(Totals):
         self.cost += Cost(seconds * self.machine.r, 0, 0)
 
 
-def choice(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> Choice:
+def choice(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> GramChoice:
     """Return what is worth trying: whether AᴴA, and whether it twice."""
 
     def price(method: str) -> float:
         return _declared(_Timed(p, machine), m, n, method, itemsize).price(machine)
 
     gram, twice, direct = price("gram"), price("cholesky2"), price("direct")
-    return Choice(gram < TRIED * direct or twice < direct, twice - gram < direct)
+    return GramChoice(gram < TRIED * direct or twice < direct, twice - gram < direct)
 
 
 def _declared(totals: Totals, m: int, n: int, method: str, itemsize: int) -> Cost:
@@ -99,7 +99,7 @@ class _Way:
 
     def take(self, method: str) -> None:
         """Declare all steps of a method."""
-        chosen = Choice(True, True)
+        chosen = GramChoice(True, True)
         if method == "auto":
             chosen = choice(self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize)
             method = method if chosen.gram else "direct"

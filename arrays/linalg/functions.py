@@ -39,7 +39,7 @@ from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.gathering import SILENT_BYTES, decided, warned
-from bsp.arrays.linalg import factored, panels, row_blocks
+from bsp.arrays.linalg import factored, panels, row_blocks, transposed
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.typing import ArrayLike, Axes, DTypeLike, Ord
@@ -530,7 +530,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     if upper:
         a = _adjoint(a)  # with `upper` NumPy reads the upper triangle
     if _is_whole(a):
-        found = _everywhere(np.linalg.cholesky, a)[0]
+        found = _everywhere(transposed.cholesky, a)[0]
     elif a.ndim > 2:
         found = _stacks(np.linalg.cholesky, [a], [2])[0]
     else:
@@ -587,7 +587,7 @@ def inv(x: ArrayLike, /) -> Array:
     """Return the inverse.  Cost: `solve` for the identity, 8n³/3p flops.  Raises LinAlgError for a singular matrix."""
     a = _matrix(x, "inv", square=True)
     if _is_whole(a):
-        return _everywhere(np.linalg.inv, a)[0]
+        return _everywhere(transposed.inverse, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.inv, [a], [2])[0]
     return panels.solve(a, None, a.dtype)
