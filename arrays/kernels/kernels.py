@@ -520,7 +520,7 @@ class Product:
             if self.adds:
                 *regions, totals[where] = task.regions
                 task = task._replace(regions=regions)
-            self._add(totals, where, self._product(task, params))
+            self._add(totals, where, self._product(room, task, params))
         return self._slotted(room, totals, lambda shape: np.zeros(shape, self.dtype))
 
     def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
@@ -547,7 +547,7 @@ class Product:
             return totals
         return unfilled(room.pid, self.slots, {where: total[..., None] for where, total in totals.items()}, empty)
 
-    def _product(self, task: StageTask, params: list[list[Any]]) -> Any:
+    def _product(self, room: Room, task: StageTask, params: list[list[Any]]) -> Any:
         """Return a task's product.  Its regions are in the order of the factors, one or more for each."""
         shape = task.shape
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
@@ -557,11 +557,11 @@ class Product:
             regions = regions[program.arrays :]
         along = self._along(shape)
         if along is None:
-            return self._multiplied([
+            return self._multiplied(room, [
                 _factor(program, side, values, tuple(shape[label] for label in labels))
                 for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True)
             ], shape)  # fmt: skip
-        return self._in_pieces(along, sides, params, shape)
+        return self._in_pieces(room, along, sides, params, shape)
 
     def _along(self, shape: Shape) -> int | None:
         """Return the label along which computed factors are cut into pieces that fit the cache; None: they are not cut.
@@ -595,7 +595,7 @@ class Product:
                    [*task.regions, out] if kernel != "blas3" else [])  # fmt: skip
         return out
 
-    def _in_pieces(self, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+    def _in_pieces(self, room: Room, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
         """Return the product of two factors, computed for a piece of label `along` at a time.
 
         The products of the pieces are added up if the label is summed, else written side by side.
@@ -608,7 +608,7 @@ class Product:
         step = max(1, 2 * PIECE // max(across, 1))
         total: Any = None
         if along in self.out:
-            total = np.empty([shape[label] for label in self.out], self.dtype)
+            total = room.empty(tuple(shape[label] for label in self.out), self.dtype)
         for start in range(0, max(shape[along], 1), step):
             size = max(0, min(step, shape[along] - start))
             extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
@@ -620,7 +620,7 @@ class Product:
             for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True):
                 pieces = [part(x, cut(labels)) for x in side]
                 factors.append(_factor(program, pieces, values, tuple(extents[label] for label in labels)))
-            new = self._multiplied(factors, extents)
+            new = self._multiplied(room, factors, extents)
             if along in self.out:
                 total[cut(self.out)] = new
             elif total is None:
@@ -631,11 +631,11 @@ class Product:
                 total += new
         return total
 
-    def _multiplied(self, factors: list[Any], shape: Shape) -> Any:
+    def _multiplied(self, room: Room, factors: list[Any], shape: Shape) -> Any:
         """Return the product of all factors, pair by pair in the order of `path`."""
         terms = list(factors)
         for i, j, left, right, kept in self.path:
-            found = _pair(terms[i], terms[j], left, right, kept, shape)
+            found = _pair(room, terms[i], terms[j], left, right, kept, shape)
             terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [found]
         (only,) = terms
         return only if only.dtype == self.dtype else only.astype(self.dtype)
@@ -693,12 +693,15 @@ def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[i
     )  # fmt: skip
 
 
-def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
+def _pair(room: Room, a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
     """Return the product of two terms by one matmul of stacks of matrices."""
     batch, rows, columns, summed = _groups(left, right, out)
-    found = np.matmul(
-        _arranged(a, left, (batch, rows, summed), shape), _arranged(b, right, (batch, summed, columns), shape)
+    first, second = (
+        _arranged(a, left, (batch, rows, summed), shape),
+        _arranged(b, right, (batch, summed, columns), shape),
     )
+    lengths = (*first.shape[:-1], second.shape[-1])
+    found = np.matmul(first, second, out=room.empty(lengths, np.result_type(first, second)))
     order = [*batch, *rows, *columns]
     found = found.reshape([shape[label] for label in order])
     return found if order == list(out) else found.transpose([order.index(label) for label in out])
