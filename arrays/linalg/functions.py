@@ -560,7 +560,7 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if vector:
         b = b[:, None]
     if (_is_whole(a) and _is_whole(b)) or not a.size or not b.size:
-        found = _everywhere(np.linalg.solve, a, b)[0]
+        found = _everywhere(transposed.solve, a, b)[0]
     elif a.ndim > 2 or b.ndim > 2:
         found = _stacks(np.linalg.solve, [a, b], [2, 2])[0]
     elif _is_whole(a):

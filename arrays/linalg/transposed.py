@@ -1,6 +1,6 @@
-"""Cholesky factors and inverses of one matrix by LAPACK, called where NumPy would reorder the matrix first.
+"""Cholesky factors, inverses and solutions of one matrix by LAPACK, called where NumPy would reorder the matrix first.
 
-LAPACK stores columns; of a matrix in C order it sees the transpose.  NumPy reorders on the way in and out.  Both
+LAPACK stores columns; of a matrix in C order it sees the transpose.  NumPy reorders on the way in and out.  The
 functions here have the transpose factored instead.  `inverse` also takes the routine for inverses, with 2n³ flops
 (Golub, Van Loan 2013, 3.4); NumPy solves for the identity with 8n³/3.
 """
@@ -20,6 +20,28 @@ _PANEL = 64  # columns in a block of LAPACK's inverse
 
 def _is_numpys(a: Any) -> bool:
     return bool(a.ndim > 2 or a.shape[0] <= _SMALL)
+
+
+def _eliminated(a: Any) -> tuple[Any, Any]:
+    """Return LU of the transpose, and the pivots; raise NumPy's LinAlgError if it is singular."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (getrf,) = get_lapack_funcs(("getrf",), (a,))
+    factors, pivots, info = getrf(a.T)
+    if info:
+        raise LinAlgError("Singular matrix")
+    return factors, pivots
+
+
+@declares(lambda costs, a, b: np.linalg.solve(costs.shape_of(a), costs.shape_of(b)))
+def solve(a: Any, b: Any) -> Any:
+    """Return numpy.linalg.solve(a, b) for a b of columns, of a's dtype."""
+    if _is_numpys(a) or b.ndim > 2 or not b.size:
+        return np.linalg.solve(a, b)
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (getrs,) = get_lapack_funcs(("getrs",), (a,))
+    return np.ascontiguousarray(getrs(*_eliminated(a), b, trans=1)[0])
 
 
 @declares(lambda costs, a: np.linalg.cholesky(costs.shape_of(a)))
@@ -43,8 +65,5 @@ def inverse(a: Any) -> Any:
         return np.linalg.inv(a)
     from scipy.linalg.lapack import get_lapack_funcs
 
-    getrf, getri = get_lapack_funcs(("getrf", "getri"), (a,))
-    factors, pivots, info = getrf(a.T)
-    if info:
-        raise LinAlgError("Singular matrix")
-    return getri(factors, pivots, lwork=_PANEL * a.shape[0], overwrite_lu=True)[0].T
+    (getri,) = get_lapack_funcs(("getri",), (a,))
+    return getri(*_eliminated(a), lwork=_PANEL * a.shape[0], overwrite_lu=True)[0].T

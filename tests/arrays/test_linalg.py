@@ -332,9 +332,14 @@ def test_one_large_matrix_is_inverted_and_factored_like_numpys(dtype: Any) -> No
         assert inverse.flags.c_contiguous
         assert np.linalg.norm(inverse @ a - np.eye(200)) <= 200 * eps * np.linalg.cond(a)
         close(factor, np.linalg.cholesky(lower))
+        for right in (a[:, 0], a[:, :5]):
+            solved = ba.linalg.solve(a, right).compute()
+            assert (solved.shape, solved.dtype) == (right.shape, right.dtype)
+            assert np.linalg.norm(a @ solved - right) <= 200 * eps * np.linalg.cond(a)
         close(ba.linalg.cholesky(lower.conj().T, upper=True), np.linalg.cholesky(lower.conj().T, upper=True))
-        with pytest.raises(LinAlgError, match="Singular matrix"):
-            ba.linalg.inv(singular)
+        for function in (ba.linalg.inv, lambda x: ba.linalg.solve(x, a[0])):
+            with pytest.raises(LinAlgError, match="Singular matrix"):
+                function(singular)
         with pytest.raises(LinAlgError, match="Matrix is not positive definite"):
             ba.linalg.cholesky(-lower)
 
