@@ -120,6 +120,36 @@ def test_a_sample_predicts_what_all_processes_do(
     assert f"8 of {p} processes ran; the others are taken to do as those" in some.record["notes"]
 
 
+def products(proc: bsp.Process) -> None:
+    """Grids of processes, partial sums that are merged, results that all get, in ragged blocks."""
+    p = proc.nprocs
+    x, w = ba.ones((p * 30 + 7, 41)), ba.ones((41, 300))
+    tall = (x @ w).persist()
+    ba.sum(tall.T @ tall, axis=0).compute()
+    ba.linalg.solve(x.T @ x, x.T @ (x @ ba.ones(41))).compute()
+    tall[:, ::-1].T.reshape(-1).persist()
+    ba.concatenate([x[3:], x[::2]]).persist()
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+@pytest.mark.parametrize(("machine", "elements"), [(MACHINE, 2), (MACHINE, 7), ("cluster16", 16)])
+def test_a_sample_counts_what_crosses_between_few_elements(
+    p: int, machine: Any, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece crosses once to each element that has receivers of it, and is copied there for the others."""
+    monkeypatch.setattr(predicting, "WIDE", 8)
+    every, some = (
+        bsp.predict(products, nprocs=p, machine=machine, elements=elements, abstract=True, every_process=each)
+        for each in (True, False)
+    )
+    assert h_of(some) == h_of(every)
+    assert [row["messages"] for row in some] == [row["messages"] for row in every]
+    assert some.record["levels"] == every.record["levels"]
+    assert [row["words_by_level"] for row in some] == [row["words_by_level"] for row in every]
+    assert some.record["per_process"]["sent"] == every.record["per_process"]["sent"]
+    assert some.record["per_process"]["received"] == every.record["per_process"]["received"]
+
+
 def numbers(proc: bsp.Process) -> None:
     p, k = proc.nprocs, proc.pid
     assert proc.allreduce(1) == p and proc.allreduce(k, "max") == p - 1
