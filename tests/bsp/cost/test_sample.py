@@ -170,6 +170,22 @@ def test_collectives_of_arrays_cost_what_they_cost(p: int, monkeypatch: pytest.M
     assert some.seconds == pytest.approx(every.seconds, rel=0.05)
 
 
+def of_roots(proc: bsp.Process) -> None:
+    """Collectives whose algorithm the root chooses by a size that no other process has."""
+    assert proc.broadcast(np.ones(90_000) if proc.pid == 1 else None, root=1).shape == (90_000,)
+    assert proc.scatter([np.ones(700)] * proc.nprocs if proc.pid == 0 else None).shape == (700,)
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+def test_the_root_alone_chooses(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, some = both(of_roots, p, monkeypatch)
+    assert some.supersteps == every.supersteps
+    assert some.words == pytest.approx(every.words, rel=0.02)
+    assert [choice["chosen"] for choice in some.record["choices"]] == [
+        choice["chosen"] for choice in every.record["choices"]
+    ]
+
+
 @pytest.mark.parametrize("p", [30, 64, 101])
 def test_collectives_give_their_results(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
     every, some = both(numbers, p, monkeypatch)
