@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import bsp
 import bsp.arrays as ba
 from bsp.cost.prediction import predict as predicting
-from bsp.cost.prediction.sample import CannotStand, Sample
+from bsp.cost.prediction.sample import _ROOTED, _SHIFTED, CannotStand, Sample, Sent
+from bsp.values.effects import Send
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MACHINE = bsp.Machine(p=1 << 20, name="wide")
@@ -212,6 +213,39 @@ def test_every_process_has_one_alike_that_runs(p: int, stride: int) -> None:
     assert all(sample.alike[pid] == pid for pid in sample.pids)
     assert sum(len(of) for of in sample.of.values()) == p
     assert len(sample.everybodys(sample.pids)) == p and sample.everybodys(sample.pids)[p - 1] == p - 1
+
+
+@given(data=st.data(), p=st.integers(9, 60))
+def test_what_arrives_is_what_all_alike_send(data: st.DataObject, p: int) -> None:
+    """Against each message in turn: who else sends such a one to a process that runs."""
+    sample = Sample(p)
+    sends = [
+        Send(source, tuple(dests), 0, None, None, bytes([k % 256]))
+        for k, (source, dests) in enumerate(
+            data.draw(
+                st.lists(
+                    st.tuples(
+                        st.sampled_from(sample.pids),
+                        st.lists(st.sampled_from([0, 1, p // 2, p - 1]) | st.integers(0, p - 1), max_size=4),
+                    ),
+                    max_size=12,
+                )
+            )
+        )
+    ]
+    *_, rules = sample._flat([Sent(each.source, each.dests, 0, 0) for each in sends])
+    known, rule_of = [], iter(rules.tolist())
+    for each in sends:
+        for dest in each.dests:
+            rule = next(rule_of)
+            for q in np.flatnonzero(sample.alike == each.source).tolist():
+                to = dest if rule == _ROOTED else dest + q - each.source if rule == _SHIFTED else dest - q + each.source
+                if to in sample.place:
+                    known.append((to, q, each.pickled))
+    found = [(each.dests[0], each.source, each.pickled) for each in sample.among(sends) if isinstance(each, Send)]
+    for pid in sample.pids:  # in the order in which a process receives
+        arrived = [(source, what) for to, source, what in found if to == pid]
+        assert arrived == sorted([(source, what) for to, source, what in known if to == pid])
 
 
 @pytest.mark.parametrize(("call", "text"), [
