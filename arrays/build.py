@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.element_types import KINDS, element_type
 from bsp.arrays.expressions.graph import (
     WEAK,
     Access,
@@ -57,6 +57,14 @@ def from_whole(values: Any, layout: Layout | None = None) -> Node:
     return leaf(values.shape, values.dtype, layout, dealt_blocks(values, layout, here.pid))
 
 
+def from_own(values: Any) -> Node:
+    """Return `from_whole` of an array that nothing else refers to: it becomes the block where it is one, uncopied."""
+    layout = automatic(values.shape, world().nprocs)
+    if layout.blocks == 1 and layout.replicated and isinstance(values, np.ndarray) and values.flags.c_contiguous:
+        return leaf(values.shape, values.dtype, layout, {(0,) * values.ndim: values})
+    return from_whole(values, layout)
+
+
 def operand(value: Any) -> Node:
     """Return the node of an operand of arithmetic: an array, a Python number, or a NumPy array-like of numbers."""
     from bsp.arrays.array import Array  # imported here: that module imports this one
@@ -68,7 +76,8 @@ def operand(value: Any) -> Node:
     if is_abstract(value):
         return from_whole(value)
     found = np.asarray(value)
-    element_type(found.dtype, f"{value!r:.60}")
+    if found.dtype.kind not in KINDS:
+        element_type(found.dtype, f"{value!r:.60}")  # raises TypeError; the text of a large array takes milliseconds
     return from_whole(found)
 
 

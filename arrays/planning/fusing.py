@@ -11,6 +11,7 @@ elements, where that costs less than what it saves (`Prices`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bsp.abstract.table import complexity
@@ -42,6 +43,7 @@ _WORD = 2.0  # flop-times to write a word to memory or to read it, on a machine 
 Accesses = tuple[Access, ...]
 
 
+@lru_cache(maxsize=64)
 def identity(ndim: int) -> Accesses:
     """Return the access that indexes each axis by the label of the same number."""
     return tuple(Access(axis) for axis in range(ndim))

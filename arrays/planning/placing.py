@@ -24,6 +24,7 @@ from bsp.arrays.planning.fusing import identity
 from bsp.arrays.planning.hosts import Hosts
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
+from bsp.cost.flows import Flows
 from bsp.cost.model import Cost, Machine
 
 ONE_BY_ONE = 1024  # most block operations of a stage for which placing them one by one is tried
@@ -248,15 +249,9 @@ class Placer:
 
     def _moving(self, fetches: Sequence[Fetch]) -> float:
         """Return the flop-times of the superstep in which these fetches move, on several hosts."""
-        pairs, to_all = [], []
-        for fetch in fetches:
-            itemsize = fetch.ref.value.dtype.itemsize
-            known = fetch.pieces.pairs(itemsize)
-            if known is None:
-                to_all.append((fetch.pieces.source, fetch.pieces.sizes * itemsize))
-            else:
-                pairs.append(known)
-        return self._hosts.price(pairs, to_all)
+        return self._hosts.price(
+            Flows(self.nprocs, [(fetch.flow, fetch.ref.value.dtype.itemsize) for fetch in fetches])
+        )
 
     def fetch_price(self, fetch: Fetch) -> float:
         """Return the predicted cost of a fetch's exchange, in flop-times."""

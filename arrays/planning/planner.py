@@ -14,6 +14,7 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -23,6 +24,7 @@ import numpy as np
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import (
     LEAF,
+    OVERWRITE,
     PARAM,
     Access,
     Contract,
@@ -46,11 +48,11 @@ from bsp.arrays.expressions.layout import (
 )
 from bsp.arrays.kernels.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
+from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Overwrite, Product, pairs
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.fusing import Fusion, Prices, identity
+from bsp.arrays.planning.fusing import FusedOperand, Fusion, Prices, identity
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
@@ -138,10 +140,11 @@ class Planner:
             roots.append(value)
         texts = self._name_all()
         mode = (gather, self.schedule, self.panels)
+        asked = set(self.graph.roots)
         small = [
             (i, value)
             for i, value in sorted(self._stored.items())
-            if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
+            if value.leaf < 0 and i not in asked and prod(value.shape) <= layouts.REPLICATED_SIZE
         ]
         return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small, mode)
 
@@ -172,6 +175,8 @@ class Planner:
         op = node.op
         if isinstance(op, (Elementwise, ViewOperation)):
             return self._map(i, node)
+        if op is OVERWRITE:
+            return self._overwritten(i, node)
         if isinstance(op, Reduce):
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
@@ -200,6 +205,23 @@ class Planner:
             if asked is not None and asked.merged is not asked and self.merged(asked) is value.layout:
                 value.asked = asked
                 return
+
+    def _overwritten(self, i: int, node: Node) -> Value:
+        """Return the value of an array with assigned values, as one stage."""
+        arg, assigned = node.args
+        shape, dtype = node.kind.shape, node.kind.dtype
+        labels, view = tuple(range(len(shape))), identity(len(shape))
+        if self.fusion.is_inline(arg):
+            operand = self.fusion.operand(arg, view, self.root)
+        else:
+            ref = Ref(self.root(self.graph.positions[arg]), view)
+            operand = FusedOperand(Program(1, (), (), 0), (ref,), dtype)
+        work = max(1.0, self._elementwise * len(operand.program.code))
+        spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
+        tasks, pattern = self.placer.placed(spec)
+        expand = [expansion(ref, labels) for ref in operand.refs]
+        kernel = Overwrite(operand.program, dtype, expand, self.fusion.param(assigned))
+        return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
         """Return the value of a reduction; means and variances of one array over the same axes share their moments."""
@@ -604,7 +626,7 @@ class Planner:
 
         def written(found: re.Match[str]) -> str:
             i = int(found[1])
-            return text_of(self.graph, i, {k: name for k, name in named.items() if k != i})
+            return "x" if self.graph.nodes[i].op is LEAF else text_of(self.graph, i, ChainMap({}, named))
 
         for stage in self.stages:
             stage.what = re.sub("#(\\d+)#", written, stage.what)

@@ -8,7 +8,7 @@ superstep.  Elements then move along the routes in one superstep, to the positio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -22,9 +22,9 @@ from bsp.arrays.expressions.graph import Blocks, Node
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.reshaping import contiguous
-from bsp.arrays.procedures.operands import computed, declared_of, layout_at, made_of
+from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.procedures.remembered import recalled, remember
-from bsp.arrays.selection.lookups import Lookup, Owners, Slice, codes_of, elements, front, grouped, meeting
+from bsp.arrays.selection.lookups import ALL, Lookup, Owners, Slice, codes_of, elements, front, grouped, meeting
 from bsp.arrays.selection.positions import Dealt, alarm, alarms, checked, dealt_positions, laid_as, refused
 from bsp.declared import Reported, declares
 
@@ -36,7 +36,7 @@ class Ask(NamedTuple):
 
     pid: int  # the process with the block
     number: int  # which of this process's blocks of positions
-    rows: np.ndarray  # the places in that block, flat
+    rows: np.ndarray | slice  # the places in that block, flat; `ALL` of them
     into: tuple[slice, ...]  # its part of the sliced axes
 
 
@@ -81,7 +81,7 @@ def _known_routes(
         if `own`, those that are in its own blocks.
     """
     owners, free = Owners(source, what.places), len(what.outer)
-    codes = codes_of(owners, positions)
+    codes = None if owners.single else codes_of(owners, positions)
     holders = _holders(source, what.places, here.nprocs)
     mine = [(code, at) for code, each in holders.items() for pid, at, _ in each if pid == here.pid]
     routes = Routes([], [], [])
@@ -90,23 +90,30 @@ def _known_routes(
         box = target.box(at)
         window = tuple(slice(*span) for span in box[:free])
         pids = everyone if target.replicated else [int(target.owner[at])]
-        parts = codes[window].reshape(-1)
+        parts = None if codes is None else codes[window].reshape(-1)
         chosen = [each[window].reshape(-1) for each in positions]
         for code, block in mine:
-            rows, piece = np.flatnonzero(parts == code), meeting(source, block, what, box[free:])
-            if rows.size and not piece.empty:
-                inside = owners.inside(block, [each[rows] for each in chosen])
-                routes.serves.extend(Serve(pid, block, inside, piece.local, (rows.size, *piece.shape)) for pid in pids)
+            rows = ALL if parts is None else np.flatnonzero(parts == code)
+            piece = meeting(source, block, what, box[free:])
+            inside = owners.inside(block, [each[rows] for each in chosen])
+            count = int(inside[0].size)
+            if count and not piece.empty:
+                routes.serves.extend(Serve(pid, block, inside, piece.local, (count, *piece.shape)) for pid in pids)
                 if own:
                     routes.asks.append(Ask(here.pid, len(routes.blocks), rows, piece.into))
         if here.pid in pids:
-            for code, rows in grouped(parts) if not own else ():
+            for code, rows in () if own else _groups(parts, chosen[0].size):
                 for pid, block, _ in holders[code]:
                     piece = meeting(source, block, what, box[free:])
                     if not piece.empty:
                         routes.asks.append(Ask(pid, len(routes.blocks), rows, piece.into))
             routes.blocks.append((at, target.block_shape(at)))
     return _by_pid(routes)
+
+
+def _groups(codes: Any, count: int) -> Iterable[tuple[int, Any]]:
+    """Return `grouped(codes)` of so many positions; codes None: all are in the only part."""
+    return grouped(codes) if codes is not None else [(0, ALL)] if count else []
 
 
 def _by_pid(routes: Routes) -> Routes:
@@ -270,7 +277,7 @@ def _whole_cost(costs: Reported, block: Any, what: Lookup, positions: Sequence[A
 @declares(_whole_cost)
 def _whole(block: Any, what: Lookup, positions: Sequence[Any], local: tuple[slice, ...]) -> Any:
     """Return the elements at positions of a block that is the whole array."""
-    return np.asarray(front(block, what)[(*positions, *local)])
+    return np.asarray(elements(block, what, positions, local))
 
 
 def _at_dealt(node: Node, what: Lookup, positions: Sequence[Node]) -> Array:
@@ -321,14 +328,23 @@ def _collected(here: World, node: Node, what: Lookup, target: Layout, routes: Ro
     stays : whether no element leaves its process; then there is no superstep.
     """
     dtype, free = node.kind.dtype, len(what.outer)
-    results = [(at, here.empty(shape, dtype)) for at, shape in routes.blocks]
-    flat = [_rows(block, free) for _, block in results]
     arrived = [(each.pid, elements(node.value[each.at], what, each.inside, each.local)) for each in routes.serves]
     if not stays:
         arrived = here.exchange(_ELEMENTS, arrived)
+    results: list[Any] = [None] * len(routes.blocks)
     for ask, (_, values) in zip(routes.asks, arrived, strict=True):
-        flat[ask.number][(ask.rows, *ask.into)] = values
-    return made_of(target.shape, dtype, target, dict(results))
+        shape = routes.blocks[ask.number][1]
+        if values.size == prod(shape) and (stays or values.flags.c_contiguous):
+            results[ask.number] = values.reshape(shape)  # what arrives is the block; other orders do not arrive as such
+            continue
+        if results[ask.number] is None:
+            results[ask.number] = here.empty(shape, dtype)
+        _rows(results[ask.number], free)[(ask.rows, *ask.into)] = values
+    blocks = {
+        at: here.empty(shape, dtype) if found is None else found
+        for found, (at, shape) in zip(results, routes.blocks, strict=True)
+    }
+    return made_of(target.shape, dtype, target, blocks)
 
 
 # ------------------------------------------------------------------------------ writing
@@ -342,10 +358,19 @@ def assign(view: Any, index: Any, values: Any) -> None:
     view[index] = values
 
 
-def put(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store = assign) -> Node:
-    """Return `node` with `value`, of the shape outer + rest or of one element, at positions.  Collective.
+class Writes(NamedTuple):
+    """Values that have come to the ends of routes, to be written into this process's blocks."""
 
-    Of repeated positions the last in C order counts.
+    what: Lookup
+    routes: Routes
+    arrived: Sequence[Any]  # values, by the routes' ends
+    how: Store
+
+
+def routed(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store = assign) -> Writes:
+    """Bring `value`, of the shape outer + rest or of one element, to the blocks of a node at positions.  Collective.
+
+    `write` then writes it.  Of repeated positions the last in C order counts.
     positions : see `looked_up`.
     how : what to do at the positions instead of assigning, in their C order (ufunc.at).
     Cost: nothing if every process has positions and value; else what brings them into C order, and one superstep.
@@ -364,7 +389,23 @@ def put(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: St
         routes, arrived = _values_to_known(here, node, what, positions, value)
     if value.kind.size == 1:
         arrived = [next(iter(value.value.values())).reshape(())] * len(routes.serves)
-    return _stored(here, node, what, routes, arrived, how)
+    return Writes(what, routes, arrived, how)
+
+
+def _write_cost(costs: Reported, here: World, node: Node, writes: Writes) -> None:
+    """Declare the cost of `write`, assuming that all blocks are written to."""
+    costs.work(nbytes=2 * sum(each.nbytes for each in writes.arrived))
+    for at in node.value:
+        here.own(node.value, at)
+
+
+@declares(_write_cost)
+def write(here: World, node: Node, writes: Writes) -> None:
+    """Write values where the routes end, into the blocks of a renewed leaf (`writing.renewed`).  Local."""
+    for each, values in zip(writes.routes.serves, writes.arrived, strict=True):
+        block = here.own(node.value, each.at)
+        shaped = values.reshape(each.shape) if values.ndim else values
+        writes.how(front(block, writes.what), (*each.inside, *each.local), shaped)
 
 
 def _everywhere(node: Node, what: Lookup, positions: Sequence[Any]) -> list[Any]:
@@ -412,23 +453,3 @@ def _values_to_known(
     routes = _known_routes(here, source, what, positions, layout_at(value), own=everywhere)
     out = [(each.pid, _chosen(value.value[routes.blocks[each.number][0]], what, each)) for each in routes.asks]
     return routes, [each for _, each in (out if everywhere else here.exchange(_VALUES, out))]
-
-
-def _stored_cost(
-    costs: Reported, here: World, node: Node, what: Lookup, routes: Routes, arrived: Sequence[Any], how: Store
-) -> Node:
-    """Declare the cost of `_stored`: copies of the blocks."""
-    costs.work(nbytes=2 * sum(each.nbytes for each in arrived))
-    return declared_of(costs, node.kind.shape, node.kind.dtype, layout_at(node))._node
-
-
-@declares(_stored_cost)
-def _stored(here: World, node: Node, what: Lookup, routes: Routes, arrived: Sequence[Any], how: Store) -> Node:
-    """Return `node` with values stored where the routes end; blocks are copied before the first write.  Local."""
-    new: dict[Shape, Any] = dict(node.value)
-    for each, values in zip(routes.serves, arrived, strict=True):
-        if new[each.at] is node.value[each.at]:
-            new[each.at] = new[each.at].copy()
-        shaped = values.reshape(each.shape) if values.ndim else values
-        how(front(new[each.at], what), (*each.inside, *each.local), shaped)
-    return made_of(node.kind.shape, node.kind.dtype, layout_at(node), new)._node
