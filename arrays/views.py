@@ -122,7 +122,7 @@ class TreeLink:
             if any(source(found) is new for new, _ in fresh) and _alike(found, self.node):
                 self.show(found)
                 return
-        new = renewed(leaf)
+        new = renewed(leaf, merged=True)
         fresh.append((new, below(self.node, access)))
         self.show(over(self.node, new))
 
@@ -337,7 +337,7 @@ def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) 
         del node  # what refers to the blocks no more lets them be written to in place
         link.assign(values, access, shape)
     elif node.op is LEAF:
-        node = array._node = renewed(node)
+        node = array._node = renewed(node, merged=True)
         write(node, access, shape, values)
     else:
         array._node = overwritten(node, access, shape, values)

@@ -26,6 +26,7 @@ from bsp.arrays import build
 from bsp.arrays.execution.world import world
 from bsp.arrays.expressions.graph import LEAF, OVERWRITE, PARAM, Access, DType, Kind, Node, ViewOperation, leaf
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Shape
+from bsp.arrays.expressions.merging import CutBlocks, cut
 from bsp.arrays.kernels.overwriting import Assignment, Assignments
 from bsp.values.payload import is_abstract
 
@@ -63,10 +64,16 @@ def over(node: Node, found: Node) -> Node:
     return found if node.op is LEAF else Node(node.op, (over(node.args[0], found),), node.kind)
 
 
-def renewed(node: Node) -> Node:
-    """Return a new leaf over the blocks of a leaf, which `write` may change."""
-    assert node.layout is not None
-    return leaf(node.kind.shape, node.kind.dtype, node.layout, dict(node.value))
+def renewed(node: Node, merged: bool = False) -> Node:
+    """Return a new leaf over the blocks of a leaf, which may be changed.
+
+    merged : leave blocks together that lie side by side in one, for `write`.
+    """
+    layout, blocks = node.layout, node.value
+    assert layout is not None
+    if merged and isinstance(blocks, CutBlocks):
+        return leaf(node.kind.shape, node.kind.dtype, layout, cut(layout, dict(blocks.merged)))
+    return leaf(node.kind.shape, node.kind.dtype, layout, dict(blocks))
 
 
 def note(access: tuple[Access, ...], shape: Shape, values: Any) -> None:
@@ -81,13 +88,15 @@ def write(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> 
 
     shape : of the accessed part, to which the values broadcast.
     """
-    here, layout = world(), node.layout
+    here, layout, blocks = world(), node.layout, node.value
     assert layout is not None
+    if isinstance(blocks, CutBlocks):
+        layout, blocks = layout.merged, blocks.merged
     assignment = Assignment(access, shape, values)
     for at in layout.mine(here.pid):
         part = assignment.part(layout.box(at))
         if part is not None:
-            part.write(here.own(node.value, at, not part.whole))
+            part.write(here.own(blocks, at, not part.whole))
 
 
 def overwritten(node: Node, access: tuple[Access, ...], shape: Shape, values: Any) -> Node:

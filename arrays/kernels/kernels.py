@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
@@ -739,6 +740,12 @@ def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[i
 def _pair(room: Room, a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
     """Return the product of two terms by one matmul of stacks of matrices."""
     batch, rows, columns, summed = _groups(left, right, out)
+    if len(summed) > 1:  # their order is free: of one operand's memory, so that it need not be copied
+
+        def copied(order: list[int]) -> int:
+            return _copied(a, left, (batch, rows, order)) + _copied(b, right, (batch, order, columns))
+
+        summed = min(summed, _as_stored(a, left, summed), _as_stored(b, right, summed), key=copied)
     first, second = (
         _arranged(a, left, (batch, rows, summed), shape),
         _arranged(b, right, (batch, summed, columns), shape),
@@ -748,6 +755,21 @@ def _pair(room: Room, a: Any, b: Any, left: Labels, right: Labels, out: Labels, 
     order = [*batch, *rows, *columns]
     found = found.reshape([shape[label] for label in order])
     return found if order == list(out) else found.transpose([order.index(label) for label in out])
+
+
+def _as_stored(array: Any, labels: Labels, group: list[int]) -> list[int]:
+    """Return a group of labels in the order in which their axes lie in memory."""
+    return sorted(group, key=lambda label: -abs(array.strides[labels.index(label)]))
+
+
+def _copied(array: Any, labels: Labels, groups: tuple[list[int], ...]) -> int:
+    """Return how many elements `_arranged` copies: none if the axes of each group lie in memory as one axis."""
+    for group in groups:
+        axes = [labels.index(label) for label in group if array.shape[labels.index(label)] != 1]
+        for outer, inner in pairwise(axes):
+            if array.strides[outer] != array.strides[inner] * array.shape[inner]:
+                return int(array.size)
+    return 0
 
 
 def _arranged(array: Any, labels: Labels, groups: tuple[list[int], ...], shape: Shape) -> Any:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpys_answers import alike, random
 
 import bsp
@@ -35,3 +37,20 @@ def test_products_of_truth_values_are_joined_by_or() -> None:
 
     bsp.run(main, nprocs=2)
     bsp.run(main, nprocs=5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.permutations([0, 1, 2]), st.permutations([0, 1, 2]), st.integers(1, 3), st.sampled_from([1, 2, 3]))
+def test_axes_are_summed_in_any_order(of_a: list[int], of_b: list[int], count: int, p: int) -> None:
+    shape_a, shape_b = [4, 5, 6], [7, 8, 9]
+    for i, j in zip(of_a[:count], of_b[:count], strict=True):
+        shape_b[j] = shape_a[i]
+    a, b = random(*shape_a), random(*shape_b)
+    axes = (of_a[:count], of_b[:count])
+
+    def main(proc: bsp.Process) -> None:
+        for x, y in ((ba.asarray(a), ba.asarray(b)), (ba.asarray(a, grid=(2, 1, 3)), ba.asarray(b, grid=(1, 2, 2)))):
+            found = ba.tensordot(x, y, axes=axes).compute()
+            np.testing.assert_allclose(found, np.tensordot(a, b, axes=axes), rtol=0, atol=1e-12)
+
+    bsp.run(main, nprocs=p)

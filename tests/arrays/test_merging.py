@@ -98,3 +98,27 @@ def test_the_sum_of_many_blocks_is_that_of_one() -> None:
     for how in (ba.sum, ba.std, ba.mean):
         whole = how(ba.asarray(data), axis=0).compute()
         assert how(ba.asarray(data, grid=(35, 9)), axis=0).compute().tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("p", [1, 2])
+def test_assignments_are_written_into_merged_blocks(p: int) -> None:
+    data = random(60, 40)
+
+    def main(proc: bsp.Process) -> None:
+        x, expected = ba.asarray(data, grid=(12, 8)), data.copy()
+        memory = {at: block.ctypes.data for at, block in x._node.value.merged.items()}
+        for k in range(20):
+            x[k, 3 * k % 40] = k
+            x[k:, 5] = expected[k:, 5] = 2.5 * k
+            expected[k, 3 * k % 40] = k
+            expected[k:, 5] = 2.5 * k
+        assert {at: block.ctypes.data for at, block in x._node.value.merged.items()} == memory
+        assert x.grid == (12, 8)
+        np.testing.assert_array_equal(x.compute(), expected)
+        x[x > 0.5] = -1.0
+        expected[expected > 0.5] = -1.0
+        x[np.array([1, 2, 50])] = 9.0
+        expected[np.array([1, 2, 50])] = 9.0
+        np.testing.assert_array_equal((x + 0).compute(), expected)
+
+    bsp.run(main, nprocs=p)
