@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,7 +42,12 @@ class Ref(NamedTuple):
     @property
     def labels(self) -> tuple[int, ...]:
         """Labels of the reference, ascending, each once: the order of a region's axes."""
-        return tuple(sorted({each.label for each in self.access if each.label >= 0}))
+        return _labels(self.access)
+
+
+@lru_cache(maxsize=1 << 14)
+def _labels(access: tuple[Access, ...]) -> tuple[int, ...]:
+    return tuple(sorted({each.label for each in access if each.label >= 0}))
 
 
 class Spec(NamedTuple):
@@ -84,12 +89,13 @@ class ReadRegion(NamedTuple):
 class Fetch:
     """Exchange that brings one reference to tasks of a layout: pieces, senders, receivers, and superstep."""
 
-    def __init__(self, ref: Ref, tasks: Layout, nprocs: int) -> None:
+    def __init__(self, ref: Ref, tasks: Layout, nprocs: int, alike: Fetch | None = None) -> None:
         self.ref = ref
+        self._alike = alike  # a fetch of another value of the same layout and dtype, with the same pieces
         self.tasks = tasks
         self.level = -1  # level of the first stage that reads it; set by the plan
         self.nprocs = nprocs
-        self.local = stays(ref.value.layout, ref.access, tasks)
+        self.local: bool = alike.local if alike else stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}
         self._regions: dict[Shape, ReadRegion] = {}
         self._column = {label: k for k, label in enumerate(ref.labels)}
@@ -97,18 +103,26 @@ class Fetch:
     @cached_property
     def pieces(self) -> Pieces:
         """Table of all pieces."""
-        return pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+        return (
+            self._alike.pieces
+            if self._alike
+            else pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+        )
 
     @cached_property
     def traffic(self) -> tuple[np.ndarray, np.ndarray]:
         """Bytes that each process sends and receives."""
         if self.local:
             return np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
+        if self._alike:
+            return self._alike.traffic
         return self.pieces.traffic(self.nprocs, self.ref.value.dtype.itemsize)
 
     @cached_property
     def moves(self) -> bool:
         """True if any piece is sent from one process to another."""
+        if self._alike:
+            return self._alike.moves
         return not self.local and bool(self.traffic[0].any())
 
     @cached_property
@@ -116,6 +130,8 @@ class Fetch:
         """Most pieces that one process sends, counted once for each receiver."""
         if self.local:
             return 0
+        if self._alike:
+            return self._alike.messages
         table = self.pieces
         return int(np.bincount(table.source, table.receivers(self.nprocs), self.nprocs).max(initial=0))
 
@@ -158,6 +174,8 @@ class Fetch:
     @cached_property
     def _by_source(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows of the table by their owner, and where each owner's begin and end."""
+        if self._alike:
+            return self._alike._by_source
         source = self.pieces.source
         order = np.argsort(source, kind="stable")
         return order, np.searchsorted(source[order], np.arange(self.nprocs + 1))
@@ -165,6 +183,8 @@ class Fetch:
     @cached_property
     def _by_task(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """The rows of the table by task, where each task's begin and end, and the numbers of parts that count tasks."""
+        if self._alike:
+            return self._alike._by_task
         table = self.pieces
         radix = [self.tasks.axes[label].parts for label in table.labels]
         codes = np.ravel_multi_index(tuple(table.task.T), radix) if radix else np.zeros(len(table.source), np.int64)
