@@ -17,6 +17,8 @@ from bsp.algorithms.matmul.schedules import SHIFTED, SIDES, SPREAD, TWO_PHASE, G
 from bsp.arrays.procedures import Layout, traffic
 from bsp.cost.model import WORD, Cost, Machine
 
+_KEPT = 1 << 22  # numbers of readers that are kept from round to round
+
 
 class Exchange(NamedTuple):
     """The exchange at the end of a superstep: words and messages of the busiest processes."""
@@ -95,6 +97,14 @@ def counted(schedule: Schedule, itemsize: int, leaf: str, method: int | str) -> 
     count = _in_rounds if schedule.way in (SHIFTED, SPREAD) else _broadcast
     exchanges, flops, memory = count(schedule, itemsize, leaf)
     return Counted(method, schedule, tuple(exchanges), float(flops), -(-int(memory) * itemsize // WORD))
+
+
+def at_least(s: Schedule, itemsize: int, leaf: str) -> Cost:
+    """Return work and words that a schedule has at least: what all processes together do and receive, dealt evenly."""
+    m, k, n = s.m, s.k, s.n
+    received = (s.columns - 1) * m * k + (s.rows - 1) * k * n + (s.layers - 1) * m * n
+    work = 2.0 * m * k * n if leaf == "blas" else 0.0
+    return Cost(work / s.processes, received / s.processes * itemsize / WORD, 0)
 
 
 def exchange(what: str, sent: Any, received: Any, messages: Any, itemsize: int) -> Exchange:
@@ -241,38 +251,79 @@ def _shifted(s: Schedule) -> Iterator[dict[str, tuple[Share, list[Phase]]]]:
     length = np.diff(cuts(s.k, s.layers * rounds)).reshape(s.layers, rounds)
     turns = {"A": i * rounds // s.rows, "B": j * rounds // s.columns}  # of the row, of the column: together the turn
     sides = {"A": np.diff(cuts(s.m, s.rows))[i], "B": np.diff(cuts(s.n, s.columns))[j]}
-    held = {name: _layered(s.k, s.layers, rounds, s.dealing(name).members) for name in "AB"}
-    read, met = {}, {}
-    for name, other in ("AB", "BA"):  # in each row, or column, that begins with a piece, what is read of each process
-        begun = np.bincount(turns[other].reshape(-1), minlength=rounds)
-        readers = begun[(np.arange(rounds) - np.arange(rounds)[:, None]) % rounds]
-        read[name], met[name] = (np.tensordot(readers, each, (1, 1)) for each in (held[name], held[name] > 0))
+    held = {
+        name: _Held(s, s.dealing(name).members, np.bincount(turns[other].reshape(-1), minlength=rounds))
+        for name, other in ("AB", "BA")
+    }
     for t in range(rounds):
         piece, found = (turns["A"] + turns["B"] + t) % rounds, {}
+        full = length[layer, piece]
         for name, of in held.items():
             member, first = (j if name == "A" else i), (turns[name] + t) % rounds
             side, cut = sides[name], sliced and name == "A"
-            own, full, some = of[layer, piece, member], length[layer, piece], (of > 0).sum(2)[layer, piece]
-            share = Share((side, own), (side, full), (side > 0, some), s.dealing(name).split, cut)
+            own = of.own(layer, piece, member)
+            share = Share((side, own), (side, full), (side > 0, of.parts[layer, piece]), s.dealing(name).split, cut)
             if name == "B":  # k is its first side
                 share = share._replace(own=share.own[::-1], full=share.full[::-1], some=share.some[::-1])
             phases = _gathering(share)
             if phases:
-                copied = side * of.sum(1)[layer, member] * cut
-                sent = side * (read[name][first, layer, member] - own)
-                messages = (side > 0) * (met[name][first, layer, member] - (own > 0))
+                copied = side * of.whole[layer, member] * cut
+                read, met = of.read(first, layer, member)
+                sent = side * (read - own)
+                messages = (side > 0) * (met - (own > 0))
                 phases[0] = phases[0]._replace(sent=sent, messages=messages, copied=copied)
             found[name] = share, phases
         yield found
 
 
-def _layered(k: int, layers: int, rounds: int, parts: int) -> np.ndarray:
-    """Return how many elements of k piece s of layer l shares with the part that place x of it owns: [l, s, x]."""
-    pieces, homes = cuts(k, layers * rounds), cuts(k, layers * parts)
-    return np.stack([
-        overlaps(pieces[at * rounds : (at + 1) * rounds + 1], homes[at * parts : (at + 1) * parts + 1])
-        for at in range(layers)
-    ])  # fmt: skip
+class _Held:
+    """What each of those that share a brick holds of k, and what is read of it, where pieces of k are shifted.
+
+    members : how many share a brick.  begun : how many processes of a row, or column, begin with each piece, where the
+    row itself begins with the first.
+    parts : how many of them have something of each piece, [layer, piece].  whole : what each has, [layer, member].
+    """
+
+    def __init__(self, s: Schedule, members: int, begun: np.ndarray) -> None:
+        self._pieces, self._homes = cuts(s.k, s.layers * s.rounds), cuts(s.k, s.layers * members)
+        self._shape, self._begun = (s.layers, members), begun
+        start = np.unique(np.concatenate([self._pieces, self._homes]))  # where neither a piece nor a home is cut
+        piece, self._home = (
+            np.searchsorted(of, start[:-1], side="right") - 1 for of in (self._pieces, self._homes)
+        )  # fmt: skip
+        self._piece, self._size = piece % s.rounds, np.diff(start)
+        self.parts = np.bincount(piece, minlength=s.layers * s.rounds).reshape(s.layers, s.rounds)
+        self.whole = np.diff(self._homes).reshape(self._shape)
+        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def own(self, layer: np.ndarray, piece: np.ndarray, member: np.ndarray) -> np.ndarray:
+        """Return how many elements of pieces are held by members."""
+        (layers, members), pieces, homes = self._shape, self._pieces, self._homes
+        at, home = layer * (len(pieces) // layers) + piece, layer * members + member
+        last, first = np.minimum(pieces[at + 1], homes[home + 1]), np.maximum(pieces[at], homes[home])
+        found: np.ndarray = np.maximum(last - first, 0)
+        return found
+
+    def read(self, first: np.ndarray, layer: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the elements that are read of members in rows that begin with piece `first`, and by how many."""
+        pieces, at = np.unique(first, return_inverse=True)
+        read, met = (np.stack(each) for each in zip(*map(self._read, pieces.tolist()), strict=True))
+        at = at.reshape(first.shape)
+        return read[at, layer, member], met[at, layer, member]
+
+    def _read(self, first: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for all members, where a row begins with one piece."""
+        found = self._known.get(first)
+        if found is None:
+            if len(self._known) * self.whole.size >= _KEPT:
+                self._known.clear()
+            readers = self._begun[(self._piece - first) % len(self._begun)]
+            read, met = (
+                np.bincount(self._home, each, self.whole.size).astype(np.int64).reshape(self._shape)
+                for each in (readers * self._size, readers)
+            )
+            found = self._known[first] = read, met
+        return found
 
 
 # ----------------------------------------------------------------------------- what is held

@@ -168,6 +168,17 @@ def _parts(elements: np.ndarray, room: np.ndarray, most: np.ndarray) -> np.ndarr
     return found
 
 
+class Candidates(NamedTuple):
+    """Schedules whose words are counted.
+
+    least : those that need little memory, in case that no other fits, because estimates are of bricks that divide
+        evenly.  Some have as many rounds as there are processes, so they are counted only if they may be cheapest.
+    """
+
+    cheapest: list[Schedule]
+    least: list[Schedule]
+
+
 class ScheduleFamily:
     """Schedules of one kind, one on each of several grids, and their estimates."""
 
@@ -197,9 +208,10 @@ class ScheduleFamily:
         """Return two schedules that seem to need least memory."""
         return [self.schedule(at) for at in np.lexsort((self.estimates.price, self.estimates.memory))[:2].tolist()]
 
-    def best(self, room: float) -> list[Schedule]:
+    def best(self, room: float) -> Candidates:
         """Return the schedules whose words to count: the cheapest that seem to fit and, under a limit, the least."""
-        return list(dict.fromkeys([s for _, s in self.closest(room)] + (self.least() if room else [])))
+        closest = [s for _, s in self.closest(room)]
+        return Candidates(closest, [s for s in self.least() if s not in closest] if room else [])
 
 
 # -------------------------------------------------------------------------- how bricks are shared

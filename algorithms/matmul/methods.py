@@ -10,13 +10,23 @@ has them for all others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
-from math import prod
+from math import inf, prod
 
-from bsp.algorithms.matmul.counts import Counted, counted
-from bsp.algorithms.matmul.grids import CLOSEST, SPARE, ScheduleFamily, at_once, dealt, growing, skewed, staying
+from bsp.algorithms.matmul.counts import Counted, at_least, counted
+from bsp.algorithms.matmul.grids import (
+    CLOSEST,
+    SPARE,
+    Candidates,
+    ScheduleFamily,
+    at_once,
+    dealt,
+    growing,
+    skewed,
+    staying,
+)  # fmt: skip
 from bsp.algorithms.matmul.grids import grids as process_grids
 from bsp.algorithms.matmul.schedules import AT_ONCE, SHIFTED, SPREAD, TWO_PHASE, Schedule
 from bsp.arrays import PlanTooLarge
@@ -28,7 +38,7 @@ FITTINGS = 6  # times that rounds are added to where an estimate was too low
 Shape = tuple[int, int, int]  # m, k, n
 
 
-def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
+def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:
     """Plan Method 1: each process gets its whole row of blocks of A and column of blocks of B, and multiplies once.
 
     W = 2n³/p,  H = 2n²/√p - 2n²/p,  S = 1,  M = 3n²/√p: both, and what arrived of B while it is put together (2n²/√p
@@ -39,7 +49,7 @@ def all_at_once(shape: Shape, p: int, machine: Machine, room: float) -> list[Sch
     return ScheduleFamily(shape, grids, at_once(shape, grids, machine)).best(room)
 
 
-def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
+def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:
     """Plan Method 2: each process gets a pair of blocks at a time, multiplies it and frees it.
 
     W = 2n³/p,  H = 2n²/√p,  S = √p,  M = 5n²/p and a product on its way.
@@ -49,7 +59,7 @@ def pair_by_pair(shape: Shape, p: int, machine: Machine, room: float) -> list[Sc
     return ScheduleFamily(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
 
 
-def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
+def three_d(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:
     """Plan Method 4: a three-dimensional grid, with bricks as near to cubes as p allows.
 
     One superstep brings the inputs, one adds up the partial sums; two each where messages cost more than a superstep.
@@ -59,10 +69,10 @@ def three_d(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedul
     """
     grids = process_grids(shape, p, 1)
     found = ScheduleFamily(shape, grids, at_once(shape, grids, machine)).best(room)
-    return [other for s in found for other in dealt(s, machine)]
+    return Candidates(*([other for s in several for other in dealt(s, machine)] for several in found))
 
 
-def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
+def recursive(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:
     """Plan the general family: any grid, with as many rounds as the memory asks for, along the cheapest side.
 
     With q = p^(1/3) to p^(1/2) bricks along each side of the matrices, q³/p of them for each process:
@@ -86,7 +96,9 @@ def recursive(shape: Shape, p: int, machine: Machine, room: float) -> list[Sched
     closest = sorted((each for family in families for each in family.closest(room)), key=lambda each: each[0])
     fitting = (_fitting(dealt(s, machine), room) for _, s in closest)
     found = [s for several in islice(filter(None, fitting), CLOSEST) for s in several]
-    return found or [other for family in families for s in family.least() for other in dealt(s, machine)]
+    if found:
+        return Candidates(found, [])
+    return Candidates([], [other for family in families for s in family.least() for other in dealt(s, machine)])
 
 
 def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
@@ -103,7 +115,7 @@ def _fitting(several: list[Schedule], room: float) -> list[Schedule]:
     return found
 
 
-def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]:
+def summa(shape: Shape, p: int, machine: Machine, room: float) -> Candidates:
     """SUMMA, the baseline: panel by panel, owners broadcast A along rows of the grid and B along columns.
 
     Broadcast in one superstep: H = 2n²(1 - 1/√p), S = √p.  In two phases: H = 4n²/√p - 6n²/p and less, S = 2√p.
@@ -112,10 +124,11 @@ def summa(shape: Shape, p: int, machine: Machine, room: float) -> list[Schedule]
     """
     grids = process_grids(shape, p, 0)
     found = ScheduleFamily(shape, grids, skewed(shape, grids, machine, room, grids[:2].max(axis=0))).best(room)
-    return [s._replace(rounds=1, way=way) for s in found for way in (AT_ONCE, TWO_PHASE)]
+    ways = (AT_ONCE, TWO_PHASE)
+    return Candidates(*([s._replace(rounds=1, way=way) for s in several for way in ways] for several in found))
 
 
-METHODS: dict[int | str, Callable[[Shape, int, Machine, float], list[Schedule]]] = {
+METHODS: dict[int | str, Callable[[Shape, int, Machine, float], Candidates]] = {
     1: all_at_once, 2: pair_by_pair, 4: three_d, "recursive": recursive, "summa": summa,
 }  # fmt: skip
 AUTO: tuple[int | str, ...] = (1, 4, "recursive")  # the last has the schedules of all that can be cheapest
@@ -126,15 +139,19 @@ AUTO: tuple[int | str, ...] = (1, 4, "recursive")  # the last has the schedules 
 
 @lru_cache(maxsize=1024)
 def options(
-    shape: Shape, p: int, method: int | str, room: float, machine: Machine, itemsize: int, leaf: str
-) -> tuple[Counted, ...]:
-    """Return the counted ways to multiply by a method, or by any of them ("auto").  room : elements, 0: no limit."""
+    shape: Shape, p: int, method: int | str, room: float, machine: Machine
+) -> tuple[tuple[int | str, Schedule, bool], ...]:
+    """Return the ways to multiply by a method, or by any of them ("auto"), in their order.
 
-    def of(name: int | str) -> Iterator[Counted]:
-        for schedule in METHODS[name](shape, p, machine, room):
-            yield counted(schedule, itemsize, leaf, name)
-
-    return tuple(each for name in (AUTO if method == "auto" else [method]) for each in of(name))
+    Each is a method, a schedule, and whether that is one that the cheapest probably make superfluous.
+    room : elements, 0: no limit.
+    """
+    found: list[tuple[int | str, Schedule, bool]] = []
+    for name in AUTO if method == "auto" else [method]:
+        cheapest, least = METHODS[name](shape, p, machine, room)
+        found += [(name, schedule, False) for schedule in cheapest]
+        found += [(name, schedule, True) for schedule in least]
+    return tuple(found)
 
 
 def chosen(
@@ -151,9 +168,19 @@ def chosen(
         raise ValueError(f"matmul: method={method!r}; it is one of {names}, or 'auto'")
     if leaf not in ("blas", "strassen"):
         raise ValueError(f"matmul: leaf={leaf!r}; it is 'blas' or 'strassen'")
-    found = options(shape, p, method, float(memory // itemsize), machine, itemsize, leaf)
-    fitting = [cost for cost in found if not memory or cost.memory * WORD <= memory]
-    if not fitting:
+
+    def price(cost: Counted) -> float:
+        return cost.price(machine) + extra(cost) if not memory or cost.memory * WORD <= memory else inf
+
+    ways = options(shape, p, method, float(memory // itemsize), machine)
+    best = min((price(counted(s, itemsize, leaf, name)) for name, s, least in ways if not least), default=inf)
+    found = [
+        counted(s, itemsize, leaf, name)
+        for name, s, least in ways
+        if not least or at_least(s, itemsize, leaf).price(machine) <= best
+    ]
+    cost = min(found, key=price)
+    if price(cost) == inf:
         least = min(found, key=lambda cost: cost.memory)
         m, k, n = shape
         raise PlanTooLarge(
@@ -162,4 +189,4 @@ def chosen(
             f"{in_bytes((m * k + k * n + m * n) * itemsize / max(1, prod(least.schedule[3:6])))}; "
             "take more processes, or more memory"
         )
-    return min(fitting, key=lambda cost: cost.price(machine) + extra(cost))
+    return cost

@@ -71,15 +71,38 @@ class Layout:
         self.grid: Shape = tuple(axis.parts for axis in axes)
         self.blocks = prod(self.grid)
         self._own: dict[int, list[Shape]] = {}
+        self._boxes: dict[Shape, tuple[tuple[int, int], ...]] = {}
 
     @property
     def process_grid(self) -> Shape:
         """Number of processes along each axis."""
         return tuple(axis.deal for axis in self.axes)
 
+    @cached_property
+    def regular(self) -> bool:
+        """True if a process grid gives the owners, so that the digits of a pid determine its blocks."""
+        if self.table is not None or self.replicated:
+            return False
+        least = 1
+        for axis in sorted((axis for axis in self.axes if axis.deal > 1), key=lambda axis: axis.stride):
+            if axis.stride < least:
+                return False
+            least = axis.stride * axis.deal
+        return True
+
     def split(self, axis: int) -> int:
         """Return the number of shares of an axis: its process grid digits, or its parts if placed one by one."""
         return self.axes[axis].deal if self.table is None else self.axes[axis].parts
+
+    @cached_property
+    def merged(self) -> Layout:
+        """The layout with one block along each axis that is not dealt: a process holds those blocks side by side.
+
+        Blocks that are placed one by one stay apart.
+        """
+        if self.table is not None or all(axis.parts == 1 or axis.deal > 1 for axis in self.axes):
+            return self
+        return layout_of(tuple(axis if axis.deal > 1 else Axis(axis.length) for axis in self.axes), self.replicated)
 
     @cached_property
     def owner(self) -> np.ndarray:
@@ -104,27 +127,45 @@ class Layout:
             self._own[pid] = found
         return found
 
-    def _dealt(self, pid: int) -> list[Shape]:
-        """Return a process's blocks on a process grid, without looking at all owners.
+    def owner_of(self, at: Shape) -> int:
+        """Return the pid of the owner of one block; -1 for a replicated array."""
+        if self.replicated:
+            return -1
+        if self.table is not None:
+            return int(self.owner[at])
+        return sum(part % axis.deal * axis.stride for axis, part in zip(self.axes, at, strict=True) if axis.deal > 1)
 
-        The digits of the pid in the grid's mixed radix determine the parts on each axis: every deal-th one from the
-        digit on.  A pid outside the grid has a remainder, and no blocks.
-        """
-        rest, digit_of = pid, {}
-        for axis in sorted(set(self.axes), key=lambda axis: -axis.stride):
-            if axis.deal > 1:
-                digit_of[axis.stride] = min(rest // axis.stride, axis.deal - 1)
-                rest -= digit_of[axis.stride] * axis.stride
-        if rest:
+    def digits_of(self, pid: int) -> tuple[int, ...] | None:
+        """Return the digit of a pid along each axis of a process grid; None for a pid outside the grid."""
+        rest, digits = pid, [0] * len(self.axes)
+        for k in self._widest_first:
+            axis = self.axes[k]
+            digits[k] = min(rest // axis.stride, axis.deal - 1)
+            rest -= digits[k] * axis.stride
+        return None if rest else tuple(digits)
+
+    @cached_property
+    def _widest_first(self) -> list[int]:
+        """The axes that are dealt, in descending order of their strides."""
+        return sorted((k for k, axis in enumerate(self.axes) if axis.deal > 1), key=lambda k: -self.axes[k].stride)
+
+    def _dealt(self, pid: int) -> list[Shape]:
+        """Return a process's blocks on a process grid, without looking at all owners: every deal-th part of an axis."""
+        digits = self.digits_of(pid)
+        if digits is None:
             return []
-        choices = [range(digit_of[axis.stride] if axis.deal > 1 else 0, axis.parts, axis.deal) for axis in self.axes]
+        choices = [range(digit, axis.parts, axis.deal) for digit, axis in zip(digits, self.axes, strict=True)]
         return [
             tuple(int(axis[k]) for axis, k in zip(choices, at, strict=True)) for at in np.ndindex(*map(len, choices))
         ]
 
     def box(self, at: Shape) -> tuple[tuple[int, int], ...]:
         """Return the index range (start, stop) of a block along each axis."""
-        return tuple((int(axis.bounds[k]), int(axis.bounds[k + 1])) for axis, k in zip(self.axes, at, strict=True))
+        found = self._boxes.get(at)
+        if found is None:
+            ranges = [axis.bounds[k : k + 2].tolist() for axis, k in zip(self.axes, at, strict=True)]
+            found = self._boxes[at] = tuple((start, stop) for start, stop in ranges)
+        return found
 
     def block_shape(self, at: Shape) -> Shape:
         """Return the shape of a block."""

@@ -2,8 +2,9 @@
 
 A stage has *labels*, named index ranges; its tasks are the blocks of a layout over them.  A reference maps labels to
 the axes of a source.  A task needs a box of the source.  Along each label, the task's range is divided where the
-source's parts begin, and the pieces are the product of these divisions.  The pieces of all tasks are computed at
-once, as columns of a table.
+source's parts begin, and the pieces are the product of these divisions.  On a process grid, what
+each process sends and receives follows from the divisions alone (`flow_of`).  Where blocks or tasks are placed one by
+one, the pieces of all tasks are computed at once, as columns of a table.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from bsp.arrays.expressions.graph import Access
 from bsp.arrays.expressions.layout import Axis, Layout
+from bsp.cost.flows import Flow, FlowEnds
 
 
 class Meeting(NamedTuple):
@@ -50,6 +52,15 @@ def _positions(axis: Axis, access: Access) -> np.ndarray:
     return ((start - bounds) // -step + 1)[::-1]
 
 
+def meetings(source: Layout, access: Sequence[Access], tasks: Layout) -> list[Meeting]:
+    """Return the intersections along each label of a reference, in the order of the labels."""
+    labels = sorted({each.label for each in access if each.label >= 0})
+    indexed = list(zip(source.axes, access, strict=True))
+    return [
+        meeting(tasks.axes[label], tuple((axis, at) for axis, at in indexed if at.label == label)) for label in labels
+    ]
+
+
 class Pieces(NamedTuple):
     """Table of all pieces of one reference, one row each."""
 
@@ -67,33 +78,17 @@ class Pieces(NamedTuple):
         found: np.ndarray = np.prod(self.stop - self.start, axis=1, dtype=np.int64)
         return found
 
-    def receivers(self, nprocs: int) -> np.ndarray:
-        """Return the number of processes that receive each piece."""
+    def flow(self, nprocs: int) -> Flow:
+        """Return the traffic, each row a group."""
+        rows = np.arange(len(self.source))
         if self.dests is None:
-            return np.full(len(self.source), nprocs - 1)
-        found: np.ndarray = (self.dests >= 0).sum(axis=1)
-        return found
-
-    def pairs(self, itemsize: int) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return source, receiver and bytes of all that moves; None if every piece goes to everybody."""
-        if self.dests is None:
-            return None
-        rows, columns = np.nonzero(self.dests >= 0)
-        return self.source[rows], self.dests[rows, columns], self.sizes[rows] * itemsize
-
-    def traffic(self, nprocs: int, itemsize: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the bytes that each process sends and receives."""
-        size = self.sizes * itemsize
-        out = np.bincount(self.source, size * self.receivers(nprocs), nprocs).astype(np.int64)
-        if self.dests is None:
-            into = size.sum() - np.bincount(self.source, size, nprocs).astype(np.int64)
-        elif self.dests.shape[1] == 1:
-            rows = np.flatnonzero(self.dests[:, 0] >= 0)
-            into = np.bincount(self.dests[rows, 0], size[rows], nprocs).astype(np.int64)
+            group, dest = np.repeat(rows, nprocs), np.tile(np.arange(nprocs), len(rows))
         else:
-            rows, columns = np.nonzero(self.dests >= 0)
-            into = np.bincount(self.dests[rows, columns], size[rows], nprocs).astype(np.int64)
-        return out, into
+            group, columns = np.nonzero(self.dests >= 0)
+            dest = self.dests[group, columns]
+        one, none = np.ones(len(group), np.int64), np.zeros(len(group), np.int64)
+        senders = FlowEnds(rows, self.source, np.ones(len(rows), np.int64), self.sizes, 0 * rows)
+        return Flow(len(rows), senders, FlowEnds(group, dest, one, one, none))
 
 
 def stays(source: Layout, access: Sequence[Access], tasks: Layout) -> bool:
@@ -132,7 +127,7 @@ def pieces(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int)
         if label >= 0:
             by_label.setdefault(label, []).append(position)
     labels = tuple(sorted(by_label))
-    met = [meeting(tasks.axes[label], tuple((source.axes[a], access[a]) for a in by_label[label])) for label in labels]
+    met = meetings(source, access, tasks)
     counts = [len(each.task) for each in met]
     rows = int(np.prod(counts, dtype=np.int64)) if counts else 1
     which = np.indices(counts).reshape(len(counts), rows) if counts else np.zeros((0, 1), np.int64)
@@ -164,3 +159,89 @@ def pieces(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int)
         dests = dests.copy()
     dests[dests == owners[:, None]] = -1
     return Pieces(labels, task, start, stop, block, owners, dests)
+
+
+# ------------------------------------------------------------------ on process grids
+
+
+@lru_cache(maxsize=256)
+def _along(label: Axis, axes: tuple[tuple[Axis, Access], ...]) -> Flow:
+    """Return what moves along one label; a pid is the part of the owner's, or of the receiver's, that it determines.
+
+    Parts of the tasks that meet a single part of the source are a group with one sender, together with all others that
+    meet that one.  Any other part of the tasks is the only receiver of its group.
+    """
+    met = meeting(label, axes)
+    source = np.zeros(len(met.task), np.int64)
+    for column, (axis, _) in enumerate(axes):
+        source += met.parts[:, column] % axis.deal * axis.stride
+    task = met.task % label.deal * label.stride
+    span = int(task.max(initial=0)) + 1
+    codes, at = np.unique(source * span + task, return_inverse=True)
+    source, task = codes // span, codes % span
+    pieces = np.bincount(at, minlength=len(codes))
+    size = np.bincount(at, met.stop - met.start, len(codes)).astype(np.int64)
+    _, of_source = np.unique(source, return_inverse=True)
+    _, of_task, meets = np.unique(task, return_inverse=True, return_counts=True)
+    fanned = meets[of_task] == 1
+    _, first, group = np.unique(
+        np.where(fanned, of_source, len(codes) + of_task), return_index=True, return_inverse=True
+    )
+    once = np.zeros(len(codes), bool)
+    once[first] = True
+    ends = []
+    for pid, weighed in ((source, ~fanned), (task, fanned)):
+        rows = np.flatnonzero(weighed | once)
+        share = np.where(weighed, (pieces, size), 1)[:, rows]
+        ends.append(FlowEnds(group[rows], pid[rows], share[0], share[1], np.arange(len(rows))))
+    return Flow(len(first), *ends)
+
+
+_WHOLE = Flow(1, *[FlowEnds(*(np.array([each]) for each in (0, 0, 1, 1, 0)))] * 2)  # one piece, the same for all
+
+
+def flow_of(source: Layout, access: Sequence[Access], tasks: Layout, nprocs: int) -> Flow:
+    """Return the traffic that brings a reference to tasks; the arguments are those of `pieces`.
+
+    On process grids the owner of a piece is a sum over its labels, and so is the process that receives it.  So the
+    traffic is a product of what moves along the labels.  Each piece goes to all processes that run tasks with these
+    parts of its labels.
+    """
+    if source.replicated:
+        return Flow(0, *[FlowEnds(*[np.zeros(0, np.int64)] * 5)] * 2)
+    if not (source.regular and (tasks.replicated or tasks.regular)):
+        return pieces(source, access, tasks, nprocs).flow(nprocs)
+    by_label: dict[int, list[tuple[Axis, Access]]] = {}
+    fixed = 0
+    for axis, at in zip(source.axes, access, strict=True):
+        if at.label >= 0:
+            by_label.setdefault(at.label, []).append((axis, at))
+        elif axis.deal > 1:
+            fixed += axis.part_of(at.start) % axis.deal * axis.stride
+    parts = [_along(tasks.axes[label], tuple(axes)) for label, axes in by_label.items()] or [_WHOLE]
+    groups, senders, receivers = parts[0]
+    for part in parts[1:]:
+        senders = _product(senders, part.senders, part.groups)
+        receivers = _product(receivers, part.receivers, part.groups)
+        groups *= part.groups
+    if fixed:
+        senders = senders._replace(pid=senders.pid + fixed)
+    others = np.arange(nprocs) if tasks.replicated else np.zeros(1, np.int64)
+    for label, axis in enumerate(tasks.axes):
+        if label not in by_label and axis.deal > 1:
+            others = (others[:, None] + np.arange(min(axis.deal, axis.parts)) * axis.stride).reshape(-1)
+    if len(others) > 1:
+        group, pid, *shares = (np.repeat(each, len(others)) for each in receivers)
+        receivers = FlowEnds(group, pid + np.tile(others, len(receivers.pid)), *shares)
+    return Flow(groups, senders, receivers)
+
+
+def _product(first: FlowEnds, second: FlowEnds, groups: int) -> FlowEnds:
+    """Return the ends of a flow along two labels, of those along each; the second has so many groups."""
+    return FlowEnds(
+        (first.group[:, None] * groups + second.group).reshape(-1),
+        (first.pid[:, None] + second.pid).reshape(-1),
+        (first.pieces[:, None] * second.pieces).reshape(-1),
+        (first.size[:, None] * second.size).reshape(-1),
+        (first.piece[:, None] * len(second.piece) + second.piece).reshape(-1),
+    )

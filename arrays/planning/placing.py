@@ -24,6 +24,7 @@ from bsp.arrays.planning.fusing import identity
 from bsp.arrays.planning.hosts import Hosts
 from bsp.arrays.planning.lshs import Loads, refined
 from bsp.arrays.planning.stages import Fetch, Ref, Spec
+from bsp.cost.flows import Flows
 from bsp.cost.model import Cost, Machine
 
 ONE_BY_ONE = 1024  # most block operations of a stage for which placing them one by one is tried
@@ -114,9 +115,12 @@ class Placer:
             return "partial reduce"
         return "group-by-join" if spec.classes else "in place"
 
-    def like(self, ref: Ref, labels: Shape) -> Layout | None:
-        """Return a layout of tasks on the processes that hold a reference's blocks; None if there is none."""
-        source = ref.value.layout
+    def like(self, ref: Ref, labels: Shape, layout: Layout | None = None) -> Layout | None:
+        """Return a layout of tasks on the processes that hold a reference's blocks; None if there is none.
+
+        layout : of the reference's value; None: that of the plan.
+        """
+        source = ref.value.layout if layout is None else layout
         axes = [Axis(length) for length in labels]
         for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
             if label < 0 or axes[label].parts > 1:
@@ -245,15 +249,9 @@ class Placer:
 
     def _moving(self, fetches: Sequence[Fetch]) -> float:
         """Return the flop-times of the superstep in which these fetches move, on several hosts."""
-        pairs, to_all = [], []
-        for fetch in fetches:
-            itemsize = fetch.ref.value.dtype.itemsize
-            known = fetch.pieces.pairs(itemsize)
-            if known is None:
-                to_all.append((fetch.pieces.source, fetch.pieces.sizes * itemsize))
-            else:
-                pairs.append(known)
-        return self._hosts.price(pairs, to_all)
+        return self._hosts.price(
+            Flows(self.nprocs, [(fetch.flow, fetch.ref.value.dtype.itemsize) for fetch in fetches])
+        )
 
     def fetch_price(self, fetch: Fetch) -> float:
         """Return the predicted cost of a fetch's exchange, in flop-times."""

@@ -15,8 +15,8 @@ from bsp.arrays.expressions.graph import Graph
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.planning.orders import PlanOrders
 from bsp.arrays.planning.stages import Fetch, Stage, Value, walk
+from bsp.cost.flows import Flows
 from bsp.cost.model import WORD, Cost, Machine
-from bsp.cost.record.recorder import SEND, Exchanged
 from bsp.cost.units import counted
 from bsp.transport.header import digest
 
@@ -51,6 +51,7 @@ class Plan:
         self.stages = stages
         self.values = values
         self.roots = roots
+        self.leaves = [value for value in values if value.leaf >= 0]
         self.small = small  # intermediate results, by node, that are kept because they are small
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)
@@ -70,7 +71,7 @@ class Plan:
         self.boundaries = self.last + 1 if heard else max(1, self.last)
         self.fetches = list(dict.fromkeys(fetch for _, fetch in walk(stages)))
         self._orders: dict[int, PlanOrders] = {}
-        self._exchanged: dict[int, Exchanged] = {}
+        self._exchanged: dict[int, Flows] = {}
         self.text = ", ".join(dict.fromkeys(texts)) or "arrays"
         self.digests = [
             digest("plan", level, mode, repr(graph.key)) for level in range(max(self.boundaries, self.last + 1))
@@ -111,25 +112,14 @@ class Plan:
             found.append(PlanSuperstep(level, stages, fetches, flops, out, into, messages, cost.seconds))
         return found
 
-    def exchanged(self, level: int) -> Exchanged:
+    def exchanged(self, level: int) -> Flows:
         """Return the traffic of all processes at the end of a superstep, the same object at each call."""
         if level not in self._exchanged:
-            self._exchanged[level] = self._traffic(level)
+            fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
+            self._exchanged[level] = Flows(
+                self.nprocs, [(fetch.flow, fetch.ref.value.dtype.itemsize) for fetch in fetches]
+            )
         return self._exchanged[level]
-
-    def _traffic(self, level: int) -> Exchanged:
-        fetches = [fetch for fetch in self.fetches if fetch.level == level + 1 and fetch.moves]
-        pairs, messages = [np.zeros((0, 4), np.int64)], 0
-        out, into = np.zeros((2, self.nprocs), np.int64)
-        for fetch in fetches:
-            listed = fetch.pieces.pairs(fetch.ref.value.dtype.itemsize)
-            if listed is not None:
-                pairs.append(np.column_stack([*listed, np.full(len(listed[0]), SEND)]))
-            else:
-                sent, received = fetch.traffic
-                out, into = out + sent, into + received
-                messages += int(fetch.pieces.receivers(self.nprocs).sum())
-        return Exchanged(np.concatenate(pairs), out, into, messages)
 
     @property
     def words(self) -> int:

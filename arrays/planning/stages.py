@@ -16,7 +16,8 @@ import numpy as np
 from bsp.arrays.expressions.graph import Access, DType
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.kernels.kernels import Kernel
-from bsp.arrays.planning.moves import Pieces, pieces, stays
+from bsp.arrays.planning.moves import Meeting, Pieces, flow_of, meetings, pieces, stays
+from bsp.cost.flows import Flow
 
 
 @dataclass(eq=False)
@@ -31,6 +32,12 @@ class Value:
     level: int = 0  # the superstep in which it is computed; leaves: 0
     last: int = 0  # the superstep in which it is last used
     leaf: int = -1  # position among the graph's leaves
+    asked: Layout | None = None  # a finer layout, of which `layout` is the merged one, that the program asked for
+
+    @property
+    def shown(self) -> Layout:
+        """The layout of the value as the program sees it."""
+        return self.layout if self.asked is None else self.asked
 
 
 class Ref(NamedTuple):
@@ -92,32 +99,37 @@ class Fetch:
         self.local = stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}
         self._regions: dict[Shape, ReadRegion] = {}
-        self._column = {label: k for k, label in enumerate(ref.labels)}
+        self._labels = ref.labels
+        self._column = {label: k for k, label in enumerate(self._labels)}
 
     @cached_property
-    def pieces(self) -> Pieces:
-        """Table of all pieces."""
-        return pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+    def flow(self) -> Flow:
+        """All that moves, without a list of the pieces."""
+        return flow_of(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+
+    @cached_property
+    def _sums(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Elements that each process sends and receives, and pieces that it sends, once for each receiver."""
+        if self.local:
+            return (np.zeros(self.nprocs, np.int64),) * 3
+        return self.flow.sums(self.nprocs)
 
     @cached_property
     def traffic(self) -> tuple[np.ndarray, np.ndarray]:
         """Bytes that each process sends and receives."""
-        if self.local:
-            return np.zeros(self.nprocs, np.int64), np.zeros(self.nprocs, np.int64)
-        return self.pieces.traffic(self.nprocs, self.ref.value.dtype.itemsize)
+        out, into, _ = self._sums
+        itemsize = self.ref.value.dtype.itemsize
+        return out * itemsize, into * itemsize
 
     @cached_property
     def moves(self) -> bool:
         """True if any piece is sent from one process to another."""
-        return bool(self.traffic[0].any())
+        return not self.local and bool(self._sums[0].any())
 
-    @cached_property
+    @property
     def messages(self) -> int:
         """Most pieces that one process sends, counted once for each receiver."""
-        if self.local:
-            return 0
-        table = self.pieces
-        return int(np.bincount(table.source, table.receivers(self.nprocs), self.nprocs).max(initial=0))
+        return int(self._sums[2].max(initial=0))
 
     def regions_held(self) -> np.ndarray:
         """Return, by process, the bytes of the regions of all its tasks, as if each region were copied together."""
@@ -153,99 +165,190 @@ class Fetch:
     def _cuts(self) -> tuple[list[list[int]], list[list[int]]]:
         """The cuts of the source's axes, and of the labels, as lists."""
         axes = [axis.bounds.tolist() for axis in self.ref.value.layout.axes]
-        return axes, [self.tasks.axes[label].bounds.tolist() for label in self.ref.labels]
+        return axes, [self.tasks.axes[label].bounds.tolist() for label in self._labels]
 
     @cached_property
-    def _by_source(self) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of the table by their owner, and where each owner's begin and end."""
-        source = self.pieces.source
-        order = np.argsort(source, kind="stable")
-        return order, np.searchsorted(source[order], np.arange(self.nprocs + 1))
+    def _met(self) -> list[Meeting]:
+        """The divisions along each label.  A row of the table of pieces is one division of each, the last fastest."""
+        return meetings(self.ref.value.layout, self.ref.access, self.tasks)
 
     @cached_property
-    def _by_task(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
-        """The rows of the table by task, where each task's begin and end, and the numbers of parts that count tasks."""
-        table = self.pieces
-        radix = [self.tasks.axes[label].parts for label in table.labels]
-        codes = np.ravel_multi_index(tuple(table.task.T), radix) if radix else np.zeros(len(table.source), np.int64)
-        order = np.argsort(codes, kind="stable")
-        return order, np.searchsorted(codes[order], np.arange(int(np.prod(radix, dtype=np.int64)) + 1)), radix
+    def _listed(self) -> list[tuple[list[int], list[int], list[int], list[list[int]]]]:
+        """The divisions as lists: part of the label, start, stop, parts of the source's axes."""
+        return [
+            (each.task.tolist(), each.start.tolist(), each.stop.tolist(), each.parts.tolist()) for each in self._met
+        ]
+
+    @cached_property
+    def _begins(self) -> list[list[int]]:
+        """For each label, where the divisions of each of its parts begin, and the end."""
+        return [
+            np.searchsorted(each.task, np.arange(self.tasks.axes[label].parts + 1)).tolist()
+            for label, each in zip(self._labels, self._met, strict=True)
+        ]
+
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """For each axis of the source its label and its number among the label's axes; its part if it has no label."""
+        seen: dict[int, int] = {}
+        found = []
+        for axis, (label, position, _) in zip(self.ref.value.layout.axes, self.ref.access, strict=True):
+            if label < 0:
+                found.append((-1, axis.part_of(position)))
+            else:
+                found.append((self._column[label], seen.get(label, 0)))
+                seen[label] = seen.get(label, 0) + 1
+        return found
 
     def row(self, number: int) -> Row:
         """Return a row of the table as slices; sender and receivers of the piece use the same object."""
         found = self._rows.get(number)
         if found is not None:
             return found
-        table, (cuts, labels) = self.pieces, self._cuts
-        low, high, at = table.start[number].tolist(), table.stop[number].tolist(), table.block[number].tolist()
-        column = self._column
+        (cuts, labels), divided = self._cuts, self._listed
+        rest, which = number, [0] * len(divided)
+        for k in range(len(divided) - 1, -1, -1):
+            rest, which[k] = divmod(rest, len(divided[k][0]))
+        at: list[int] = []
         index: list[Any] = []
-        for axis, (label, first, step) in enumerate(self.ref.access):
-            offset = cuts[axis][at[axis]]
+        for axis, ((label, first, step), (k, place)) in enumerate(zip(self.ref.access, self._places, strict=True)):
             if label < 0:
-                index.append(first - offset)
+                at.append(place)
+                index.append(first - cuts[axis][place])
                 continue
-            k = column[label]
-            begin = first + step * low[k] - offset
-            end = begin + step * (high[k] - low[k])
+            _, starts, stops, parts = divided[k]
+            low, high, part = starts[which[k]], stops[which[k]], parts[which[k]][place]
+            at.append(part)
+            begin = first + step * low - cuts[axis][part]
+            end = begin + step * (high - low)
             index.append(slice(begin, None if end < 0 else end, step))
-        into = tuple(
-            slice(low[k] - cut[part], high[k] - cut[part])
-            for k, (cut, part) in enumerate(zip(labels, table.task[number].tolist(), strict=True))
-        )
-        owner = -1 if self.ref.value.layout.replicated else int(table.source[number])
-        found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), into)
+        into = []
+        for k, cut in enumerate(labels):
+            tasks, starts, stops, _ = divided[k]
+            offset = cut[tasks[which[k]]]
+            into.append(slice(starts[which[k]] - offset, stops[which[k]] - offset))
+        owner = self.ref.value.layout.owner_of(tuple(at))
+        found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), tuple(into))
         return found
+
+    @cached_property
+    def _table(self) -> tuple[Pieces, np.ndarray, np.ndarray]:
+        """The table of all pieces, its rows by owner, and where each owner's begin: for blocks placed one by one."""
+        table = pieces(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
+        order = np.argsort(table.source, kind="stable")
+        return table, order, np.searchsorted(table.source[order], np.arange(self.nprocs + 1))
 
     def sends(self, pid: int) -> list[tuple[Row, tuple[int, ...]]]:
         """Return the rows that a process sends, in order, with the receivers of each."""
+        source, tasks = self.ref.value.layout, self.tasks
         if self.local:
             return []
-        dests = self.pieces.dests
-        order, bounds = self._by_source
+        if not (source.regular and (tasks.replicated or tasks.regular)):
+            table, order, bounds = self._table
+            numbers = order[bounds[pid] : bounds[pid + 1]].tolist()
+            if table.dests is not None:
+                listed = [(number, table.dests[number]) for number in numbers]
+                return [(self.row(n), tuple(to[to >= 0].tolist())) for n, to in listed if (to >= 0).any()]
+        else:
+            numbers = self._sent_by(pid)
+        if tasks.replicated:
+            to_all = (*range(pid), *range(pid + 1, self.nprocs))
+            return [(self.row(number), to_all) for number in numbers] if to_all else []
         found = []
-        for number in order[bounds[pid] : bounds[pid + 1]].tolist():
-            to = (
-                [*range(pid), *range(pid + 1, self.nprocs)]
-                if dests is None
-                else dests[number][dests[number] >= 0].tolist()
-            )
+        for number in numbers:
+            to = tuple(dest for dest in self._receivers(number) if dest != pid)
             if to:
-                found.append((self.row(number), tuple(to)))
+                found.append((self.row(number), to))
         return found
+
+    def _sent_by(self, pid: int) -> list[int]:
+        """Return the numbers of the rows whose source is on a process, on a process grid."""
+        layout = self.ref.value.layout
+        digits = layout.digits_of(pid)
+        if digits is None:
+            return []
+        owned = [0] * len(self._met)  # what each label determines of the pid
+        for axis, digit, (k, part) in zip(layout.axes, digits, self._places, strict=True):
+            if k >= 0:
+                owned[k] += digit * axis.stride
+            elif part % axis.deal != digit:
+                return []
+        numbers = [0]
+        for of, divisions, each in zip(owned, self._by_owner, self._met, strict=True):
+            here, count = divisions.get(of, ()), len(each.task)
+            numbers = [number * count + which for number in numbers for which in here]
+        return numbers
+
+    @cached_property
+    def _by_owner(self) -> list[dict[int, list[int]]]:
+        """For each label, its divisions by the part of the owner's pid that they determine."""
+        axes = self.ref.value.layout.axes
+        found: list[dict[int, list[int]]] = []
+        for k, each in enumerate(self._met):
+            of = np.zeros(len(each.task), np.int64)
+            for axis, (label, place) in zip(axes, self._places, strict=True):
+                if label == k:
+                    of += each.parts[:, place] % axis.deal * axis.stride
+            found.append({})
+            for which, owner in enumerate(of.tolist()):
+                found[-1].setdefault(owner, []).append(which)
+        return found
+
+    @cached_property
+    def _others(self) -> list[int]:
+        """What the processes that run a task with the same part of each label differ by, on a process grid."""
+        found = np.zeros(1, np.int64)
+        for label, axis in enumerate(self.tasks.axes):
+            if label not in self._column and axis.deal > 1:
+                found = (found[:, None] + np.unique(axis.digits())).reshape(-1)
+        return sorted(found.tolist())
+
+    def _receivers(self, number: int) -> list[int]:
+        """Return the processes that read a row, on a process grid."""
+        first = 0
+        for label, (tasks, *_) in zip(reversed(self._labels), reversed(self._listed), strict=True):
+            number, k = divmod(number, len(tasks))
+            axis = self.tasks.axes[label]
+            first += tasks[k] % axis.deal * axis.stride
+        return [first + other for other in self._others]
 
     def regions(self, pid: int) -> dict[Shape, ReadRegion]:
         """Return the regions that a process's tasks read, by task coordinates."""
-        table = self.pieces
-        mine = self.tasks.mine(pid)
-        if all(tuple(at[label] for label in table.labels) in self._regions for at in mine):
-            return {at: self._regions[tuple(at[label] for label in table.labels)] for at in mine}
-        order, bounds, radix = self._by_task
         found: dict[Shape, ReadRegion] = {}
-        for at in mine:
-            part = tuple(at[label] for label in table.labels)
+        labels = self._labels
+        for at in self.tasks.mine(pid):
+            part = tuple(at[label] for label in labels)
             region = self._regions.get(part)
             if region is None:
-                code = 0
-                for k, parts in zip(part, radix, strict=True):
-                    code = code * parts + k
                 full = self.tasks.box(at)
-                shape = tuple(full[label][1] - full[label][0] for label in table.labels)
-                rows = order[bounds[code] : bounds[code + 1]].tolist()
-                region = self._regions[part] = ReadRegion(shape, [self.row(number) for number in rows])
+                shape = tuple(full[label][1] - full[label][0] for label in labels)
+                numbers = [0]
+                for k, begins, (tasks, *_) in zip(part, self._begins, self._listed, strict=True):
+                    here = range(begins[k], begins[k + 1])
+                    numbers = [number * len(tasks) + which for number in numbers for which in here]
+                region = self._regions[part] = ReadRegion(shape, [self.row(number) for number in numbers])
             found[at] = region
         return found
 
     def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:
         """Return a view of a piece of a block, with its axes in the order of the labels."""
-        part = block[index]
+        return block[index] if self._in_order else self._ordered(block[index])
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """True if the axes of a block that have labels are in the order of these, each label once."""
+        labels = [each.label for each in self.ref.access if each.label >= 0]
+        return labels == sorted(set(labels))
+
+    def _ordered(self, part: np.ndarray) -> Any:
+        """Return a piece with its axes in the order of the labels."""
         labels = [each.label for each in self.ref.access if each.label >= 0]
         while len(set(labels)) != len(labels):  # two axes with one label: their diagonal, which becomes the last axis
             second = next(k for k, label in enumerate(labels) if label in labels[:k])
             first = labels.index(labels[second])
             part = np.diagonal(part, axis1=first, axis2=second)
             labels = [label for k, label in enumerate(labels) if k not in (first, second)] + [labels[first]]
-        return part if labels == sorted(labels) else part.transpose(np.argsort(labels))
+        return part.transpose(np.argsort(labels))
 
 
 @dataclass(eq=False)

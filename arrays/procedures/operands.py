@@ -17,7 +17,7 @@ from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.graph import LEAF, Access, DType, Node, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of
-from bsp.arrays.planning.moves import pieces, stays
+from bsp.arrays.planning.moves import flow_of, stays
 from bsp.arrays.typing import ArrayLike
 from bsp.declared import Reported
 
@@ -109,7 +109,8 @@ def traffic(source: Layout, target: Layout, nprocs: int, itemsize: int) -> tuple
     access = tuple(Access(axis) for axis in range(len(source.axes)))
     if source is target or stays(source, access, target):
         return np.zeros(nprocs, np.int64), np.zeros(nprocs, np.int64)
-    return pieces(source, access, target, nprocs).traffic(nprocs, itemsize)
+    out, into, _ = flow_of(source, access, target, nprocs).sums(nprocs)
+    return out * itemsize, into * itemsize
 
 
 def in_line(node: Node) -> tuple[np.ndarray, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from bsp.algorithms.glm.cost import cost
 from bsp.algorithms.glm.families import family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.problem import Model, Rows
+from bsp.cost.prediction import predict as predicting
 
 ROWS = 40
 
@@ -192,3 +194,24 @@ def test_a_score_without_values_takes_the_supersteps_and_words_of_one_with_value
     steps = 4 if family is glm.PoissonRegression else 2  # for each sum an agreement, and the sum
     assert last(True, steps) == last(False, steps)
     assert [call.partition("(")[0] for call, *_ in last(True, steps)][1::2] == ["allreduce"] * (steps // 2)
+
+
+def test_a_sample_does_not_refuse_a_table_for_values_that_others_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In rows of processes that do not run, a column is 1 and another has a text that no other row has."""
+    lines = [f"{k % 7},{int(200 <= k < 240)},{'south' if 200 <= k < 240 else 'north'},{k % 3}" for k in range(640)]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(["age,rare,region,visits", *lines]) + "\n")
+    monkeypatch.setattr(predicting, "WIDE", 8)
+
+    def fit(proc: bsp.Process) -> None:
+        glm.PoissonRegression().fit(table, y="visits")
+
+    every, some = (
+        bsp.predict(fit, nprocs=64, machine=bsp.Machine(p=64), abstract=True, every_process=each)
+        for each in (True, False)
+    )
+    assert some.supersteps == every.supersteps
+    sums = [[row["h_sent"] for row in found if "allreduce" in row["call"]] for found in (some, every)]
+    assert len(sums[0]) == len(sums[1])

@@ -17,6 +17,7 @@ import bsp
 import bsp.algorithms.matmul as mm
 import bsp.arrays as ba
 from bsp.algorithms.matmul import bounds, methods, strassen
+from bsp.algorithms.matmul.grids import Candidates
 from bsp.algorithms.matmul.product import _cheapest
 from bsp.arrays.errors import PlanTooLarge
 from bsp.errors import ShapeError
@@ -78,7 +79,7 @@ def test_any_grid_and_any_rounds_multiply_right_at_the_words_stated(
             continue
         rest: Any = {"way": way} if isinstance(way, str) else {"rounds": way}
         schedule = methods.Schedule(11, 23, 9, *grid, **rest)
-        monkeypatch.setitem(methods.METHODS, 1, lambda *given, schedule=schedule: [schedule])
+        monkeypatch.setitem(methods.METHODS, 1, lambda *given, schedule=schedule: Candidates([schedule], []))
         methods.options.cache_clear()
         _cheapest.cache_clear()
 
@@ -128,12 +129,9 @@ def test_any_schedule_multiplies_right_at_the_words_and_in_the_memory_stated(sch
         assert product.layout is schedule.layouts(12)[2]
         np.testing.assert_array_equal(product.compute(), a @ b)
 
-    with mock.patch.dict(methods.METHODS, {1: lambda *given: [schedule]}):
-        for cache in (
-            methods.options.cache_clear,
-            _cheapest.cache_clear,
-            forecasts.clear,
-        ):  # they know the method by its number
+    with mock.patch.dict(methods.METHODS, {1: lambda *given: Candidates([schedule], [])}):
+        # they know the method by its number
+        for cache in (methods.options.cache_clear, _cheapest.cache_clear, forecasts.clear):
             cache()
         try:
             cost = mm.cost(schedule.m, schedule.k, schedule.n, 12, 1)

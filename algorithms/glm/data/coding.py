@@ -159,16 +159,18 @@ def _check_missing(table: Table, facts: dict[int, list[CodingFacts]], advice: st
 
 def _coded(table: Table, name: str, facts: Sequence[CodingFacts]) -> Coded:
     levels = table.levels[table.column(name)]
+    some = world().sampled  # the rows of a few processes show what values there are, not what values there are not
     if levels is None:
         low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
         if not np.isfinite([low, high]).all():
             raise DataError(f"{table.source}: column {name!r} has an infinite value")
-        if low == high:
+        if low == high and not some:
             raise DataError(f"{table.source}: column {name!r} has the same value in every row, {low:g}; exclude it")
         return Coded(name, None)
-    present = [levels[code] for code in sorted(set().union(*(fact.present for fact in facts)))]
+    codes = range(len(levels)) if some else sorted(set().union(*(fact.present for fact in facts)))
+    present = [levels[code] for code in codes]
     reference = table.reference.get(name, present[0])
-    if len(present) == 1:
+    if len(present) == 1 and not some:
         raise DataError(f"{table.source}: column {name!r} has the same value in every row, {present[0]!r}; exclude it")
     if reference not in present:
         raise DataError(f"{table.source}: column {name!r} has no {reference!r}; it has {', '.join(present)}")

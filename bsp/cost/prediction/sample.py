@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class Sample:
             np.repeat(np.array(column, np.int64), counts)
             for column in ([each.source for each in sent], [each.size for each in sent], [each.kind for each in sent])
         )
-        dest = np.concatenate([np.zeros(0, np.int64), *[np.asarray(each.dests, np.int64) for each in sent]])
+        dest = np.fromiter(chain.from_iterable(each.dests for each in sent), np.int64, sum(counts))
         most = max(2, len(np.unique(source)) // 2)
         rule = np.full(len(dest), _SHIFTED)
         for number, place in ((_MIRRORED, source + dest), (_ROOTED, dest)):  # where most processes agree
@@ -110,19 +111,25 @@ class Sample:
         gets: list[Effect] = [
             replace(effect, dest=int(self.alike[effect.dest])) for effect in effects if isinstance(effect, Get)
         ]
-        *_, rules = self._flat([Sent(each.source, each.dests, 0, 0) for each in sends])
-        found: list[Send] = []
-        start = 0
-        for each in sends:
-            to, rule = np.asarray(each.dests, np.int64), rules[start : start + len(each.dests)]
-            start += len(each.dests)
-            for pid in self.pids:
-                for _ in range(np.count_nonzero((rule == _ROOTED) & (to == pid))):
-                    found += [replace(each, source=q, dests=(pid,)) for q in self.of[each.source].tolist()]
-                for q in (*(pid - to + each.source)[rule == _SHIFTED], *(each.source + to - pid)[rule == _MIRRORED]):
-                    if 0 <= q < self.nprocs and self.alike[q] == each.source:
-                        found.append(replace(each, source=int(q), dests=(pid,)))
-        return gets + sorted(found, key=lambda send: send.source)
+        source, dest, number, _, rule = self._flat(
+            [Sent(each.source, each.dests, k, 0) for k, each in enumerate(sends)]
+        )
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # messages by source, receiver, and the one alike
+        for pid in self.pids:
+            (rooted,) = np.nonzero((rule == _ROOTED) & (dest == pid))
+            for k in rooted.tolist():
+                others = self.of[int(source[k])]
+                found.append((others, np.full(len(others), pid), np.full(len(others), number[k])))
+            sender = np.where(rule == _SHIFTED, pid - dest + source, source + dest - pid)
+            (inside,) = np.nonzero((rule != _ROOTED) & (sender >= 0) & (sender < self.nprocs))
+            rows = inside[self.alike[sender[inside]] == source[inside]]
+            found.append((sender[rows], np.full(len(rows), pid), number[rows]))
+        columns = [np.concatenate(column) for column in zip(*found, strict=True)]
+        order = np.lexsort((columns[2], columns[0]))
+        return gets + [
+            replace(sends[k], source=q, dests=(pid,))
+            for q, pid, k in zip(*[column[order].tolist() for column in columns], strict=True)
+        ]
 
 
 def _to(rule: int, others: np.ndarray, pid: int, dest: np.ndarray) -> np.ndarray:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from bsp.cost.flows import Flows
 from bsp.cost.model import WORD, Cost, Machine, Traffic
 from bsp.cost.prediction.sample import Sample, Sent
 from bsp.cost.record.account import SuperstepSums
 from bsp.cost.record.recorder import BLOCK, FINE, SEND, STAGED, Exchanged, Recorder, added_up
-from bsp.values.effects import Effect, Get, Put, PutEach
+from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.payload import size_of
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class SampleRecorder(Recorder):
         self._exchanged: list[Exchanged] = []
         self._gets: list[Get] = []
         self._costs: dict[int, list[Cost]] = {}  # by context: those of the superstep under way, and of others behind it
-        self._known: dict[int, Exchanged] = {}  # by context
-        self._counts: dict[int, tuple[Exchanged, _Counts]] = {}  # by id
+        self._known: dict[int, Flows] = {}  # by context
+        self._counts: dict[int, tuple[Flows, _Counts]] = {}  # by id
         none = np.zeros(nprocs, np.int64)
         self._nothing = Exchanged(np.zeros((0, 4), np.int64), none, none, 0)
 
@@ -67,7 +68,7 @@ class SampleRecorder(Recorder):
         if known is None or sum(cost.H for cost in each) > sum(cost.H for cost in known):
             self._costs[context] = each
 
-    def moved(self, context: int, traffic: Callable[[], Exchanged]) -> None:
+    def moved(self, context: int, traffic: Callable[[], Flows]) -> None:
         """Take the traffic of all processes in this superstep, which every process that runs knows alike."""
         if context not in self._known:
             self._known[context] = traffic()
@@ -90,6 +91,9 @@ class SampleRecorder(Recorder):
                 size = 0 if effect.positions is None else WORD * effect.positions.size
                 sent.append(Sent(effect.source, (effect.dest,), size, FINE))
                 self._gets.append(effect)
+            elif isinstance(effect, Row):
+                each = enumerate(effect.pickles)
+                sent += [Sent(effect.source, (effect.first + k,), len(pickled), SEND) for k, pickled in each]
             else:
                 size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 sent.append(Sent(effect.source, effect.dests, size, SEND))
@@ -117,11 +121,11 @@ class SampleRecorder(Recorder):
         work, self._work = np.array(self._work), []
         for k in range(self.extra() + 1):
             costs = [each[k] for each in self._costs.values() if k < len(each)]
-            exchanged = [*self._exchanged, *self._known.values()] if k == 0 else []
+            counts = [] if k else [*map(self._counted, self._exchanged), *map(self._of_plan, self._known.values())]
             self.account.told.append(told)
             if choice is not None:
                 self.choices.append((self._count, choice))
-            self.account.absorb(self._summed(work if k == 0 else 0 * work, exchanged, costs, bool(self._registers)))
+            self.account.absorb(self._summed(work if k == 0 else 0 * work, counts, costs, bool(self._registers)))
             self._registers.clear()
             self._count += 1
         self._exchanged, self._gets, self._costs, self._known = [], [], {}, {}
@@ -141,10 +145,7 @@ class SampleRecorder(Recorder):
         self.account.end(work[self.sample.index] if len(work) == len(self.pids) else work, 0.0, self.choices)
 
     def _counted(self, exchanged: Exchanged) -> _Counts:
-        """Return the counts of one exchange; those of a plan that runs again and again are kept."""
-        known = self._counts.get(id(exchanged))
-        if known is not None:
-            return known[1]
+        """Return the counts of one exchange."""
         p = self.nprocs
         single = np.column_stack([np.zeros(len(exchanged.pairs), np.int64), exchanged.pairs])
         zero, source, dest, size, kind = single[single[:, 1] != single[:, 2]].T  # to itself a process sends nothing
@@ -156,22 +157,34 @@ class SampleRecorder(Recorder):
             sent, received = sent + exchanged.out, received + exchanged.into
             self._spread(between, exchanged.out, exchanged.into, exchanged.messages)
             landed = landed + np.bincount(self.owner, exchanged.into / WORD, self.elements)
-        found = _Counts(sent, received, messages + exchanged.messages, between, self._inside(single, 1), landed)
-        if any(each is exchanged for each in self._known.values()):
-            if len(self._counts) >= _KEPT:
-                self._counts.clear()
-            self._counts[id(exchanged)] = exchanged, found  # the exchange is kept, so that its id stays its own
+        return _Counts(sent, received, messages + exchanged.messages, between, self._inside(single, 1), landed)
+
+    def _of_plan(self, flows: Flows) -> _Counts:
+        """Return the counts of a plan's exchange; plans run again and again, so they are kept."""
+        known = self._counts.get(id(flows))
+        if known is not None:
+            return known[1]
+        out, into = flows.traffic
+        ports = [np.asarray(level.port_of(np.arange(self.elements))) for level in self.machine.outer]
+        levels, copies, copied = flows.crossing(self.owner, ports)
+        between = [
+            (_sent(each.blocks_out, each.bytes_out), _sent(each.blocks_into, each.bytes_into)) for each in levels
+        ]
+        landed = np.bincount(self.owner, into / WORD, self.elements).reshape(1, -1)
+        found = _Counts(out[None], into[None], flows.messages, between, _sent(copies, copied), landed)
+        if len(self._counts) >= _KEPT:
+            self._counts.clear()
+        self._counts[id(flows)] = flows, found  # the flows are kept, so that their id stays their own
         return found
 
     def _summed(
-        self, work: np.ndarray, exchanged: Sequence[Exchanged], costs: Sequence[Cost], registers: bool
+        self, work: np.ndarray, counts: Sequence[_Counts], costs: Sequence[Cost], registers: bool
     ) -> SuperstepSums:
         """Return the sums of one superstep over all processes."""
         p, shape = self.nprocs, (1, self.elements)
-        sent, received, messages, known, inside, landed = self._counted(exchanged[0] if exchanged else self._nothing)
+        sent, received, messages, known, inside, landed = counts[0] if counts else self._counted(self._nothing)
         between = [*known]
-        for each in exchanged[1:]:
-            more = self._counted(each)
+        for more in counts[1:]:
             sent, received, messages = sent + more.sent, received + more.received, messages + more.messages
             inside, landed = inside + more.inside, landed + more.landed
             between = [(a + c, b + d) for (a, b), (c, d) in zip(between, more.between, strict=True)]
@@ -221,6 +234,12 @@ def _first(sums: Any, count: int) -> Any:
     return type(sums)(*[_first(each, count) for each in sums]) if hasattr(sums, "_fields") else tuple(
         _first(each, count) for each in sums
     )  # fmt: skip
+
+
+def _sent(blocks: np.ndarray, nbytes: np.ndarray) -> Traffic:
+    """Return the traffic of one superstep, by port, in which pieces are sent."""
+    words = (nbytes / WORD).reshape(1, -1)
+    return Traffic(blocks.reshape(1, -1), words, np.zeros_like(words), words)
 
 
 def _part(cost: Cost) -> Any:

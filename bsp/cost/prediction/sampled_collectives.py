@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bsp.processes import Process
 
 _CHANNEL = 1  # the collectives' context
+_OF_ROOTS = (BROADCAST, SCATTER)  # the root alone chooses how
 Group = Sequence[int] | None
 
 
@@ -48,21 +49,23 @@ class SampledCollectives:
 
     def _exchange(
         self, proc: Process, collective: Collective, text: str, value: Any, words: float, group: Group,
-        algorithm: str | None, chooses: int = 1, cuttable: bool = False,
+        algorithm: str | None, chooses: int | None = 1, cuttable: bool = False,
     ) -> dict[int, Any]:  # fmt: skip
         """End the supersteps of a collective; return what each process that runs has brought, by pid.
 
         words : those of the value, by which it is priced, with fractions, because words are rounded when they are
-            added up; chooses : those by which the algorithm is chosen.
+            added up; chooses : those by which the algorithm is chosen, None on a process that leaves it to the root.
         """
         if group is not None:
             raise CannotStand(f"{text} of a group: a few processes cannot stand for all; predict with all processes")
-        chosen: Algorithm = collective.choose(proc, chooses, algorithm, text, False, cuttable)
-        task = proc._task
-        self._recorder.costs(_CHANNEL, chosen.costs(Sizes(task.element.machine, proc.nprocs, words)))
+        task, name = proc._task, ""
+        if chooses is not None:
+            chosen: Algorithm = collective.choose(proc, chooses, algorithm, text, False, cuttable)
+            self._recorder.costs(_CHANNEL, chosen.costs(Sizes(task.element.machine, proc.nprocs, words)))
+            name = "" if collective in _OF_ROOTS else chosen.name
         superstep = task.element.superstep
         self._given.setdefault(superstep, {})[proc.pid] = value
-        call = Call(text, digest(text, chosen.name), (proc._context, task.contexts[_CHANNEL]))
+        call = Call(text, digest(text, name), (proc._context, task.contexts[_CHANNEL]))
         task.boundary(call)
         given, self._last = self._given[superstep], superstep
         self._left[superstep] = self._left.get(superstep, len(given)) - 1
@@ -103,7 +106,7 @@ class SampledCollectives:
         if at_root:
             packed = [pack(each, proc, text) for each in value] if scattered else pack(value, proc, text)
         words = _words(*packed) if scattered else _words(packed)
-        chooses = sum(map(words_of, packed)) if scattered else words_of(packed)
+        chooses = None if not at_root else sum(map(words_of, packed)) if scattered else words_of(packed)
         return self._exchange(
             proc, collective, text, packed, words, group, algorithm, chooses, cuttable=not scattered
         )[root]  # fmt: skip

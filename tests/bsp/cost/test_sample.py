@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import bsp
 import bsp.arrays as ba
 from bsp.cost.prediction import predict as predicting
-from bsp.cost.prediction.sample import CannotStand, Sample
+from bsp.cost.prediction.sample import _ROOTED, _SHIFTED, CannotStand, Sample, Sent
+from bsp.values.effects import Send
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 MACHINE = bsp.Machine(p=1 << 20, name="wide")
@@ -120,6 +121,36 @@ def test_a_sample_predicts_what_all_processes_do(
     assert f"8 of {p} processes ran; the others are taken to do as those" in some.record["notes"]
 
 
+def products(proc: bsp.Process) -> None:
+    """Grids of processes, partial sums that are merged, results that all get, in ragged blocks."""
+    p = proc.nprocs
+    x, w = ba.ones((p * 30 + 7, 41)), ba.ones((41, 300))
+    tall = (x @ w).persist()
+    ba.sum(tall.T @ tall, axis=0).compute()
+    ba.linalg.solve(x.T @ x, x.T @ (x @ ba.ones(41))).compute()
+    tall[:, ::-1].T.reshape(-1).persist()
+    ba.concatenate([x[3:], x[::2]]).persist()
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+@pytest.mark.parametrize(("machine", "elements"), [(MACHINE, 2), (MACHINE, 7), ("cluster16", 16)])
+def test_a_sample_counts_what_crosses_between_few_elements(
+    p: int, machine: Any, elements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A piece crosses once to each element that has receivers of it, and is copied there for the others."""
+    monkeypatch.setattr(predicting, "WIDE", 8)
+    every, some = (
+        bsp.predict(products, nprocs=p, machine=machine, elements=elements, abstract=True, every_process=each)
+        for each in (True, False)
+    )
+    assert h_of(some) == h_of(every)
+    assert [row["messages"] for row in some] == [row["messages"] for row in every]
+    assert some.record["levels"] == every.record["levels"]
+    assert [row["words_by_level"] for row in some] == [row["words_by_level"] for row in every]
+    assert some.record["per_process"]["sent"] == every.record["per_process"]["sent"]
+    assert some.record["per_process"]["received"] == every.record["per_process"]["received"]
+
+
 def numbers(proc: bsp.Process) -> None:
     p, k = proc.nprocs, proc.pid
     assert proc.allreduce(1) == p and proc.allreduce(k, "max") == p - 1
@@ -138,6 +169,22 @@ def test_collectives_of_arrays_cost_what_they_cost(p: int, monkeypatch: pytest.M
     every, some = both(collectives, p, monkeypatch)
     assert h_of(some) == h_of(every)
     assert some.seconds == pytest.approx(every.seconds, rel=0.05)
+
+
+def of_roots(proc: bsp.Process) -> None:
+    """Collectives whose algorithm the root chooses by a size that no other process has."""
+    assert proc.broadcast(np.ones(90_000) if proc.pid == 1 else None, root=1).shape == (90_000,)
+    assert proc.scatter([np.ones(700)] * proc.nprocs if proc.pid == 0 else None).shape == (700,)
+
+
+@pytest.mark.parametrize("p", [30, 64, 101])
+def test_the_root_alone_chooses(p: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every, some = both(of_roots, p, monkeypatch)
+    assert some.supersteps == every.supersteps
+    assert some.words == pytest.approx(every.words, rel=0.02)
+    assert [choice["chosen"] for choice in some.record["choices"]] == [
+        choice["chosen"] for choice in every.record["choices"]
+    ]
 
 
 @pytest.mark.parametrize("p", [30, 64, 101])
@@ -166,6 +213,39 @@ def test_every_process_has_one_alike_that_runs(p: int, stride: int) -> None:
     assert all(sample.alike[pid] == pid for pid in sample.pids)
     assert sum(len(of) for of in sample.of.values()) == p
     assert len(sample.everybodys(sample.pids)) == p and sample.everybodys(sample.pids)[p - 1] == p - 1
+
+
+@given(data=st.data(), p=st.integers(9, 60))
+def test_what_arrives_is_what_all_alike_send(data: st.DataObject, p: int) -> None:
+    """Against each message in turn: who else sends such a one to a process that runs."""
+    sample = Sample(p)
+    sends = [
+        Send(source, tuple(dests), 0, None, None, bytes([k % 256]))
+        for k, (source, dests) in enumerate(
+            data.draw(
+                st.lists(
+                    st.tuples(
+                        st.sampled_from(sample.pids),
+                        st.lists(st.sampled_from([0, 1, p // 2, p - 1]) | st.integers(0, p - 1), max_size=4),
+                    ),
+                    max_size=12,
+                )
+            )
+        )
+    ]
+    *_, rules = sample._flat([Sent(each.source, each.dests, 0, 0) for each in sends])
+    known, rule_of = [], iter(rules.tolist())
+    for each in sends:
+        for dest in each.dests:
+            rule = next(rule_of)
+            for q in np.flatnonzero(sample.alike == each.source).tolist():
+                to = dest if rule == _ROOTED else dest + q - each.source if rule == _SHIFTED else dest - q + each.source
+                if to in sample.place:
+                    known.append((to, q, each.pickled))
+    found = [(each.dests[0], each.source, each.pickled) for each in sample.among(sends) if isinstance(each, Send)]
+    for pid in sample.pids:  # in the order in which a process receives
+        arrived = [(source, what) for to, source, what in found if to == pid]
+        assert arrived == sorted([(source, what) for to, source, what in known if to == pid])
 
 
 @pytest.mark.parametrize(("call", "text"), [
