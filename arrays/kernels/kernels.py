@@ -289,7 +289,7 @@ class Fold:
         origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            values = filling(values, shape)  # NumPy copies what is read-only, as broadcast arrays are, for argmax
+            values = filling(values, shape)
             if self.how.at_once(values, over):
                 return self.how.fold(values, over, origin).reshape(kept_shape)
             arrays = [values]
