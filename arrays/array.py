@@ -245,7 +245,7 @@ class Array:
         if node.op is LEAF:
             assert node.layout is not None
             return node.layout
-        return world().planned([node], False)[0].roots[0].layout
+        return world().planned([node], False)[0].roots[0].shown
 
     @property
     def grid(self) -> Shape:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from bsp.arrays.execution.world import world
-from bsp.arrays.expressions.element_types import element_type
+from bsp.arrays.expressions.element_types import KINDS, element_type
 from bsp.arrays.expressions.graph import (
     WEAK,
     Access,
@@ -31,6 +31,7 @@ from bsp.arrays.expressions.graph import (
     parameter,
 )
 from bsp.arrays.expressions.layout import Layout, Shape, automatic, replicated
+from bsp.arrays.expressions.merging import cut
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.kernels.aggregates import SUM, Aggregate
 from bsp.errors import ShapeError
@@ -41,9 +42,11 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 def dealt_blocks(values: Any, layout: Layout, pid: int) -> Blocks:
     """Return copies of a process's blocks of an array that every process holds whole."""
-    if is_abstract(values):
-        return {at: values[tuple(slice(*span) for span in layout.box(at))] for at in layout.mine(pid)}
-    return {at: np.array(values[tuple(slice(*span) for span in layout.box(at))], order="C") for at in layout.mine(pid)}
+    merged = layout.merged
+    parts = {at: values[tuple(slice(*span) for span in merged.box(at))] for at in merged.mine(pid)}
+    if not is_abstract(values):
+        parts = {at: np.array(part, order="C") for at, part in parts.items()}
+    return cut(layout, parts)  # type: ignore[no-any-return]
 
 
 def from_whole(values: Any, layout: Layout | None = None) -> Node:
@@ -65,7 +68,8 @@ def operand(value: Any) -> Node:
     if is_abstract(value):
         return from_whole(value)
     found = np.asarray(value)
-    element_type(found.dtype, f"{value!r:.60}")
+    if found.dtype.kind not in KINDS:
+        element_type(found.dtype, f"{value!r:.60}")  # raises TypeError; the text of a large array takes milliseconds
     return from_whole(found)
 
 

@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bsp.arrays import build
-from bsp.arrays.expressions.graph import Access, DType, Node
+from bsp.arrays import build, writing
+from bsp.arrays.expressions import layout as layouts
+from bsp.arrays.expressions.element_types import KINDS
+from bsp.arrays.expressions.graph import WEAK, Access, DType, Node
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
-from bsp.arrays.views import own, shows, store, view
+from bsp.arrays.views import assign, own, shows, store, view
 from bsp.errors import ShapeError
 from bsp.values.payload import is_abstract
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
 
+
+_PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})  # of a basic index, without a closer look
+_WHOLE = tuple(Access(axis) for axis in range(64))  # NumPy's arrays have at most 64 axes
 
 _TIMES = (str, bytes, datetime.date, datetime.timedelta)  # types that NumPy converts to a date or a duration
 
@@ -40,7 +45,7 @@ def parts_of(key: Any) -> tuple[tuple[Any, ...], bool]:
     Collective if there is such an array: computes it.
     """
     parts = key if isinstance(key, tuple) else (key,)
-    if not is_advanced(parts):
+    if _PLAIN.issuperset(map(type, parts)) or not is_advanced(parts):
         return parts, False
     from bsp.arrays.selection.selecting import known_position
 
@@ -63,29 +68,29 @@ def is_advanced(parts: tuple[Any, ...]) -> bool:
 
 def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
     """Apply an index of integers, slices, None and ... to a shape; raises NumPy's IndexErrors."""
-    used = sum(each is not None and each is not Ellipsis for each in parts)
+    if len(parts) == 1 and type(parts[0]) is int and shape and -shape[0] <= parts[0] < shape[0]:  # a row: loops take it
+        return Basic((Access(-1, parts[0] % shape[0], 0), *_WHOLE[: len(shape) - 1]), shape[1:])
+    used = sum([each is not None and each is not Ellipsis for each in parts])
     if used > len(shape):
         raise IndexError(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
-    if sum(each is Ellipsis for each in parts) > 1:
+    dots = sum([each is Ellipsis for each in parts])
+    if dots > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    if not any(each is Ellipsis for each in parts):
-        parts = (*parts, Ellipsis)
     access: list[Access] = []
     out: list[int] = []
-
-    def keep(start: int, step: int, count: int) -> None:
-        access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
-        out.append(count)
-
-    for each in parts:
+    for each in parts if dots else (*parts, Ellipsis):
+        axis = len(access)
         if each is None:
             out.append(1)
         elif each is Ellipsis:
-            for _ in range(len(shape) - used):
-                keep(0, 1, shape[len(access)])
+            for length in shape[axis : axis + len(shape) - used]:
+                access.append(_WHOLE[len(out)])
+                out.append(length)
         elif isinstance(each, slice):
-            start, stop, step = each.indices(shape[len(access)])
-            keep(start, step, len(range(start, stop, step)))
+            start, stop, step = each.indices(shape[axis])
+            count = len(range(start, stop, step))
+            access.append(Access(len(out), start if count else 0, step if count > 1 else 1))
+            out.append(count)
         else:
             try:
                 position = each.__index__()
@@ -94,7 +99,6 @@ def basic(shape: Shape, parts: tuple[Any, ...]) -> Basic:
                     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
                     f"arrays are valid indices, not {each!r:.40}"
                 ) from None
-            axis = len(access)
             length = shape[axis]
             if not -length <= position < length:
                 raise IndexError(f"index {position} is out of bounds for axis {axis} with size {length}")
@@ -124,7 +128,11 @@ def get(array: Array, key: Any) -> Array:
 
 
 def put(array: Array, key: Any, value: Any) -> None:
-    """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements."""
+    """Carry out array[key] = value, which replaces the nodes of the array and of all that share its elements.
+
+    Values that every process has are written into the blocks of a computed array at once.  Anything else is lazy; many
+    assignments of such values to an array that is not computed become one pass over its blocks.
+    """
     if array.dtype.kind in "mM" and isinstance(value, _TIMES):
         value = np.asarray(value, array.dtype)
     parts, advanced = parts_of(key)
@@ -133,11 +141,34 @@ def put(array: Array, key: Any, value: Any) -> None:
 
         selecting.put(array, parts, value)
         return
-    node = array._node
-    where = basic(node.kind.shape, parts)
+    where = basic(array.shape, parts)
     if type(value) is type(array) and value.shape == where.shape and shows(value, array, where.access):
         return
-    store(array, broadcast(build.operand(value), where.shape, node.kind.dtype), where.access)
+    values = ready(value, where.shape, array.dtype)
+    computed = writing.source(array._node) is not None
+    if values is not None and (computed or values.size <= layouts.REPLICATED_SIZE):
+        assign(array, values, where.access, where.shape)
+    else:
+        store(array, broadcast(build.operand(value), where.shape, array.dtype), where.access)
+
+
+def ready(value: Any, shape: Shape, dtype: DType) -> Any:
+    """Return an assigned value as an array of this dtype that broadcasts to a shape; None if not all processes have it.
+
+    None also stands for a value that cannot be assigned, or not without a warning: `broadcast` and the plan report it.
+    """
+    if type(value) in WEAK:
+        return scalar_of(build.parameter(value), dtype)
+    values = writing.at_hand(value)
+    if values is None or values.dtype.kind not in KINDS:
+        return None
+    while values.ndim > len(shape) and values.shape[0] == 1:
+        values = values[0]
+    if values.ndim > len(shape) or any(
+        own not in (1, wanted) for own, wanted in zip(values.shape[::-1], shape[::-1], strict=False)
+    ):
+        return None
+    return writing.cast(values, dtype)
 
 
 def scalar_of(number: Node, dtype: DType) -> np.ndarray:

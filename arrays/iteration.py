@@ -87,7 +87,7 @@ class _Pieces:
         node = self.node = array._node
         if node.op is LEAF and node.layout is not None and node.layout.replicated and node.layout.blocks == 1:
             (values,) = node.value.values()  # every process has the values: no superstep
-            self.piece = values[self.start : self.stop]
+            self.piece = values[self.start : self.stop].copy()  # a view would keep assignments from writing in place
         else:
             self.piece = (array if whole else array[self.start : self.stop]).compute()
 

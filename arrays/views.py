@@ -11,8 +11,12 @@ view replaces nodes as follows.
    base.
 
 The node of an array therefore always describes its values: arithmetic needs no link, and a write computes nothing
-early.  Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the
-views were made from are released.
+early.  An assignment of values that every process has to a computed array is carried out at once (`assign`, and see
+`writing`): the new nodes are leaves over the same blocks, and views of those.  Which nodes they are does not depend on
+the links above the array, and views that share no element with the write keep theirs.
+
+Once the blocks of a base are computed, its views are read from them (`settle`), and the expressions that the views were
+made from are released.
 
 Memory: a view keeps its base in memory, as in NumPy.  There is one exception.  Where no name refers to the base any
 more and no two of its living views overlap, no write through one view is visible in another.  Each view then becomes
@@ -26,12 +30,13 @@ from __future__ import annotations
 import weakref
 from itertools import combinations
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from bsp.arrays import build
 from bsp.arrays.expressions.graph import LEAF, Access, Node, Operation, Reshape, ViewOperation
 from bsp.arrays.expressions.layout import Shape
 from bsp.arrays.kernels import elementwise as ew
+from bsp.arrays.writing import below, note, over, overwritten, renewed, source, write
 
 if TYPE_CHECKING:
     from bsp.arrays.array import Array
@@ -39,6 +44,9 @@ if TYPE_CHECKING:
 COMPARED = 32  # views of an array without a name at most that `release` compares, pair by pair
 
 _new = object.__new__
+
+# the links of arrays that are written to, up to the top: of each what is written (None: all), and the shape of that
+Path: TypeAlias = "list[tuple[TreeLink, tuple[Access, ...] | None, Shape]]"
 
 
 class TreeLink:
@@ -61,18 +69,68 @@ class TreeLink:
 
     # ------------------------------------------------------------------------------------ writing
 
-    def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
-        """Write a node, of their shape and dtype, into the elements that `access` shows; None: all elements."""
+    def check_writeable(self) -> None:
+        """Raise ValueError if the elements may not be written to."""
         if not self.writeable:
             raise ValueError(
                 "assignment destination is read-only: diagonals and repeated elements are not written to; .copy() is "
                 "an array of its own; x[i, i] = values, with i = np.arange(n), sets a diagonal"
             )
+
+    def write(self, value: Node, access: tuple[Access, ...] | None = None) -> None:
+        """Write a node, of their shape and dtype, into the elements that `access` shows; None: all elements."""
+        self.check_writeable()
         if not value.kind.size:
             return
+        self._refresh_around(self._laid_up(value, access))
+
+    def assign(self, values: Any, access: tuple[Access, ...], shape: Shape) -> None:
+        """Assign values that every process has: at once in the blocks of a computed array, else when it is computed.
+
+        Each array up to the first that shows its base through a reshape, or as parts of numbers, gets a new leaf or a
+        view of that of its base, or is overwritten if it is not computed; beyond, nodes are made as in `write`.
+        """
+        self.check_writeable()
+        top = self
+        regions = [(top, access)]
+        while top.base is not None and isinstance(top.op, ViewOperation):
+            access, top = build.composed(top.op.access, access), top.base
+            regions.append((top, access))
+        fresh: list[tuple[Node, tuple[Access, ...]]] = []
+        for link, region in reversed(regions):
+            link._assign_own(values, region, shape, fresh)
+        path: Path = [(link, region, shape) for link, region in regions]
+        if top.base is not None:
+            path += top.base._laid_up(_undone(top, top.base.node), None)
+        self._refresh_around(path)
+        for leaf, region in fresh:
+            write(leaf, region, shape, values)
+
+    def _assign_own(
+        self, values: Any, access: tuple[Access, ...], shape: Shape, fresh: list[tuple[Node, tuple[Access, ...]]]
+    ) -> None:
+        """Give this array a node for an assignment; its base, if it is one of the arrays assigned to, has its own.
+
+        fresh : gains the new leaf into which the values have to be written, with the access to it.
+        """
+        leaf = source(self.node)
+        if leaf is None:
+            self.show(overwritten(self.node, access, shape, values))
+            return
+        if self.base is not None and isinstance(self.op, ViewOperation):
+            found = self.derived(self.base.node)
+            if any(source(found) is new for new, _ in fresh) and _alike(found, self.node):
+                self.show(found)
+                return
+        new = renewed(leaf)
+        fresh.append((new, below(self.node, access)))
+        self.show(over(self.node, new))
+
+    def _laid_up(self, value: Node, access: tuple[Access, ...] | None) -> Path:
+        """Give this array, and each above it, a node with the values in the elements of an access; return all these."""
         whole = access is None
         link, new = self, value
-        path = []
+        path: Path = []
         while True:
             link.show(_laid(link.node, access, new, whole))
             path.append((link, access, new.kind.shape))
@@ -83,6 +141,10 @@ class TreeLink:
             else:
                 new, access = _undone(link, link.base.node), None
             link = link.base
+        return path
+
+    def _refresh_around(self, path: Path) -> None:
+        """Give new nodes to the views that show elements which were written on a path, and are not on it."""
         passed = [link for link, *_ in path]
         for link, region, shape in path:
             link.refresh([
@@ -189,14 +251,16 @@ def _unnamed(owner: _Owner) -> None:
     link, owner.link = owner.link, None  # leaves no reference cycle
     if link is not None:
         link.owner = None
-        link.release()
+        if link.base is None:
+            link.release()
 
 
 def _gone(child: _Child) -> None:
     parent, child.parent = child.parent, None
     if parent is not None:
         parent.children.pop(child, None)
-        parent.release()
+        if parent.base is None and parent.owner is None:
+            parent.release()
 
 
 # -------------------------------------------------------------------------------------- of arrays
@@ -258,6 +322,25 @@ def store(array: Array, value: Node, access: tuple[Access, ...] | None = None) -
         link.write(value, access)
     else:
         array._node = value if access is None else build.written(array._node, access, value)
+
+
+def assign(array: Array, values: Any, access: tuple[Access, ...], shape: Shape) -> None:
+    """Assign values that every process has: at once in the blocks of a computed array, else when it is computed.
+
+    values : an array of the array's dtype that broadcasts to `shape`, the shape of the accessed part.
+    The write is visible in every array that shares the elements.  Local, see `writing`.
+    """
+    link, node = link_of(array), array._node
+    if source(node) is not None:
+        note(access, shape, values)
+    if link is not None:
+        del node  # what refers to the blocks no more lets them be written to in place
+        link.assign(values, access, shape)
+    elif node.op is LEAF:
+        node = array._node = renewed(node)
+        write(node, access, shape, values)
+    else:
+        array._node = overwritten(node, access, shape, values)
 
 
 def replace(array: Array, value: Node) -> None:
@@ -331,6 +414,15 @@ def keeps_order(array: Array, shape: Shape | None = None) -> bool:
 
 
 # ---------------------------------------------------------------------------------------- regions
+
+
+def _alike(a: Node, b: Node) -> bool:
+    """Return whether two nodes with a `source` are the same views of leaves of one layout."""
+    while a.op is b.op and a.kind is b.kind:
+        if a.op is LEAF:
+            return a.layout is b.layout
+        (a,), (b,) = a.args, b.args
+    return False
 
 
 def _laid(node: Node, access: tuple[Access, ...] | None, value: Node, whole: bool) -> Node:

@@ -50,6 +50,7 @@ arrays/kernels
 arrays/planning
 arrays/execution  arrays/iteration
 arrays/build
+arrays/writing
 arrays/views  arrays/drawing
 arrays/indexing
 arrays/array

@@ -32,7 +32,7 @@ from bsp.arrays.expressions.graph import capture, leaf
 from bsp.arrays.expressions.layout import Shape, asked
 from bsp.arrays.kernels.elementwise import of_ufunc
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.planner import planned as planned_graph
 from bsp.cost.model import Machine
 from bsp.cost.whole_file import write_text
 
@@ -129,7 +129,7 @@ class Counts:
 def planned(arrays: Sequence[Array], nprocs: int, schedule: str, machine: Machine | None = None) -> Plan:
     """Return the plan of some arrays for p processes; needs no processes."""
     graph = capture([array._node for array in arrays])
-    return Planner(graph, nprocs, machine or Machine(p=nprocs), schedule).plan(0)
+    return planned_graph(graph, nprocs, machine or Machine(p=nprocs), 0, schedule)
 
 
 def counted(plan: Plan) -> Counts:

@@ -22,6 +22,7 @@ from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Layout, Shape, asked, ragged
+from bsp.arrays.expressions.merging import cut
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import current
@@ -63,14 +64,14 @@ def layout_for(shape: Shape, grid: Grid = None, process_grid: Grid = None) -> La
 def made(
     shape: Shape, dtype: DType, layout: Layout, make: Callable[[Shape, tuple[tuple[int, int], ...]], Any]
 ) -> Array:
-    """Return a new array; each owner of a block calls `make(block shape, index ranges)` for it."""
-    here = world()
+    """Return a new array; each owner of a merged block calls `make(block shape, index ranges)` for it."""
+    here, merged = world(), layout.merged
     blocks: Blocks = {}
-    for at in layout.mine(here.pid):
-        box = layout.box(at)
+    for at in merged.mine(here.pid):
+        box = merged.box(at)
         size = tuple(stop - start for start, stop in box)
         blocks[at] = filled(size, dtype, partial(make, size, box))
-    return wrap(leaf(shape, dtype, layout, blocks))
+    return wrap(leaf(shape, dtype, layout, cut(layout, blocks)))
 
 
 def _of_one(array: Array) -> Array:

@@ -3,15 +3,21 @@
 The memory of a block returns to the pool when neither the block nor a view of it is referenced any more.  The moment
 changes no result, only whether the next block finds its pages mapped.  The pool keeps at most KEPT_BYTES, for all
 processes of an interpreter.
+
+A block may be written to where it is only if nothing else refers to its memory (`alone`).
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 from math import prod
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
+
+from bsp.values.payload import is_abstract
 
 SMALLEST = 1 << 20  # bytes; smaller blocks are left to the allocator, which keeps their memory itself
 KEPT_BYTES = 256 << 20
@@ -60,3 +66,33 @@ def release() -> None:
     global _kept
     _free.clear()
     _kept = 0
+
+
+def alone(blocks: Mapping[Any, Any], at: Any) -> bool:
+    """Return whether a block may be written to where it is: nothing but `blocks` refers to it or to its memory.
+
+    Every view of a block, and every buffer that is exported from it, refers to the block or to the array whose memory
+    it uses, so Python's reference counts show them all.  The counts are those of this process: whatever follows from
+    the answer must change no values, plans or supersteps.
+    """
+    of_block, of_owner = _counts(blocks, at)
+    if of_block > _ALONE[0]:
+        return False
+    block = blocks[at]
+    if is_abstract(block):
+        return of_owner <= _ALONE[1]
+    base = block.base
+    if base is not None and (type(base) is not _Lent and (type(base) is not np.ndarray or base.base is not None)):
+        return False  # memory of unknown owners, such as a buffer
+    flags = block.flags
+    return flags.writeable and flags.forc and (base is None or of_owner <= _ALONE[1])
+
+
+def _counts(blocks: Mapping[Any, Any], at: Any) -> tuple[int, int]:
+    """Return the reference counts of a block and of the owner of its memory."""
+    block = blocks[at]
+    owner = block._block if is_abstract(block) else block.base
+    return getrefcount(block), getrefcount(owner)
+
+
+_ALONE = _counts({0: np.empty(1)[:]}, 0)  # the counts of a block that only its dictionary refers to

@@ -36,18 +36,17 @@ class Run:
         self.params = params
         self.orders: PlanOrders = plan.orders(world.pid)
         self.values: list[Blocks | None] = [None] * len(plan.values)
-        for value in plan.values:
-            if value.leaf >= 0:
-                self.values[value.number] = leaves[value.leaf]
-        self._alone = world.alone
+        for value in plan.leaves:
+            self.values[value.number] = leaves[value.leaf]
         self._awaited: dict[int, np.ndarray] = {}  # regions that pieces are received into, by id of the region
         self._text, self._digests = plan.text, plan.digests
-        if params:  # no part of the plan, but of the digest: processes with different numbers get SyncMismatch
+        if params and world.nprocs > 1:  # no part of the plan, but of the digest: different numbers get SyncMismatch
             shown = ", ".join(map(repr, params[:_SHOWN]))
             self._text = f"{plan.text} with c = {shown}"
             self._digests = [digest("parameters", first, params) for first in plan.digests]
+        self._text, self._digests = world.called(self._text, self._digests)
         self._common: dict[int, Any] = {}
-        self._arrived: list[dict[int, Any]] = [{} for _ in plan.fetches]
+        self._arrived: dict[int, dict[int, Any]] = {}  # pieces by fetch, then row
         self._notes = Notes(world.pid)
 
     def empty(self, shape: Shape, dtype: DType) -> Any:
@@ -65,7 +64,8 @@ class Run:
                 self._compute(level)
             if level < boundaries:
                 self._meet(level)
-            self._release(level)
+            if level < plan.last:
+                self._release(level)
         if self._notes:
             self._settle_alone()
         return [self.blocks(root) for root in plan.roots]
@@ -106,15 +106,21 @@ class Run:
         return found
 
     def _tasks(self, orders: list[TaskOrder]) -> Iterator[StageTask]:
+        values: list[Any] = self.values
         for at, box, reads in orders:
-            yield StageTask(at, box, [self._region(read) for read in reads])
+            regions = []
+            for read in reads:
+                if isinstance(read, Direct):
+                    value, block, where, fetch = read
+                    region = values[value][block]
+                    regions.append(region if where is None else fetch.piece(region, where))
+                else:
+                    regions.append(self._region(read))
+            yield StageTask(at, box, regions)
 
-    def _region(self, read: Direct | Pieced) -> Any:
-        if isinstance(read, Direct):
-            block = self.blocks(read.fetch.ref.value)[read.block]
-            return block if read.where is None else read.fetch.piece(block, read.where)
+    def _region(self, read: Pieced) -> Any:
         fetch, number, _ = read
-        if fetch.tasks.replicated and not self._alone:
+        if fetch.tasks.replicated and not self.world.alone:
             found = self._common.get(number)
             if found is None:
                 found = self._common[number] = self._in_common(number, lambda: self._joined(read))
@@ -168,7 +174,9 @@ class Run:
         context = world.context
         last = level >= plan.last
         notes, effects = self._notes, context.outbox.effects
-        notes.tell(context, world.nprocs)
+        noted = bool(notes)
+        if noted:
+            notes.tell(context, world.nprocs)
         if not last and notes.failed is None:
             for fetch, row, dests in self.orders.sends[level]:
                 piece = fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
@@ -178,16 +186,17 @@ class Run:
         world.task.boundary(Call(self._text, self._digests[level], (context,)))
         arrived, context.arrived = context.arrived, []
         context.landings = {}
-        arrived = notes.hear(arrived)
+        if arrived or noted:
+            arrived = notes.hear(arrived)
         if not last:
             expected = self.orders.receives[level]
             assert len(arrived) == len(expected)
             for (_, number, row_number), (_, _, piece, _) in zip(expected, arrived, strict=True):
-                self._arrived[number][row_number] = self._received(number, row_number, piece)
+                self._arrived.setdefault(number, {})[row_number] = self._received(number, row_number, piece)
 
     def _prepare(self, level: int) -> None:
         """Set the memory that the exchange receives pieces into, if this process is alone in its element."""
-        if self._alone and self.orders.landings[level]:
+        if self.world.alone and self.orders.landings[level]:
             self.world.context.landings = self._landings(level)
 
     def _received(self, number: int, row_number: int, piece: Any) -> Any:
@@ -210,11 +219,10 @@ class Run:
     def _release(self, level: int) -> None:
         """Release the blocks and the received pieces that no later superstep needs."""
         for value in self.plan.values:
-            if value.last <= level and level < self.plan.last:
+            if value.last <= level:
                 self.values[value.number] = None
-        for number, until in enumerate(self.orders.until):
-            if until <= level and self._arrived[number]:
-                self._arrived[number] = {}
+        for number in [number for number in self._arrived if self.orders.until[number] <= level]:
+            del self._arrived[number]
 
 
 class Declared(Run):
@@ -270,4 +278,5 @@ class Declared(Run):
         for _, number, row in self.orders.receives[level] if not last else ():
             fetch = plan.fetches[number]
             shape = tuple(each.stop - each.start for each in fetch.row(row).into)
-            self._arrived[number][row] = self._received(number, row, shaped(shape, fetch.ref.value.dtype))
+            piece = shaped(shape, fetch.ref.value.dtype)
+            self._arrived.setdefault(number, {})[row] = self._received(number, row, piece)

@@ -14,10 +14,12 @@ from bsp.arrays.execution import memory
 from bsp.arrays.execution.run import Declared, Run
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Graph, Node, capture
 from bsp.arrays.expressions.layout import Shape
+from bsp.arrays.expressions.merging import cut, merged_blocks
 from bsp.arrays.kernels.kernels import Product
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.planner import Planner
+from bsp.arrays.planning.planner import planned
+from bsp.arrays.planning.stages import Value
 from bsp.cost.units import in_bytes
 from bsp.declared import Costs, declares
 from bsp.engine.task import Call
@@ -29,6 +31,7 @@ _PLANS = 1024  # plans in the cache, which is emptied when it is full
 _PANELS = 256  # panels of a contraction at most
 _LARGE, _ROUNDS = 1 << 20, 3  # RecomputedWarning: bytes of an array, and the round that warns
 _SCHEDULES = ("patterns", "lshs", "round-robin")
+_NOTHING: tuple[Any, bytes] = (None, b"")  # was assigned: no place, no digest
 _plans: dict[Any, Plan] = {}
 Result = TypeVar("Result")
 
@@ -51,6 +54,7 @@ class World:
         self.in_procedure = self.abstract  # a procedure runs or is forecast, and includes those that it calls
         self._again: Counter[Any] = Counter()  # by structure: evaluations that computed a large array again
         self.notes: Notes | None = None  # floating-point errors of the procedure that runs
+        self._assigned = _NOTHING  # see `has_assigned`
         self.memory = self.machine.memory / max(1, -(-self.nprocs // self.machine.p))  # bytes; 0: no limit known
 
     @property
@@ -68,6 +72,49 @@ class World:
         if self._abstraction is not None:
             return self._abstraction.memory(tuple(shape), dtype)
         return memory.empty(tuple(shape), dtype)
+
+    def own(self, blocks: Blocks, at: Shape, kept: bool = True) -> Any:
+        """Return a block that may be written to: the block itself if nothing else refers to it, else a copy of it.
+
+        blocks : blocks by coordinates, in which a copy replaces the block.
+        kept : whether the copy needs the values; if not, they are arbitrary.
+        """
+        if memory.alone(blocks, at):
+            return blocks[at]
+        block = blocks[at]
+        new = blocks[at] = self.empty(block.shape, block.dtype)
+        if kept:
+            new[...] = block
+        return new
+
+    def has_assigned(self, *what: Any) -> None:
+        """Note what this process has assigned without a plan; the next boundary checks that all have done the same.
+
+        Nothing is noted beyond the head of a round: a process that joins there has not carried out what came before.
+        """
+        if self.nprocs > 1:
+            self._assigned = self._place(), digest(self.assigned(), *what)
+
+    def assigned(self) -> bytes:
+        """Return the digest of all that was assigned since the last boundary of arrays or head of a round, or b""."""
+        place, found = self._assigned
+        return found if found and place == self._place() else b""
+
+    def _place(self) -> Any:
+        return self.task.loops, self.task.round
+
+    def called(self, text: str, agreed: list[bytes]) -> tuple[str, list[bytes]]:
+        """Return a text and digests for boundaries, which include what was assigned; nothing is then noted any more."""
+        if self._assigned is _NOTHING or not (found := self.assigned()):
+            return text, agreed
+        self._assigned = _NOTHING
+        return f"{text}, after assignments {found.hex()}", [digest("assigned", each, found) for each in agreed]
+
+    def _meet(self, text: str, kind: str) -> None:
+        """End a superstep at which all processes must make the same call."""
+        self.task.label = text
+        shown, (agreed,) = self.called(text, [digest(kind, text)])
+        self.task.boundary(Call(shown, agreed, (self.context,)))
 
     def exchange(
         self, text: str, out: Sequence[tuple[int, Any]], into: dict[int, list[Any]] | None = None
@@ -88,8 +135,7 @@ class World:
         effects = self.context.outbox.effects
         for dest, array in out:
             effects.append(Send(self.pid, (dest,), self.context.id, None, array, None, borrowed=True, shared=True))
-        self.task.label = text
-        self.task.boundary(Call(text, digest("exchange", text), (self.context,)))
+        self._meet(text, "exchange")
         arrived, self.context.arrived = self.context.arrived, []
         self.context.landings = {}
         if self.notes is not None:
@@ -114,8 +160,7 @@ class World:
             except Exception as error:  # noqa: BLE001 - any exception must be raised on all processes
                 notes.fail(error)
         notes.tell(self.context, self.nprocs)
-        self.task.label = text
-        self.task.boundary(Call(text, digest("together", text), (self.context,)))
+        self._meet(text, "together")
         arrived, self.context.arrived = self.context.arrived, []
         notes.hear(arrived)
         return found
@@ -137,8 +182,7 @@ class World:
             self.notes = None
         if notes.strict and self.nprocs > 1:
             notes.tell(self.context, self.nprocs)
-            self.task.label = text
-            self.task.boundary(Call(text, digest("calculating", text), (self.context,)))
+            self._meet(text, "calculating")
             arrived, self.context.arrived = self.context.arrived, []
             notes.hear(arrived)
         elif notes:
@@ -163,8 +207,7 @@ class World:
         """Make a plan, with twice as many panels until it fits the memory limit; PlanTooLarge if none fits."""
         panels = 1
         while True:
-            planner = Planner(graph, self.nprocs, self.machine, self.schedule, panels, self.memory)
-            plan = planner.plan(gather)
+            plan = planned(graph, self.nprocs, self.machine, gather, self.schedule, panels, self.memory)
             if not self.memory or plan.peak_bytes <= self.memory:
                 return plan
             if panels >= _PANELS or not any(isinstance(stage.kernel, Product) for stage in plan.stages):
@@ -177,20 +220,23 @@ class World:
             panels *= 2
 
     def evaluate(self, nodes: Sequence[Node], gather: bool) -> list[Blocks]:
-        """Compute some nodes; return this process's blocks of each.  Collective.
+        """Compute some nodes; return this process's merged blocks of each.  Collective.
 
         gather : bring the whole arrays to every process; else each process keeps the blocks that it owns.
         Ends at least one superstep, which checks that all processes evaluate the same.
         """
         plan, graph = self.planned(nodes, gather)
-        self._notice(graph)
-        run = (Declared if self.abstract else Run)(plan, self, [leaf.value for leaf in graph.leaves], graph.params)
+        if len(graph.given) > graph.asked:
+            self._notice(graph)
+        leaves = [leaf.value if leaf.layout is value.layout else merged_blocks(leaf, self.empty)
+                  for leaf, value in zip(graph.leaves, plan.leaves, strict=True)]  # fmt: skip
+        run = (Declared if self.abstract else Run)(plan, self, leaves, graph.params)
         blocks = run.results()
         for i, value in plan.small:
-            graph.nodes[i].become(value.layout, run.blocks(value))
+            _store(graph.nodes[i], value, run.blocks(value))
         for k, node in enumerate(graph.given):
             if node.op is not LEAF and (not gather or k >= graph.asked or node.kind.size <= 1):
-                node.become(plan.roots[k].layout, blocks[k])
+                _store(node, plan.roots[k], blocks[k])
         for node in graph.positions:
             node.computed = True
         return blocks[: graph.asked]
@@ -215,6 +261,11 @@ class World:
                 RecomputedWarning,
                 *(line or ("<program>", 0)),
             )
+
+
+def _store(node: Node, value: Value, blocks: Blocks) -> None:
+    """Turn a node into a leaf with a computed value; `blocks` are those of the value's layout in the plan."""
+    node.become(value.shown, blocks if value.asked is None else cut(value.asked, blocks))
 
 
 def world() -> World:

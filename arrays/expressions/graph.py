@@ -81,6 +81,10 @@ class SourceOperation(Operation):
 LEAF, PARAM = SourceOperation("leaf"), SourceOperation("parameter")
 
 
+OVERWRITE = Operation()  # an array, and a parameter with values that are assigned to parts of it
+OVERWRITE.name = "assigned"
+
+
 class Access(NamedTuple):
     """Index map of one axis of a view's source: position x on axis `label` of the view is start + step·x of the source.
 
@@ -283,11 +287,19 @@ def capture(roots: Sequence[Node]) -> Graph:
     key: list[Any] = []
     known: dict[Any, int] = {}
     kept: dict[Node, None] = {}
-    stack: list[Any] = list(reversed(roots))
+    stack: list[Any] = list(reversed(roots))  # None: the arguments of the node below it have their positions
     while stack:
         node = stack.pop()
-        if node in index:
+        if node is None:
+            node = stack.pop()
+        elif node in index:
             continue
+        else:
+            waiting = [arg for arg in node.args if arg not in index]
+            if waiting:
+                stack += (node, None)
+                stack += waiting[::-1]
+                continue
         op = node.op
         if op is LEAF:
             leaves.append(node)
@@ -296,25 +308,23 @@ def capture(roots: Sequence[Node]) -> Graph:
             params.append(node.value)
             key.append(node.kind)
         else:
-            args = node.args
-            waiting = [arg for arg in args if arg not in index]
-            if waiting:
-                stack.append(node)
-                stack.extend(reversed(waiting))
-                continue
-            if not node.computed:
-                for arg in args:
-                    if arg.computed and arg.op is not LEAF and arg.op is not PARAM:
-                        kept[arg] = None
-            own = (op, node.kind, *[index[arg] for arg in args])
-            position = known.setdefault(own, len(nodes))
+            own: list[Any] = [op, node.kind]
+            for arg in node.args:
+                own.append(index[arg])
+                if arg.computed and not node.computed and arg.op is not LEAF and arg.op is not PARAM:
+                    kept[arg] = None
+            form = tuple(own)
+            position = known.setdefault(form, len(nodes))
             if position < len(nodes):
                 index[node] = position
                 continue
-            key.append(own)
+            key.append(form)
         index[node] = len(nodes)
         nodes.append(node)
-    asked = tuple(index[root] for root in roots)
-    extra = {index[node]: node for node in kept if index[node] not in asked}
-    every = asked + tuple(extra)
-    return Graph(nodes, index, every, (*roots, *extra.values()), len(asked), leaves, params, (every, len(asked), *key))
+    every, given = tuple([index[root] for root in roots]), tuple(roots)
+    asked = len(every)
+    if kept:
+        shown = set(every)
+        extra = {index[node]: node for node in kept if index[node] not in shown}
+        every, given = every + tuple(extra), given + tuple(extra.values())
+    return Graph(nodes, index, every, given, asked, leaves, params, (every, asked, *key))

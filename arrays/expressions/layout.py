@@ -71,6 +71,7 @@ class Layout:
         self.grid: Shape = tuple(axis.parts for axis in axes)
         self.blocks = prod(self.grid)
         self._own: dict[int, list[Shape]] = {}
+        self._boxes: dict[Shape, tuple[tuple[int, int], ...]] = {}
 
     @property
     def process_grid(self) -> Shape:
@@ -92,6 +93,16 @@ class Layout:
     def split(self, axis: int) -> int:
         """Return the number of shares of an axis: its process grid digits, or its parts if placed one by one."""
         return self.axes[axis].deal if self.table is None else self.axes[axis].parts
+
+    @cached_property
+    def merged(self) -> Layout:
+        """The layout with one block along each axis that is not dealt: a process holds those blocks side by side.
+
+        Blocks that are placed one by one stay apart.
+        """
+        if self.table is not None or all(axis.parts == 1 or axis.deal > 1 for axis in self.axes):
+            return self
+        return layout_of(tuple(axis if axis.deal > 1 else Axis(axis.length) for axis in self.axes), self.replicated)
 
     @cached_property
     def owner(self) -> np.ndarray:
@@ -150,7 +161,11 @@ class Layout:
 
     def box(self, at: Shape) -> tuple[tuple[int, int], ...]:
         """Return the index range (start, stop) of a block along each axis."""
-        return tuple((int(axis.bounds[k]), int(axis.bounds[k + 1])) for axis, k in zip(self.axes, at, strict=True))
+        found = self._boxes.get(at)
+        if found is None:
+            ranges = [axis.bounds[k : k + 2].tolist() for axis, k in zip(self.axes, at, strict=True)]
+            found = self._boxes[at] = tuple((start, stop) for start, stop in ranges)
+        return found
 
     def block_shape(self, at: Shape) -> Shape:
         """Return the shape of a block."""

@@ -25,6 +25,7 @@ from bsp.arrays.execution.world import filled, world
 from bsp.arrays.expressions.element_types import KINDS
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, Node
 from bsp.arrays.expressions.layout import Layout, Shape
+from bsp.arrays.expressions.merging import cut
 
 PathLike = str | os.PathLike[str]
 _KINDS: dict[str, type[Exception]] = {
@@ -244,13 +245,14 @@ def evaluated(x: Array) -> Node:
 
 
 def blocks_read(layout: Layout, dtype: DType, part: Callable[[tuple[slice, ...]], Any]) -> Blocks:
-    """Return this process's blocks of a layout, each read by `part(region)`; read nothing in a run of shapes."""
+    """Return this process's blocks of a layout, read by `part(region)`; read nothing in a run of shapes."""
+    merged = layout.merged
 
     def block(at: Shape) -> Any:
-        region = tuple(slice(*span) for span in layout.box(at))
-        return filled(layout.block_shape(at), dtype, lambda: part(region))
+        region = tuple(slice(*span) for span in merged.box(at))
+        return filled(merged.block_shape(at), dtype, lambda: part(region))
 
-    return {at: block(at) for at in layout.mine(world().pid)}
+    return cut(layout, {at: block(at) for at in merged.mine(world().pid)})  # type: ignore[no-any-return]
 
 
 def writers_of(layout: Layout) -> list[int]:

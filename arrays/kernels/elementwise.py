@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from bsp.abstract.table import WEIGHTS
 from bsp.arrays.expressions.graph import DType, Kind, Operation, kind_of
 from bsp.errors import ShapeError
 
@@ -24,10 +25,14 @@ class Elementwise(Operation):
     call : `call(*arrays, out=out)` fills `out` from arrays that broadcast to it.
     resolve : `resolve(*kinds)` returns the dtype of the result.
     loop : `loop(*kinds)` returns the dtypes in which a ufunc computes; None for other operations.
+    weight : flops for an element of a real dtype, by the table of predictions.
     """
 
-    def __init__(self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None) -> None:
+    def __init__(
+        self, name: str, call: Callable[..., Any], resolve: Resolve, loop: Loop | None = None, weight: float = 1
+    ) -> None:
         self.name = name
+        self.weight = weight
         self.call = call
         self.resolve = resolve
         self.loop = loop  # returns dtypes of arguments, then of results
@@ -86,7 +91,8 @@ def of_ufunc(ufunc: np.ufunc, output: int = 0, dtype: DType | None = None, casti
         if not plain and ufunc.nout == 1:
             call = _typed(ufunc, dtype, casting)
         loop = _loop_of(ufunc, dtype, casting)
-        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop)
+        weight = WEIGHTS.get(ufunc.__name__, 1)
+        found = Elementwise(name, call, lambda *kinds: loop(*kinds)[ufunc.nin + output], loop, weight)
         _of_ufunc[key] = found
     return found
 

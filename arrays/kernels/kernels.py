@@ -21,7 +21,7 @@ from bsp.abstract.work import CACHED, counter
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Layout, Shape
 from bsp.arrays.kernels.aggregates import Aggregate, finished, typed
-from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of
+from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of, run_in_pieces
 from bsp.arrays.kernels.shared_errors import current
 
 
@@ -35,13 +35,28 @@ class StageTask(NamedTuple):
     @property
     def shape(self) -> Shape:
         """Extent of each label in this task."""
-        return tuple(stop - start for start, stop in self.box)
+        return extents(self.box)
+
+
+@lru_cache(maxsize=4096)
+def extents(box: tuple[tuple[int, int], ...]) -> Shape:
+    """Return the number of positions along each axis of an index range."""
+    return tuple(stop - start for start, stop in box)
 
 
 def charge(kernel: str, flops: float, arrays: Iterable[Any]) -> None:
     """Count the flops of a kernel, and as memory traffic the bytes of those arrays that are too large for the cache."""
     counter.flops(kernel, flops)
     counter.moved(sum(array.nbytes for array in arrays if array.size > CACHED))
+
+
+def _in_columns(arrays: Sequence[Any], shape: Shape) -> bool:
+    """Return whether all operands of this shape are stored by columns, as transposed ones are.
+
+    The result is then stored so too, as NumPy's is: to read columns and write rows costs twice the time.
+    """
+    full = [array for array in arrays if array.shape == shape]
+    return bool(full) and all(array.flags.f_contiguous and not array.flags.c_contiguous for array in full)
 
 
 def filling(array: Any, shape: Shape) -> Any:
@@ -99,6 +114,7 @@ class Map:
         self.dtype = dtype
         self.expand = expand  # makes each region broadcast over all labels
         self.calculates, self.fallible = not program.plain, program.fallible
+        self._expands = any(part is None for index in expand for part in index)
 
     def flops(self, points: np.ndarray) -> np.ndarray:
         """Return the operations for so many points."""
@@ -127,28 +143,55 @@ class Map:
     def _block(self, room: Room, task: StageTask, params: Sequence[Any]) -> Any:
         """Return a task's block.  A program without instructions copies nothing: its block is a view of a region."""
         program, shape = self.program, task.shape
-        arrays = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
+        arrays = task.regions
+        if self._expands:
+            arrays = [region[index] for region, index in zip(arrays, self.expand, strict=True)]
         if program.plain:
             only = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
             return filling(only, shape)
-        out = room.empty(shape, self.dtype)
-        current.task, current.piece = task, None
-        if out.size <= PIECE:
-            program.run(arrays, params, out, program.scratch(out.size))
-            return out
-        scratch = program.scratch(PIECE)
-        flat = flattened(arrays, shape)
-        if flat is not None:
-            line = out.reshape(-1)
-            for start in range(0, line.size, PIECE):
-                box = (slice(start, start + PIECE),)
-                current.piece = start
-                program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+        if program.fallible or not _in_columns(arrays, shape):  # errors are sought in the order of rows
+            out = room.empty(shape, self.dtype)
         else:
-            for box in pieces_of(shape, PIECE):
-                current.piece = box
-                program.run([part(x, box) for x in arrays], params, out[box], scratch)
+            out = room.empty(shape[::-1], self.dtype).T
+        current.task, current.piece = task, None
+        run_in_pieces(program, arrays, params, out)
         return out
+
+
+class Overwrite(Map):
+    """A kernel that applies a program to every element, and then writes assigned values over some of the results."""
+
+    def __init__(self, program: Program, dtype: DType, expand: Sequence[tuple[Any, ...]], assigned: int) -> None:
+        super().__init__(program, dtype, expand)
+        self.assigned = assigned  # position of the `Assignments` among the graph's parameters
+
+    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
+        """Return one block for each task."""
+        return self._written(room, tasks, super().compute)
+
+    def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
+        """Return blocks without values and count the work, as `Kernel.declared` requires."""
+        return self._written(room, tasks, super().declared)
+
+    def _written(
+        self, room: Room, tasks: Iterable[StageTask], blocks: Callable[[Room, Iterable[StageTask]], Blocks]
+    ) -> Blocks:
+        """Return the blocks of all tasks, by `blocks`, with the assigned values.
+
+        A block of a program without instructions may be somebody else's, and is copied before.
+        """
+        found: Blocks = {}
+        for task in tasks:
+            ((at, block),) = blocks(room, [task]).items()
+            if self.program.plain:
+                block, region = room.empty(task.shape, self.dtype), block
+                block[...] = region
+            for each in room.params[self.assigned]:
+                part = each.part(task.box)
+                if part is not None:
+                    part.write(block)
+            found[at] = block
+        return found
 
 
 class Fold:

@@ -81,9 +81,9 @@ class Program:
         for arg in ended:
             free.setdefault(self.code[arg - self.first].dtype, []).append(slot[arg - self.first])
 
-    def scratch(self, size: int) -> list[np.ndarray]:
-        """Return buffers for pieces of at most `size` elements."""
-        return [np.empty(size, dtype) for dtype in self.buffers]
+    def scratch(self, shape: int | tuple[int, ...]) -> list[np.ndarray]:
+        """Return buffers for pieces of this shape, or of at most so many elements."""
+        return [np.empty(shape, dtype) for dtype in self.buffers]
 
     def run(
         self, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray, scratch: Sequence[np.ndarray]
@@ -94,15 +94,15 @@ class Program:
         and the contents of `out` are undefined.
         """
         registers = [*arrays, *params]
-        shape, size, result = out.shape, out.size, self.result
+        shape, size, last = out.shape, out.size, self.result - self.first
         try:
             for k, (op, args, _) in enumerate(self.code):
-                if self.first + k == result:
+                if k == last:
                     target = out
                 else:
-                    target = scratch[self._slot[k]][:size]
-                    if len(shape) != 1:
-                        target = target.reshape(shape)
+                    target = scratch[self._slot[k]]
+                    if target.shape != shape:
+                        target = target[:size].reshape(shape)
                 current.step = k
                 op.call(*[registers[arg] for arg in args], out=target)
                 registers.append(target)
@@ -111,6 +111,30 @@ class Program:
                 raise
             current.notes.fail(error, lambda: first_failing(op.call, [registers[arg] for arg in args], target))
         current.step = AFTER
+
+
+def run_in_pieces(program: Program, arrays: Sequence[np.ndarray], params: Sequence[Any], out: np.ndarray) -> None:
+    """Fill `out` with a program's result, piece by piece, for arrays that broadcast to it.
+
+    A program of one operation keeps nothing in the cache, so it runs over everything at once.
+    """
+    if out.flags.fnc:  # by columns: the transposes are stored by rows
+        arrays, out = [x.T for x in arrays], out.T
+    if out.size <= PIECE or not program.buffers:
+        program.run(arrays, params, out, program.scratch(out.shape))
+        return
+    scratch = program.scratch(PIECE)
+    flat = flattened(arrays, out.shape) if out.flags.c_contiguous else None
+    if flat is not None:
+        line = out.reshape(-1)
+        for start in range(0, line.size, PIECE):
+            box = (slice(start, start + PIECE),)
+            current.piece = start
+            program.run([x[box] if x.ndim else x for x in flat], params, line[box], scratch)
+    else:
+        for box in pieces_of(out.shape, PIECE):
+            current.piece = box
+            program.run([part(x, box) for x in arrays], params, out[box], scratch)
 
 
 def pieces_of(shape: tuple[int, ...], most: int) -> Iterator[Slices]:

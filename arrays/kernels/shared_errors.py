@@ -35,6 +35,7 @@ AFTER = 1 << 20  # the step of a kernel's work after its program, such as a redu
 _ERROR = -1  # an exception; sorts before floating-point errors of the same step
 _KINDS = ("divide by zero", "overflow", "underflow", "invalid value")  # in the order in which NumPy checks them
 _MODES = ("divide", "over", "under", "invalid")
+_LOGGED: dict[str, Any] = dict.fromkeys(("warn", "raise", "call", "print", "log"), "log") | {"ignore": "ignore"}
 _TAG = b"trouble"  # of messages that carry errors to other processes
 
 
@@ -88,6 +89,8 @@ current = ComputingPlace()
 class Notes:
     """Errors of one evaluation on one process.  Kernels run inside `with notes`."""
 
+    __slots__ = ("_call", "_modes", "_outer", "_state", "_told", "failed", "found", "pid")
+
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.found: dict[Any, Trouble] = {}
@@ -116,9 +119,13 @@ class Notes:
         It stays in force across boundaries, because NumPy's error state belongs to one process.  `current` is shared
         by all processes of the interpreter.
         """
-        modes: dict[Any, Any] = {name: mode if mode == "ignore" else "log" for name, mode in self._modes.items()}
-        self._call = np.geterrcall()
-        return np.errstate(**modes, call=self)
+        modes = self._modes
+        if "log" in modes.values() or "call" in modes.values():
+            self._call = np.geterrcall()
+        return np.errstate(
+            divide=_LOGGED[modes["divide"]], over=_LOGGED[modes["over"]], under=_LOGGED[modes["under"]],
+            invalid=_LOGGED[modes["invalid"]], call=self,
+        )  # fmt: skip
 
     def write(self, text: str) -> None:
         """Note a floating-point error; NumPy passes a line such as "Warning: overflow encountered in exp"."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableMapping
+
 from bsp.arrays.expressions.graph import LEAF, PARAM, Contract, Graph, Reduce, ViewOperation
 from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.planning.plan import Explanation, Plan, stage_flops
@@ -16,7 +18,7 @@ _LONGEST = 60
 _DEEPEST = 20
 
 
-def text_of(graph: Graph, i: int, known: dict[int, str], deep: int = 0) -> str:
+def text_of(graph: Graph, i: int, known: MutableMapping[int, str], deep: int = 0) -> str:
     """Return a node as an expression, cut to at most 60 characters.
 
     known : texts of nodes that are already named, by position; gains those that are made here.

@@ -2,13 +2,20 @@
 
 A view becomes an index map on its source.  A chain of elementwise operations becomes one program over its inputs, in
 which each common subexpression is computed once (Khan and Fegaras, section 5: fused comprehensions).
+
+A program computes each operation for every point of its stage.  So an operand that is broadcast, such as `sin(x)` in
+`sin(x)[:, None] * y`, would be computed again and again.  It becomes a stage of its own, computed once for each of its
+elements, where that costs less than what it saves (`Prices`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
+from bsp.abstract.table import complexity
+from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import (
     PARAM,
     Access,
@@ -18,6 +25,7 @@ from bsp.arrays.expressions.graph import (
     DType,
     Graph,
     Node,
+    Reduce,
     Relayout,
     Reshape,
     Scan,
@@ -26,12 +34,16 @@ from bsp.arrays.expressions.graph import (
 from bsp.arrays.kernels.elementwise import Elementwise
 from bsp.arrays.kernels.programs import Instruction, Program
 from bsp.arrays.planning.stages import Ref, Value
+from bsp.cost.model import WORD, Machine
 
 LONGEST = 64  # operations in one program; a longer expression is split into stages
+_STAGE = 2e-5  # seconds that one more stage takes, however small (measured: 10 to 30 µs of Python)
+_WORD = 2.0  # flop-times to write a word to memory or to read it, on a machine without measured bandwidth
 
 Accesses = tuple[Access, ...]
 
 
+@lru_cache(maxsize=64)
 def identity(ndim: int) -> Accesses:
     """Return the access that indexes each axis by the label of the same number."""
     return tuple(Access(axis) for axis in range(ndim))
@@ -71,28 +83,59 @@ class FusedOperand(NamedTuple):
     dtype: DType
 
 
-class Fusion:
-    """Fusion decisions for one graph, and the programs of its operands."""
+class Prices:
+    """Prices of computing a broadcast operand for each point of the stage that uses it, or once for each element."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, machine: Machine, nprocs: int) -> None:
+        rates = machine.rates
+        self.flop = machine.r / rates["elementwise"] if rates else 1.0  # flop-times of an elementwise operation
+        self._byte = machine.r / rates["bandwidth"] if "bandwidth" in rates else _WORD / WORD
+        self._stage = _STAGE * machine.r
+        self._nprocs = nprocs
+
+    def stores(self, node: Node, work: float, points: int) -> bool:
+        """Return whether to compute an operand once in a stage of its own: its work, a write, a read, and the stage.
+
+        work : operations for each element of the operand.
+        points : points of the stage that uses it, for each of which it would be computed.
+        """
+        size = node.kind.size
+        if size >= points:
+            return False
+        own = size if size <= layouts.REPLICATED_SIZE else size / self._nprocs
+        fused = self.flop * work * points / self._nprocs
+        return own * (self.flop * work + 2 * self._byte * node.kind.dtype.itemsize) + self._stage < fused
+
+
+class Fusion:
+    """Fusion decisions for one graph, and the programs of its operands.
+
+    prices : decide which broadcast operands are stages of their own.  None: plain fusion, in which no operand is one
+        because of its price, and no operand of an assembly is fused.
+    plain : whether plain fusion decides the same.
+    """
+
+    def __init__(self, graph: Graph, prices: Prices | None = None) -> None:
         self.positions = graph.positions
         self.made: dict[Node, Value] = {}  # values of nodes outside the graph, which the planner makes
         params = [i for i, node in enumerate(graph.nodes) if node.op is PARAM]
         self._params = {i: k for k, i in enumerate(params)}
-        self._inline = _decided(graph)
+        self._inline, self.plain = _decided(graph, prices)
 
     def is_inline(self, node: Node) -> bool:
         """Return whether a node is computed inside its users."""
         return node not in self.made and self._inline[self.positions[node]]
 
-    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value]) -> FusedOperand:
+    def operand(self, node: Node, view: Accesses, value_of: Callable[[int], Value], here: bool = False) -> FusedOperand:
         """Return the program and references that compute a node.
 
         view : the access to the node.
+        here : compute the node in this program even if it is not computed inside its users.
         value_of : returns the value of a node, by position, that is not computed inside its users.
         """
         reading = _Reading(self, value_of)
-        last = reading.place(node, view, node not in self.made and isinstance(node.op, (Elementwise, ViewOperation)))
+        seen_through = node not in self.made and isinstance(node.op, ViewOperation)  # results that are views, too
+        last = reading.place(node, view, here or seen_through)
         refs, params, code = reading.refs, reading.params, reading.code
         base = {"ref": 0, "param": len(refs), "code": len(refs) + len(params)}
         lines = tuple(Instruction(op, tuple(base[where] + k for where, k in args), dtype) for op, args, dtype in code)
@@ -142,45 +185,62 @@ class _Reading:
         return found
 
 
-def _decided(graph: Graph) -> list[bool]:
-    """Return, for each node, whether it is computed inside its users.
+def _decided(graph: Graph, prices: Prices | None) -> tuple[list[bool], bool]:
+    """Return, for each node, whether it is computed inside its users; and whether plain fusion decides the same.
 
     A view is, unless it is a root.  An elementwise operation is, if all its uses are in one group and none of them is
-    through a view, or if it has a single use.  A group is a stage or a factor of a contraction; None stands for
-    stages whose kernels only read values.  Longer programs than `LONGEST` are not fused.
+    through a view, or if it has a single use.  Neither is, if it is broadcast and cheaper to store.  A group is a
+    stage, a factor of a contraction, or an argument of an assembly; None stands for stages whose kernels only read
+    values.  Longer programs than `LONGEST` are not fused.
     """
     nodes, positions = graph.nodes, graph.positions
     count = len(nodes)
     roots = set(graph.roots)
     users: list[list[tuple[Any, bool]]] = [[] for _ in range(count)]  # by node: (group, through a view)
     length = [0] * count
+    work = [0.0] * count  # operations for each element, if everything is fused
+    points: dict[Any, int] = {None: 0}  # by group, the points for which its program is computed
     inline = [False] * count
+    plain = True
+    stores = prices.stores if prices is not None else lambda *_: False
     for i in range(count):  # arguments first: the length of the program if everything is fused
         op = nodes[i].op
         if isinstance(op, (Elementwise, ViewOperation)):
             length[i] = 1 + sum(length[positions[arg]] for arg in nodes[i].args)
+            work[i] = sum(work[positions[arg]] for arg in nodes[i].args)
+            if isinstance(op, Elementwise):
+                work[i] += op.weight * complexity(nodes[i].kind.dtype)
             if length[i] > LONGEST:
-                length[i] = 0
+                length[i], work[i] = 0, 0.0
     for i in reversed(range(count)):
         node = nodes[i]
         op = node.op
-        if isinstance(op, ViewOperation) and i not in roots and length[i]:
-            inline[i] = True
-            for arg in node.args:
-                users[positions[arg]] += [(group, True) for group, _ in users[i]]
-            continue
+        view = isinstance(op, ViewOperation)
         group: Any = i
-        if isinstance(op, Elementwise) and i not in roots and length[i] and users[i]:
+        if (view or isinstance(op, Elementwise)) and i not in roots and length[i] and users[i]:
             groups = {each for each, _ in users[i]}
             whole = not any(viewed for _, viewed in users[i]) or len(users[i]) == 1
-            if len(groups) == 1 and whole and None not in groups:
+            fits = view or (len(groups) == 1 and whole and None not in groups)
+            part = not view or node.kind.size < node.args[0].kind.size  # of another view, the argument is asked
+            if fits and part and len(groups) == 1 and stores(node, work[i], points[next(iter(groups))]):
+                plain = False
+            elif fits and view:
                 inline[i] = True
-                (group,) = groups
+                users[positions[node.args[0]]] += [(each, True) for each, _ in users[i]]
+                continue
+            elif fits:
+                inline[i], (group,) = True, groups
+                plain = plain and not (isinstance(group, tuple) and isinstance(nodes[group[0]].op, Assemble))
+        if group == i:
+            points[i] = node.kind.size
         for k, arg in enumerate(node.args):
             to = group
-            if isinstance(op, Contract):
+            if isinstance(op, Contract) or (isinstance(op, Assemble) and prices is not None):
                 to = (i, k)
-            elif isinstance(op, (Assemble, Reshape, Along, Scan, Relayout)):
+                points[to] = arg.kind.size
+            elif isinstance(op, Reduce):
+                points[to] = arg.kind.size
+            elif isinstance(op, (Reshape, Along, Scan, Relayout)):
                 to = None  # the kernels of these stages take no programs
             users[positions[arg]].append((to, False))
-    return inline
+    return inline, plain

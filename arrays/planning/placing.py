@@ -115,9 +115,12 @@ class Placer:
             return "partial reduce"
         return "group-by-join" if spec.classes else "in place"
 
-    def like(self, ref: Ref, labels: Shape) -> Layout | None:
-        """Return a layout of tasks on the processes that hold a reference's blocks; None if there is none."""
-        source = ref.value.layout
+    def like(self, ref: Ref, labels: Shape, layout: Layout | None = None) -> Layout | None:
+        """Return a layout of tasks on the processes that hold a reference's blocks; None if there is none.
+
+        layout : of the reference's value; None: that of the plan.
+        """
+        source = ref.value.layout if layout is None else layout
         axes = [Axis(length) for length in labels]
         for axis, (label, start, step) in zip(source.axes, ref.access, strict=True):
             if label < 0 or axes[label].parts > 1:

@@ -51,6 +51,7 @@ class Plan:
         self.stages = stages
         self.values = values
         self.roots = roots
+        self.leaves = [value for value in values if value.leaf >= 0]
         self.small = small  # intermediate results, by node, that are kept because they are small
         self.asked = graph.asked
         self.last = max([stage.level for stage in stages], default=0)

@@ -14,6 +14,7 @@ Sources: Khan and Fegaras, sections 5 and 6; Elibol (NumS), section 3.4.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -23,6 +24,7 @@ import numpy as np
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import (
     LEAF,
+    OVERWRITE,
     PARAM,
     Access,
     Contract,
@@ -46,11 +48,11 @@ from bsp.arrays.expressions.layout import (
 )
 from bsp.arrays.kernels.aggregates import ANY, MEAN, MOMENTS, SUM, Aggregate, Moments
 from bsp.arrays.kernels.elementwise import Elementwise
-from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Product, pairs
+from bsp.arrays.kernels.kernels import Crossing, Finish, Fold, Kernel, Map, Merge, Overwrite, Product, pairs
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.planning.chains import Chain, chains
 from bsp.arrays.planning.explain import text_of
-from bsp.arrays.planning.fusing import Fusion, identity
+from bsp.arrays.planning.fusing import FusedOperand, Fusion, Prices, identity
 from bsp.arrays.planning.lshs import Loads
 from bsp.arrays.planning.placing import Placer
 from bsp.arrays.planning.plan import Plan, flops_of
@@ -61,12 +63,34 @@ from bsp.cost.model import Machine
 _SPREAD = "dealt out"
 
 
+def planned(
+    graph: Graph, nprocs: int, machine: Machine, gather: int = 0, schedule: str = "patterns", panels: int = 1,
+    memory: float = 0.0,
+) -> Plan:  # fmt: skip
+    """Return the plan of a whole graph.
+
+    gather, schedule, panels, memory : see `Planner`.
+    Broadcast operands that are cheaper to store are stages of their own, and operands of assemblies are computed in
+    place, unless the plan would then move more words, take more supersteps, or exceed the memory limit.
+    """
+    planner = Planner(graph, nprocs, machine, schedule, panels, memory)
+    plan = planner.plan(gather)
+    if planner.fusion.plain or (nprocs == 1 and not memory):
+        return plan
+    other = Planner(graph, nprocs, machine, schedule, panels, memory, plain=True).plan(gather)
+    worse = plan.words > other.words or plan.boundaries > other.boundaries
+    return other if worse or (memory and plan.peak_bytes > memory) else plan
+
+
 class Planner:
-    """Planner of one graph for p processes on a machine."""
+    """Planner of one graph for p processes on a machine.
+
+    plain : see `Fusion`.
+    """
 
     def __init__(
         self, graph: Graph, nprocs: int, machine: Machine, schedule: str = "patterns", panels: int = 1,
-        memory: float = 0.0,
+        memory: float = 0.0, plain: bool = False,
     ) -> None:  # fmt: skip
         self.graph = graph
         self.nprocs = nprocs
@@ -75,7 +99,8 @@ class Planner:
         self.panels = panels  # supersteps over which the operands of a contraction are brought, a part in each
         self.stages: list[Stage] = []
         self.values: list[Value] = []
-        self.fusion = Fusion(graph)
+        prices = Prices(machine, nprocs)
+        self.fusion = Fusion(graph, None if plain else prices)
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
@@ -85,8 +110,7 @@ class Planner:
             if isinstance(node.op, Reduce) and (node.op.how is MEAN or isinstance(node.op.how, Moments)):
                 key = (graph.positions[node.args[0]], node.op.axes)
                 self._of_moments[key] = self._of_moments.get(key, 0) + 1
-        rates = machine.rates
-        self._elementwise = machine.r / rates["elementwise"] if rates else 1.0
+        self._elementwise = prices.flop
 
     def plan(self, gather: int) -> Plan:
         """Return the plan of the whole graph.
@@ -97,8 +121,8 @@ class Planner:
         for i, node in enumerate(self.graph.nodes):
             if node.op is LEAF:
                 assert node.layout is not None
-                value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, node.layout)
-                value.leaf = leaves
+                value = self._value(f"x{leaves}", node.kind.shape, node.kind.dtype, self.merged(node.layout))
+                value.leaf, value.asked = leaves, None if node.layout is value.layout else node.layout
                 self._stored[i] = value
                 leaves += 1
                 if self.placer.loads is not None:
@@ -116,12 +140,20 @@ class Planner:
             roots.append(value)
         texts = self._name_all()
         mode = (gather, self.schedule, self.panels)
+        asked = set(self.graph.roots)
         small = [
             (i, value)
             for i, value in sorted(self._stored.items())
-            if value.leaf < 0 and i not in self.graph.roots and prod(value.shape) <= layouts.REPLICATED_SIZE
+            if value.leaf < 0 and i not in asked and prod(value.shape) <= layouts.REPLICATED_SIZE
         ]
         return Plan(self.graph, self.nprocs, self.machine, self.stages, self.values, roots, texts, small, mode)
+
+    def merged(self, layout: Layout) -> Layout:
+        """Return the layout in which a plan computes: with merged blocks, unless blocks are placed one by one."""
+        if self.schedule != "patterns" or layout.table is not None:
+            return layout
+        found = layout.merged
+        return replicated(found.shape) if self.nprocs == 1 and found.blocks == 1 else found
 
     def _value(self, name: str, shape: Shape, dtype: DType, layout: Layout) -> Value:
         value = Value(len(self.values), name, shape, dtype, layout)
@@ -143,6 +175,8 @@ class Planner:
         op = node.op
         if isinstance(op, (Elementwise, ViewOperation)):
             return self._map(i, node)
+        if op is OVERWRITE:
+            return self._overwritten(i, node)
         if isinstance(op, Reduce):
             return self._reduce(i, node, op)
         if isinstance(op, Contract):
@@ -154,12 +188,39 @@ class Planner:
     def _map(self, i: int, node: Node) -> Value:
         """Return the value of an elementwise expression or a view, as one stage."""
         shape, dtype = node.kind.shape, node.kind.dtype
-        operand = self.fusion.operand(node, identity(len(shape)), self.root)
+        operand = self.fusion.operand(node, identity(len(shape)), self.root, here=True)
         labels = tuple(range(len(shape)))
         work = max(1.0, self._elementwise * len(operand.program.code))
         spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
         tasks, pattern = self.placer.placed(spec)
         kernel = Map(operand.program, dtype, [expansion(ref, labels) for ref in operand.refs])
+        value = self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
+        self.keep_grid(value, operand.refs)
+        return value
+
+    def keep_grid(self, value: Value, refs: Sequence[Ref]) -> None:
+        """Show a value with the grid that the program asked for an operand beside which it is computed."""
+        for ref in refs:
+            asked = None if ref.value.asked is None else self.placer.like(ref, value.shape, ref.value.asked)
+            if asked is not None and asked.merged is not asked and self.merged(asked) is value.layout:
+                value.asked = asked
+                return
+
+    def _overwritten(self, i: int, node: Node) -> Value:
+        """Return the value of an array with assigned values, as one stage."""
+        arg, assigned = node.args
+        shape, dtype = node.kind.shape, node.kind.dtype
+        labels, view = tuple(range(len(shape))), identity(len(shape))
+        if self.fusion.is_inline(arg):
+            operand = self.fusion.operand(arg, view, self.root)
+        else:
+            ref = Ref(self.root(self.graph.positions[arg]), view)
+            operand = FusedOperand(Program(1, (), (), 0), (ref,), dtype)
+        work = max(1.0, self._elementwise * len(operand.program.code))
+        spec = Spec(shape, operand.refs, labels, (), work, dtype.itemsize)
+        tasks, pattern = self.placer.placed(spec)
+        expand = [expansion(ref, labels) for ref in operand.refs]
+        kernel = Overwrite(operand.program, dtype, expand, self.fusion.param(assigned))
         return self.stage(spec, tasks, kernel, tasks, dtype, self.text(i), pattern)
 
     def _reduce(self, i: int, node: Node, op: Reduce) -> Value:
@@ -565,7 +626,7 @@ class Planner:
 
         def written(found: re.Match[str]) -> str:
             i = int(found[1])
-            return text_of(self.graph, i, {k: name for k, name in named.items() if k != i})
+            return "x" if self.graph.nodes[i].op is LEAF else text_of(self.graph, i, ChainMap({}, named))
 
         for stage in self.stages:
             stage.what = re.sub("#(\\d+)#", written, stage.what)

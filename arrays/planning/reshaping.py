@@ -26,6 +26,7 @@ from bsp.arrays.expressions.graph import (
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
 from bsp.arrays.kernels.aggregates import typed
 from bsp.arrays.kernels.kernels import Fold, Room, StageTask, filling
+from bsp.arrays.kernels.overlay import Layer, Overlay
 from bsp.arrays.kernels.programs import Program
 from bsp.arrays.kernels.shared_errors import current
 from bsp.arrays.planning.fusing import identity, through
@@ -46,7 +47,9 @@ def expand(planner: Planner, i: int, node: Node) -> Value:
     if isinstance(op, Scan):
         return _scan(planner, i, node, op)
     assert isinstance(op, Relayout)
-    return planner.copied(_read(planner, node.args[0]), op.layout, "rechunk", planner.text(i))
+    value = planner.copied(_read(planner, node.args[0]), planner.merged(op.layout), "rechunk", planner.text(i))
+    value.asked = None if op.layout is value.layout else op.layout
+    return value
 
 
 def _read(planner: Planner, node: Node) -> Ref:
@@ -59,60 +62,6 @@ def _read(planner: Planner, node: Node) -> Ref:
 
 
 # ------------------------------------------------------------------------------- assemble
-
-
-class Overlay:
-    """A kernel that writes regions over each other into one block, later ones on top."""
-
-    calculates = fallible = False
-
-    def __init__(
-        self, placements: Sequence[Placement], induced: Sequence[Layout], dtype: DType, expand: Sequence[Any]
-    ) -> None:
-        self.expand = expand  # makes each region broadcast over all axes
-        self.placements = placements
-        self.induced = induced
-        self.dtype = dtype
-
-    def flops(self, points: np.ndarray) -> np.ndarray:
-        """Return no operations: bytes are only moved."""
-        return points * 0
-
-    def temporary(self, points: int, tasks: Layout) -> int:
-        """Return an upper bound on the bytes used besides regions and results."""
-        return 4096
-
-    def compute(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
-        """Return one block for each task."""
-        found: Blocks = {}
-        for task in tasks:
-            block: Any = None
-            owned = False
-            for part_of, index, placement, layout in zip(
-                task.regions, self.expand, self.placements, self.induced, strict=True
-            ):
-                if not prod(layout.block_shape(task.at)):
-                    continue
-                region = part_of[index]
-                where = []
-                for (start, _), axis, part, first, step in zip(
-                    task.box, layout.axes, task.at, placement.starts, placement.steps, strict=True
-                ):
-                    low = first + step * int(axis.bounds[part]) - start
-                    count = int(axis.bounds[part + 1] - axis.bounds[part])
-                    where.append(slice(low, low + step * (count - 1) + 1, step))
-                if region.shape == task.shape and block is None:
-                    block = region
-                    continue
-                if block is None:
-                    block, owned = room.empty(task.shape, self.dtype), True
-                elif not owned:
-                    block, owned = block.copy(), True
-                block[tuple(where)] = region
-            found[task.at] = room.empty(task.shape, self.dtype) if block is None else block
-        return found
-
-    declared = compute  # it reads no values
 
 
 def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
@@ -130,15 +79,16 @@ def _induced(tasks: Layout, shape: Shape, placement: Placement) -> Layout:
 
 def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
     """Return the value of an assembly; in an assignment, where the first argument has its shape, with that layout."""
-    refs = tuple(_read(planner, arg) for arg in node.args)
+    operands = [planner.fusion.operand(arg, identity(len(arg.kind.shape)), planner.root) for arg in node.args]
+    refs = tuple(ref for operand in operands for ref in operand.refs)
+    layer_of = [k for k, operand in enumerate(operands) for _ in operand.refs]
     shape = node.kind.shape
     shapes = [arg.kind.shape for arg in node.args]
-    base = refs[0].value.layout
     candidates: list[Layout] = []
     if all(ref.value.layout.replicated for ref in refs):
         candidates = [replicated(shape) if prod(shape) <= layouts.REPLICATED_SIZE else automatic(shape, planner.nprocs)]
-    elif shapes[0] == shape and base.table is None and not base.replicated:
-        like = planner.placer.like(refs[0], shape)  # an assignment: the array keeps its layout
+    elif shapes[0] == shape and (base := next(filter(_lies, operands[0].refs), None)) is not None:
+        like = planner.placer.like(base, shape)  # an assignment: the array keeps its layout
         candidates = [like if like is not None else automatic(shape, planner.nprocs, False)]
     else:
         for ref in sorted(refs, key=lambda ref: -prod(ref.value.shape)):
@@ -152,18 +102,31 @@ def _assemble(planner: Planner, i: int, node: Node, op: Assemble) -> Value:
         return [_induced(tasks, size, each) for size, each in zip(shapes, op.placements, strict=True)]
 
     def price(tasks: Layout) -> float:
+        own = induced(tasks)
         fullest = float(tasks.held(planner.nprocs).max(initial=0))
         return fullest + sum(
-            planner.placer.fetch_price(planner.placer.fetch(ref, each))
-            for ref, each in zip(refs, induced(tasks), strict=True)
+            planner.placer.fetch_price(planner.placer.fetch(ref, own[k])) for ref, k in zip(refs, layer_of, strict=True)
         )
 
     tasks = min(candidates, key=price)
     labels = tuple(range(len(shape)))
     spec = Spec(shape, refs, labels, (), 1.0, node.kind.dtype.itemsize)
     own = induced(tasks)
-    kernel = Overlay(op.placements, own, node.kind.dtype, [expansion(ref, labels) for ref in refs])
-    return planner.stage(spec, tasks, kernel, tasks, node.kind.dtype, planner.text(i), "assemble", own)
+    layers = [
+        Layer(operand.program, [expansion(ref, labels) for ref in operand.refs], placement, layout)
+        for operand, placement, layout in zip(operands, op.placements, own, strict=True)
+    ]
+    kernel = Overlay(layers, node.kind.dtype)
+    value = planner.stage(
+        spec, tasks, kernel, tasks, node.kind.dtype, planner.text(i), "assemble", [own[k] for k in layer_of]
+    )  # fmt: skip
+    planner.keep_grid(value, refs)
+    return value
+
+
+def _lies(ref: Ref) -> bool:
+    """Return whether a reference's value is dealt on a process grid."""
+    return ref.value.layout.table is None and not ref.value.layout.replicated
 
 
 # -------------------------------------------------------------------------------- reshape

@@ -32,6 +32,12 @@ class Value:
     level: int = 0  # the superstep in which it is computed; leaves: 0
     last: int = 0  # the superstep in which it is last used
     leaf: int = -1  # position among the graph's leaves
+    asked: Layout | None = None  # a finer layout, of which `layout` is the merged one, that the program asked for
+
+    @property
+    def shown(self) -> Layout:
+        """The layout of the value as the program sees it."""
+        return self.layout if self.asked is None else self.asked
 
 
 class Ref(NamedTuple):
@@ -118,7 +124,7 @@ class Fetch:
     @cached_property
     def moves(self) -> bool:
         """True if any piece is sent from one process to another."""
-        return bool(self._sums[0].any())
+        return not self.local and bool(self._sums[0].any())
 
     @property
     def messages(self) -> int:
@@ -326,14 +332,23 @@ class Fetch:
 
     def piece(self, block: np.ndarray, index: tuple[Any, ...]) -> Any:
         """Return a view of a piece of a block, with its axes in the order of the labels."""
-        part = block[index]
+        return block[index] if self._in_order else self._ordered(block[index])
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """True if the axes of a block that have labels are in the order of these, each label once."""
+        labels = [each.label for each in self.ref.access if each.label >= 0]
+        return labels == sorted(set(labels))
+
+    def _ordered(self, part: np.ndarray) -> Any:
+        """Return a piece with its axes in the order of the labels."""
         labels = [each.label for each in self.ref.access if each.label >= 0]
         while len(set(labels)) != len(labels):  # two axes with one label: their diagonal, which becomes the last axis
             second = next(k for k, label in enumerate(labels) if label in labels[:k])
             first = labels.index(labels[second])
             part = np.diagonal(part, axis1=first, axis2=second)
             labels = [label for k, label in enumerate(labels) if k not in (first, second)] + [labels[first]]
-        return part if labels == sorted(labels) else part.transpose(np.argsort(labels))
+        return part.transpose(np.argsort(labels))
 
 
 @dataclass(eq=False)

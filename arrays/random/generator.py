@@ -29,6 +29,7 @@ from bsp.arrays.execution.world import World, world
 from bsp.arrays.expressions.element_types import element_type
 from bsp.arrays.expressions.graph import LEAF, DType, Node, leaf
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, dealt, layout_of, replicated
+from bsp.arrays.expressions.merging import merged_blocks
 from bsp.arrays.gathering import brought
 from bsp.arrays.procedures.operands import computed, declared_of, known, layout_at, made_of
 from bsp.arrays.random import parameters as random_parameters
@@ -643,7 +644,7 @@ class Generator:
         if isinstance(source, Array):
             return source[(slice(None),) * axis + (where,)]
         (node,) = computed(where._node)
-        own = layout_at(node)
+        own = layout_at(node).merged
         before, after = source.shape[:axis], source.shape[axis + 1 :]
         shape = (*before, *where.shape, *after)
         if own.replicated:
@@ -657,7 +658,7 @@ class Generator:
             chosen = blocks[box[axis:last]] if whole is None else whole[tuple(windows[axis:last])]
             return source[(*windows[:axis], slice(None), *windows[last:])].take(chosen, axis)
 
-        blocks = {own.box(at): block for at, block in node.value.items()}
+        blocks = {own.box(at): block for at, block in merged_blocks(node, world().empty).items()}
         return made(shape, source.dtype, layout, make)
 
     def permutation(self, x: ArrayLike, axis: int = 0, *, grid: Grid = None, process_grid: Grid = None) -> Array:
@@ -796,7 +797,7 @@ def _dealt(
     """
 
     def work() -> dict[Box, np.ndarray]:
-        return filled(tiles, dtype, layout, here.pid, streams, draw)
+        return filled(tiles, dtype, layout.merged, here.pid, streams, draw)
 
     blocks = here.together("a draw", work) if agree else work()
     return made(tiles.shape, dtype, layout, lambda size, box: blocks[box])

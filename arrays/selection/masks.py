@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.arrays import build
+from bsp.arrays.api import dtypes
 from bsp.arrays.api.creation import asarray
 from bsp.arrays.api.manipulation import moveaxis
 from bsp.arrays.api.ufuncs import stored
 from bsp.arrays.array import Array, wrap
 from bsp.arrays.execution import memory
 from bsp.arrays.execution.world import World, world
-from bsp.arrays.expressions.graph import Access, Blocks, DType, Node
+from bsp.arrays.expressions.graph import LEAF, Access, Blocks, DType, Node
 from bsp.arrays.expressions.layout import Axis, Layout, Shape, automatic, layout_of, replicated
-from bsp.arrays.indexing import assignable
+from bsp.arrays.indexing import assignable, ready
 from bsp.arrays.kernels import elementwise as ew
 from bsp.arrays.planning.reshaping import contiguous
 from bsp.arrays.procedures.forecast import procedure
@@ -38,6 +39,8 @@ from bsp.arrays.procedures.operands import (
 )
 from bsp.arrays.selection.selected import SelectedBlocks
 from bsp.arrays.typing import ArrayLike
+from bsp.arrays.views import store
+from bsp.arrays.writing import note, renewed
 from bsp.declared import Reported, declares
 
 __all__ = ["argwhere", "compress", "extract", "flatnonzero", "nonzero"]
@@ -79,28 +82,45 @@ def _with_mask(node: Node, mask: Node) -> Located:
 
     Collective: one evaluation, and one superstep if the mask must move.
     """
-    here = world()
     ndim = len(mask.kind.shape)
     node, mask = computed(node, mask)
     layout = layout_at(node)
-    whole = known(mask)
-    if layout.replicated:
-        if whole is None:
-            (mask,) = computed(build.everywhere(mask))
-            whole = known(mask)
-        return Located(layout, node.value, dict.fromkeys(node.value, whole), whole)
+    found = _cut(layout, mask, ndim)
+    if found is None:
+        if layout.table is not None:
+            raise AssertionError("a table of owners is cut into rows before")
+        if layout.replicated:
+            mask = build.everywhere(mask)
+        else:
+            target = _beside(layout, ndim)
+            if len(layout.axes) > ndim:
+                mask = build.viewed(mask, target.shape, [Access(axis) for axis in range(ndim)])
+            mask = build.relaid(mask, target)
+        (mask,) = computed(mask)
+        found = _cut(layout, mask, ndim)
+        assert found is not None
+    return Located(layout, node.value, found, known(mask))
+
+
+def _cut(layout: Layout, mask: Node, ndim: int) -> Blocks | None:
+    """Return a mask over the first `ndim` axes for each of this process's blocks of an array; None if it must move."""
+    here, whole = world(), known(mask)
     if whole is not None:
-        masks = {at: whole[tuple(slice(*span) for span in layout.box(at)[:ndim])] for at in layout.mine(here.pid)}
-        return Located(layout, node.value, masks, whole)
-    first, rest = layout.axes[:ndim], layout.axes[ndim:]
-    if layout.table is not None:
-        raise AssertionError("a table of owners is cut into rows before")
-    target = layout_of((*first, *[Axis(axis.parts, axis.parts, axis.deal, axis.stride) for axis in rest]))
-    if target is not layout_at(mask):
-        spread = build.viewed(mask, target.shape, [Access(axis) for axis in range(ndim)])
-        (mask,) = computed(build.relaid(spread if rest else mask, target))
-    blocks = {at: block.reshape(block.shape[:ndim]) for at, block in mask.value.items()}
-    return Located(layout, node.value, blocks, None)
+        if layout.replicated:
+            return dict.fromkeys(layout.mine(here.pid), whole)
+        return {at: whole[tuple(slice(*span) for span in layout.box(at)[:ndim])] for at in layout.mine(here.pid)}
+    if layout.replicated or layout.table is not None or layout_at(mask) is not _beside(layout, ndim):
+        return None
+    return {at: block.reshape(block.shape[:ndim]) for at, block in mask.value.items()}
+
+
+def _beside(layout: Layout, ndim: int) -> Layout:
+    """Return the layout of a mask over the first axes of an array in which each of its blocks has a part of the mask.
+
+    Along the other axes of the array the mask is repeated, once for each part.
+    """
+    rest = [Axis(axis.parts, axis.parts, axis.deal, axis.stride) for axis in layout.axes[ndim:]]
+    return layout_of((*layout.axes[:ndim], *rest))
 
 
 def _count_at_most(costs: Reported, mask: Any) -> int:
@@ -483,6 +503,34 @@ def _refuse_beyond(mask: Array, length: int, axis: int) -> None:
 
 
 # ------------------------------------------------------------------------------ assignment
+
+
+def assigned_at_once(array: Array, mask: Node, value: Any) -> bool:
+    """Assign array[mask] = value in the blocks of a computed array, where nothing has to move; else return False.
+
+    So it is where the mask is computed and dealt as the array is, or every process has it, and every process has the
+    one value, or the row of values, that each selected place gets.
+    """
+    node, ndim = array._node, len(mask.kind.shape)
+    if node.op is not LEAF or mask.op is not LEAF:
+        return False
+    checked_mask(node.kind.shape, mask.kind.shape)
+    layout, trailing = layout_at(node), node.kind.shape[ndim:]
+    values = ready(value, trailing, node.kind.dtype) if trailing or dtypes.ndim(value) <= 1 else None
+    found = _cut(layout, mask, ndim)
+    if values is None or found is None:
+        return False
+    new = renewed(node)
+    del node  # what refers to the blocks no more lets them be written to in place
+    store(array, new)
+    note((), mask.kind.shape, values)
+    here = world()
+    for at, chosen in found.items():
+        row = values
+        if values.ndim:
+            row = np.broadcast_to(values, trailing)[tuple(slice(*span) for span in layout.box(at)[ndim:])]
+        here.own(new.value, at)[chosen] = row
+    return True
 
 
 def assigned(node: Node, mask: Node, value: Node) -> Node:

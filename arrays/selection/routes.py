@@ -22,7 +22,7 @@ from bsp.arrays.expressions.graph import Blocks, Node
 from bsp.arrays.expressions.layout import REPLICATED_SIZE, Axis, Layout, Shape, automatic, layout_of, replicated
 from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.reshaping import contiguous
-from bsp.arrays.procedures.operands import computed, declared_of, layout_at, made_of
+from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.procedures.remembered import recalled, remember
 from bsp.arrays.selection.lookups import Lookup, Owners, Slice, codes_of, elements, front, grouped, meeting
 from bsp.arrays.selection.positions import Dealt, alarm, alarms, checked, dealt_positions, laid_as, refused
@@ -342,10 +342,19 @@ def assign(view: Any, index: Any, values: Any) -> None:
     view[index] = values
 
 
-def put(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store = assign) -> Node:
-    """Return `node` with `value`, of the shape outer + rest or of one element, at positions.  Collective.
+class Writes(NamedTuple):
+    """Values that have come to the ends of routes, to be written into this process's blocks."""
 
-    Of repeated positions the last in C order counts.
+    what: Lookup
+    routes: Routes
+    arrived: Sequence[Any]  # values, by the routes' ends
+    how: Store
+
+
+def routed(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: Store = assign) -> Writes:
+    """Bring `value`, of the shape outer + rest or of one element, to the blocks of a node at positions.  Collective.
+
+    `write` then writes it.  Of repeated positions the last in C order counts.
     positions : see `looked_up`.
     how : what to do at the positions instead of assigning, in their C order (ufunc.at).
     Cost: nothing if every process has positions and value; else what brings them into C order, and one superstep.
@@ -364,7 +373,23 @@ def put(node: Node, what: Lookup, positions: Sequence[Any], value: Node, how: St
         routes, arrived = _values_to_known(here, node, what, positions, value)
     if value.kind.size == 1:
         arrived = [next(iter(value.value.values())).reshape(())] * len(routes.serves)
-    return _stored(here, node, what, routes, arrived, how)
+    return Writes(what, routes, arrived, how)
+
+
+def _write_cost(costs: Reported, here: World, node: Node, writes: Writes) -> None:
+    """Declare the cost of `write`, assuming that all blocks are written to."""
+    costs.work(nbytes=2 * sum(each.nbytes for each in writes.arrived))
+    for at in node.value:
+        here.own(node.value, at)
+
+
+@declares(_write_cost)
+def write(here: World, node: Node, writes: Writes) -> None:
+    """Write values where the routes end, into the blocks of a renewed leaf (`writing.renewed`).  Local."""
+    for each, values in zip(writes.routes.serves, writes.arrived, strict=True):
+        block = here.own(node.value, each.at)
+        shaped = values.reshape(each.shape) if values.ndim else values
+        writes.how(front(block, writes.what), (*each.inside, *each.local), shaped)
 
 
 def _everywhere(node: Node, what: Lookup, positions: Sequence[Any]) -> list[Any]:
@@ -412,23 +437,3 @@ def _values_to_known(
     routes = _known_routes(here, source, what, positions, layout_at(value), own=everywhere)
     out = [(each.pid, _chosen(value.value[routes.blocks[each.number][0]], what, each)) for each in routes.asks]
     return routes, [each for _, each in (out if everywhere else here.exchange(_VALUES, out))]
-
-
-def _stored_cost(
-    costs: Reported, here: World, node: Node, what: Lookup, routes: Routes, arrived: Sequence[Any], how: Store
-) -> Node:
-    """Declare the cost of `_stored`: copies of the blocks."""
-    costs.work(nbytes=2 * sum(each.nbytes for each in arrived))
-    return declared_of(costs, node.kind.shape, node.kind.dtype, layout_at(node))._node
-
-
-@declares(_stored_cost)
-def _stored(here: World, node: Node, what: Lookup, routes: Routes, arrived: Sequence[Any], how: Store) -> Node:
-    """Return `node` with values stored where the routes end; blocks are copied before the first write.  Local."""
-    new: dict[Shape, Any] = dict(node.value)
-    for each, values in zip(routes.serves, arrived, strict=True):
-        if new[each.at] is node.value[each.at]:
-            new[each.at] = new[each.at].copy()
-        shaped = values.reshape(each.shape) if values.ndim else values
-        how(front(new[each.at], what), (*each.inside, *each.local), shaped)
-    return made_of(node.kind.shape, node.kind.dtype, layout_at(node), new)._node

@@ -29,10 +29,10 @@ from bsp.arrays.procedures.operands import computed, flattened, known
 from bsp.arrays.selection import masks
 from bsp.arrays.selection.lookups import Lookup, Slice
 from bsp.arrays.selection.positions import checked, dealt_positions, refused
-from bsp.arrays.selection.routes import Store, assign, looked_up
-from bsp.arrays.selection.routes import put as put_at
+from bsp.arrays.selection.routes import Store, assign, looked_up, routed, write
 from bsp.arrays.typing import ArrayLike, Mode
 from bsp.arrays.views import store
+from bsp.arrays.writing import renewed
 from bsp.declared import Reported, declares
 from bsp.errors import ShapeError
 from bsp.values.payload import as_array, is_abstract
@@ -310,7 +310,8 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
     how : what to do with the values at the positions instead (ufunc.at).
 
     Cost: nothing if every process has positions and values; one superstep if positions or values are dealt, and what
-    brings them into C order.  A scalar where a mask is true is elementwise arithmetic, done lazily.
+    brings them into C order.  A scalar where a mask is true costs nothing: it is written at once if array and mask are
+    computed and dealt alike, and else elementwise arithmetic, done lazily.
     """
     items = _items(array.shape, parts)
     given = build.operand(value)
@@ -319,6 +320,8 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
         ndim = items[k].axes
         masked = _masked(array.shape, items, k)
         first = masked.first
+        if not first and masks.assigned_at_once(array, masked.mask, value):
+            return
         if not first:
             store(array, masks.assigned(build.strong(array._node), masked.mask, given))
             return
@@ -338,10 +341,11 @@ def put(array: Array, parts: tuple[Any, ...], value: Any, how: Store | None = No
         raise ValueError(masks._mismatch(given.kind.shape, shape))
     if node.kind.size != 1 or not index.known:
         node = _as_found(node, shape, index)
-    found = put_at(index.node, index.what, index.positions, node, how or assign)
-    if found.kind.shape != array.shape:
-        found = build.reshaped(found, array.shape)
-    store(array, found)
+    writes = routed(index.node, index.what, index.positions, node, how or assign)
+    new = renewed(index.node)
+    del index, given  # what refers to the blocks no more lets them be written to in place
+    store(array, new if new.kind.shape == array.shape else build.reshaped(new, array.shape))
+    write(world(), new, writes)
 
 
 def _valued(given: Node, array: Array) -> Node:

@@ -31,7 +31,7 @@ from bsp.engine.task import END as END_OF_ALL
 from bsp.errors import BspError, LaunchError, Overlap, ScheduleDependence, SyncMismatch
 from bsp.host import is_own
 from bsp.values import payload
-from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 
 if TYPE_CHECKING:
     from bsp.engine.element import Element
@@ -175,7 +175,7 @@ class Checker:
         """Return the error for two conflicting accesses of the same memory on a process here, or None."""
         touched: dict[tuple[int, int], list[Put | PutEach | Get]] = {}  # by memory, as an array may be registered twice
         for effect in effects:
-            if not isinstance(effect, Send):
+            if not isinstance(effect, Send | Row):
                 touched.setdefault(address_range(element.coarray(effect).local), []).append(effect)
         for accesses in touched.values():
             if len(accesses) > 1:
@@ -258,6 +258,8 @@ def _digest(task: Task, effects: Sequence[Effect]) -> bytes:
         if isinstance(effect, Send):
             said: tuple[Any, ...] = ("send", effect.dests, effect.tag, effect.pickled)
             arrays = [effect.array]
+        elif isinstance(effect, Row):
+            said, arrays = ("row", effect.first, effect.pickles), []
         elif isinstance(effect, Put):
             said = ("put", effect.dest, effect.coarray, effect.region.shape, effect.region.start, effect.op)
             arrays = [effect.values, *(part for part in effect.region.index or () if isinstance(part, np.ndarray))]

@@ -70,7 +70,7 @@ def _one_phase(steps: Steps, plan: _Plan, received: dict[int, Packed], source: i
 def _two_phase(steps: Steps, plan: _Plan, received: dict[int, Packed], source: int, taken: int) -> None:
     (held,) = received.values()
     if taken:
-        steps.post(range(steps.n), held)
+        steps.post_to_all(held)
         return
     for rank, piece in enumerate(pieces_of(held, steps.n)):
         steps.post([rank], piece, plan)

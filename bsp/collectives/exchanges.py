@@ -30,13 +30,13 @@ def allgather(proc: Process, value: Any, group: Sequence[int] | None, algorithm:
     chosen = ALLGATHER.choose(proc, 1, algorithm, "allgather", group is not None)
     steps = Steps(proc, "allgather", group, chosen.name)
     held = chosen.run(steps, pack(value, proc, "allgather") if steps.takes_part else b"")
-    return [unpack(part) for part in steps.of_all(held)] if steps.takes_part else None
+    return [steps.own(part) for part in steps.of_all(held)] if steps.takes_part else None
 
 
 @ALLGATHER.algorithm("one-phase", lambda at: [at.each_to_all(at.n, (at.p - 1) * at.n)])
 def _gathered_at_once(steps: Steps, packed: Packed) -> dict[int, Packed]:
     if steps.takes_part:
-        steps.post(range(steps.n), packed)
+        steps.post_to_all(packed)
     return steps.step()
 
 
@@ -92,8 +92,7 @@ def alltoall(
 
 @ALLTOALL.algorithm("one-phase", lambda at: [at.all_to_all(at.n, (at.p - 1) * at.n)])
 def _exchanged_at_once(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
-    for rank, part in enumerate(packed):
-        steps.post([rank], part)
+    steps.post_each(packed)
     return steps.step()
 
 
@@ -104,16 +103,20 @@ def _exchanged_at_once(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
     ],
 )
 def _logarithmic(steps: Steps, packed: list[Packed]) -> dict[int, Packed]:
-    """Bruck's algorithm: in superstep j every value moves on by 2^j whose distance has bit j set."""
-    held: list[_Item] = [(steps.me, rank, own_copy(part)) for rank, part in enumerate(packed)]
+    """Bruck's algorithm: in superstep j every value moves on by 2^j whose distance has bit j set.
+
+    At any time every process has one value for each distance, so bundles need no addresses.
+    """
+    n = steps.n
+    held = [own_copy(packed[(steps.me + distance) % n]) for distance in range(n)] if steps.takes_part else []
     for j in range(levels_of(steps.proc.nprocs, 2)):
-        if steps.takes_part and 1 << j < steps.n:
-            moving = [item for item in held if (item[1] - item[0]) % steps.n >> j & 1]
-            held = [item for item in held if not (item[1] - item[0]) % steps.n >> j & 1]
-            steps.post([(steps.me + (1 << j)) % steps.n], dumps(moving))
+        moving = [distance for distance in range(n) if distance >> j & 1]
+        if moving and steps.takes_part:
+            steps.post([(steps.me + (1 << j)) % n], dumps([held[distance] for distance in moving]))
         for part in steps.step().values():
-            held += unpack(part)
-    return {source: part for source, _, part in held}
+            for distance, value in zip(moving, unpack(part), strict=True):
+                held[distance] = value
+    return {(steps.me - distance) % n: value for distance, value in enumerate(held)}
 
 
 @ALLTOALL.algorithm(

@@ -3,23 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bsp.collectives.choice import Collective
+from bsp.collectives.choice import Algorithm, Collective
 from bsp.collectives.domains import Domains
 from bsp.collectives.sizes import Sizes, levels_of
 from bsp.collectives.steps import Steps, joined, pack, root_rank, unpack
 from bsp.cost.model import Cost
 from bsp.errors import ShapeError
-from bsp.values.operations import Node, Reduction, combine, combine_nodes, nodes_of, operation, prefix
-from bsp.values.payload import Packed, as_array, cuts_of, is_array, pieces_of
+from bsp.values.operations import Node, Prefixes, Reduction, combine, combine_nodes, nodes_of, operation
+from bsp.values.payload import Packed, as_array, cuts_of, is_abstract, is_array, pieces_of
 
 if TYPE_CHECKING:
+    from bsp.engine.pool import Pool
     from bsp.processes import Process
 
 REDUCE, ALLREDUCE, SCAN = Collective("reduce"), Collective("allreduce"), Collective("scan")
+
+
+def _tree_of(values: list[Any], op: Reduction) -> Prefixes | None:
+    """Return the tree of D3 over values, or None if they are no numbers and no arrays."""
+    kinds = set(map(type, values))
+    plain = kinds == {np.ndarray} or all(kind in _NUMBERS or issubclass(kind, (np.number, np.bool_)) for kind in kinds)
+    return Prefixes(values, op) if plain else None
+
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+def _described(
+    proc: Process, name: str, value: Any, op: Any, grouped: bool, algorithm: str | None, root: int | None
+) -> tuple[Reduction, str, Algorithm]:
+    """Return the operation, the text and the algorithm of a call.  Those of a named operation are kept."""
+    element = proc._task.element
+    array = is_array(value)
+    kind = (value.dtype, value.shape) if array and not grouped else None
+    key = name, op, grouped, algorithm, root, kind
+    keeps = type(op) is str and (root is None or type(root) is int)
+    known = element.calls.get(key) if keeps else None
+    found: tuple[Reduction, str, Algorithm]
+    if known is not None:
+        found, choice = known
+        proc._task.choice = proc._task.chosen = choice
+        return found
+    reduction = operation(op)
+    shown = f"{value.dtype}{list(value.shape)}" if array else "object"
+    text = f"{name}({shown}, op='{reduction.name}'" + (f", root={root!r})" if root is not None else ")")
+    if grouped:  # other groups may reduce other things at the same time; their steps must be as many
+        text = f"{name}(op='{reduction.name}')"
+    words = -(-value.nbytes // 8) if array and not grouped else 1
+    cuttable = array and not grouped and reduction.elementwise
+    collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
+    found = reduction, text, collective.choose(proc, words, algorithm, text, grouped, cuttable)
+    if keeps:
+        if len(element.calls) >= _KEPT:
+            element.calls.clear()
+        element.calls[key] = found, proc._task.choice
+    return found
+
+
+_KEPT = 1024  # calls
 
 
 class _Reducing:
@@ -29,44 +75,84 @@ class _Reducing:
         self, proc: Process, name: str, value: Any, op: Any, group: Sequence[int] | None, algorithm: str | None,
         root: int | None = None,
     ) -> None:  # fmt: skip
-        self.op: Reduction = operation(op)
-        array = is_array(value)
-        kind = f"{value.dtype}{list(value.shape)}" if array else "object"
-        outside = group is not None and proc.pid not in group
-        self.text = f"{name}({kind}, op='{self.op.name}'" + (
-            f", root={root!r})" if root is not None and group is None else ")"
-        )
-        if group is not None:  # other groups may reduce other things at the same time; their steps must be as many
-            self.text = f"{name}(op='{self.op.name}')"
-        words = -(-value.nbytes // 8) if array and group is None else 1
-        cuttable = array and group is None and self.op.elementwise
-        collective = {"reduce": REDUCE, "allreduce": ALLREDUCE}.get(name, SCAN)
-        self.chosen = collective.choose(proc, words, algorithm, self.text, group is not None, cuttable)
+        self.op, self.text, self.chosen = _described(proc, name, value, op, group is not None, algorithm, root)
         self.steps = Steps(proc, self.text, group, self.chosen.name)
-        self.packed: Packed = b"" if outside else pack(value, proc, self.text)
+        self.packed: Packed = pack(value, proc, self.text) if self.steps.takes_part else b""
 
-    def combined(self, parts: dict[int, Packed]) -> Any:
-        """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own."""
-        return self.combine([unpack(parts[rank]) for rank in sorted(parts)])
+    def combined(self, parts: dict[int, Packed], into: np.ndarray | None = None) -> Any:
+        """Return the values of ranks 0..n-1 combined in the tree of D3; a single one as a copy of its own.
 
-    def combine(self, values: list[Any]) -> Any:
+        into : an array for the result, which is used if the operation can.
+        """
+        return self.combine([unpack(parts[rank]) for rank in sorted(parts)], into)
+
+    def combine(self, values: list[Any], into: np.ndarray | None = None) -> Any:
         """Return `values` combined in the tree of D3.  Raises ShapeError, which names the call, if they do not fit."""
         try:
-            return combine(values, self.op)
+            return combine(values, self.op, into)
         except (TypeError, ValueError) as wrong:
             raise ShapeError(f"{self.text}: the values do not combine: {wrong}{self.steps.proc._place()}") from wrong
+
+    def of_first(self, parts: dict[int, Packed], count: int) -> Any:
+        """Return the values of ranks 0..count-1 combined, of those that all ranks gave to all."""
+        steps, pool = self.steps, self.steps.pool
+        if pool is not None and pool.shared:
+            result = pool.once(count, lambda: self._in_common(pool, count))
+            if result is not None:
+                return result.copy() if isinstance(result, np.ndarray) and not steps.owns else result
+        given = parts.values() if pool is not None else steps.of_all(parts, count)
+        return self.combine([steps.own(part) for part in islice(given, count)])
+
+    def _in_common(self, pool: Pool, count: int) -> Any:
+        """Return the first values of a pool combined for all processes here, or None where some could tell.
+
+        Nobody can with numbers and arrays, an operation of NumPy's, and no warning.
+        """
+        if self.op.ufunc is None:  # a function of the program may change its arguments
+            return None
+        try:
+            with np.errstate(all="raise"):
+                tree = pool.once("tree", lambda: _tree_of(list(map(unpack, pool.packed.values())), self.op))
+                return None if tree is None else tree.first(count)
+        except (FloatingPointError, TypeError, ValueError):
+            return None
 
     def post_chunks(self) -> None:
         """Send rank k the k-th piece of this process's value: the first superstep of the two-phase algorithms."""
         flat = as_array(self.packed).reshape(-1)
         cuts = cuts_of(flat.size, self.steps.n)
         for rank in range(self.steps.n):
-            self.steps.post([rank], flat[cuts[rank] : cuts[rank + 1]])
+            self.steps.post([rank], flat[cuts[rank] : cuts[rank + 1]], kept=rank == self.steps.me)
 
-    def own_chunk(self) -> Any:
-        """Return the k-th piece of all values, combined, on rank k.  One superstep."""
+    def own_chunk(self, into: np.ndarray | None = None) -> Any:
+        """Return the k-th piece of all values, combined, on rank k.  One superstep.
+
+        into : where it is to be written.
+        """
         self.post_chunks()
-        return self.combined(self.steps.step())
+        found = self.combined(self.steps.step(), into)
+        if into is not None and found is not into:
+            into[...] = found
+            return into
+        return found
+
+    def all_chunks(self) -> np.ndarray:
+        """Return all values combined: every rank combines a piece and gives it to all.  Two supersteps.
+
+        The pieces are made, and received, in their places in the result.
+        """
+        steps, like = self.steps, as_array(self.packed)
+        if is_abstract(like):
+            steps.post_to_all(self.own_chunk())
+            return self.whole(steps.step())
+        result = np.empty(like.shape, like.dtype)
+        places = [as_array(piece) for piece in pieces_of(result, steps.n)]
+        steps.post_to_all(self.own_chunk(places[steps.me]), lent=False)
+        steps.land(places)
+        for rank, part in steps.step().items():
+            if as_array(part).ctypes.data != places[rank].ctypes.data:
+                places[rank][...] = part
+        return result
 
     def whole(self, parts: dict[int, Packed]) -> np.ndarray:
         """Return the value whose pieces these are, by rank."""
@@ -187,17 +273,16 @@ def _combined_everywhere(at: Sizes) -> list[Cost]:
 @ALLREDUCE.algorithm("one-phase", _combined_everywhere)
 def _allreduced_at_once(call: _Reducing) -> Any:
     if call.steps.takes_part:
-        call.steps.post(range(call.steps.n), call.packed)
+        call.steps.post_to_all(call.packed)
     arrived = call.steps.step()
-    return call.combined(arrived) if arrived else None
+    return call.of_first(arrived, call.steps.n) if call.steps.takes_part else None
 
 
 @ALLREDUCE.algorithm(
     "two-phase", lambda at: [at.combined_pieces(), at.each_to_all(at.chunk, at.h_of_pieces)], cuts=True
 )
 def _allreduced_in_pieces(call: _Reducing) -> Any:
-    call.steps.post(range(call.steps.n), call.own_chunk())
-    return call.whole(call.steps.step())
+    return call.all_chunks()
 
 
 def _hosts_costs(at: Sizes) -> list[Cost]:
@@ -301,18 +386,17 @@ def scan(
 
 
 def _scanned_costs(at: Sizes) -> list[Cost]:
-    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p / 2, (at.p - 1) * at.n)]
+    # the parts of the tree are made once, then every process folds some of them
+    return [at.each_to_all(at.n, (at.p - 1) * at.n, at.p + at.v * at.hops / 2, (at.p - 1) * at.n)]
 
 
 @SCAN.algorithm("one-phase", _scanned_costs)
 def _scanned_at_once(call: _Reducing, inclusive: bool) -> Any:
     steps, count = call.steps, call.steps.me + inclusive
     if steps.takes_part:
-        steps.post(range(steps.me, steps.n), call.packed)
+        steps.post_to_all(call.packed, steps.me)
     arrived = steps.step()
-    if not steps.takes_part or not count:
-        return None
-    return call.own(prefix([unpack(part) for part in steps.of_all(arrived, count)], count, call.op))
+    return call.own(call.of_first(arrived, count)) if steps.takes_part and count else None
 
 
 def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
@@ -325,9 +409,9 @@ def _scanned_pieces_costs(at: Sizes) -> list[Cost]:
 def _scanned_in_pieces(call: _Reducing, inclusive: bool) -> Any:
     steps = call.steps
     call.post_chunks()
-    pieces = [as_array(part) for part in steps.of_all(steps.step())]
+    prefixes = Prefixes([as_array(part) for part in steps.of_all(steps.step())], call.op)
     for rank in range(steps.n):
         if rank + inclusive:
-            steps.post([rank], prefix(pieces, rank + inclusive, call.op))
+            steps.post([rank], prefixes.first(rank + inclusive))
     arrived = steps.step()
     return call.whole(arrived) if steps.me + inclusive else None

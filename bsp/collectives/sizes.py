@@ -136,9 +136,12 @@ class Sizes:
         return self.step(h, self.p - 1, out, copies, (self.v * combined, words), flops=flops, by_all=True)
 
     def each_to_all(self, words: float, h: float, combined: float = 0, flops: float = 0.0) -> Cost:
-        """Return the cost of one value from every process to all others; each combines `combined` of them."""
-        out, copies = (self.away, words), (self.p * self.v - self.away, words)  # what crosses is the first copy
-        return self.step(h, self.p - 1, out, copies, (self.v * combined, words), flops=flops, by_all=True)
+        """Return the cost of one value from every process to all others; an element combines `combined` of them.
+
+        An element keeps one copy of each, and combines them for all of its processes.
+        """
+        out, copies = (self.away, words), (self.v, words)
+        return self.step(h, self.p - 1, out, copies, (combined, words), flops=flops, by_all=True)
 
     def combined_pieces(self) -> Cost:
         """Return the cost of the first of two phases: process k combines the k-th pieces of all values."""

@@ -18,11 +18,13 @@ from bsp.engine.task import Call
 from bsp.errors import CannotSend, CollectiveMistake, NoSuchProcess, SyncMismatch
 from bsp.source import here
 from bsp.transport.header import digest
-from bsp.values.effects import Send
+from bsp.transport.packet import DIRECT_BYTES
+from bsp.values.effects import Row, Send
 from bsp.values.payload import Packed, Weighed, as_array, dumps, is_abstract, is_array, size_of
 
 if TYPE_CHECKING:
     from bsp.cost.choice import Choice
+    from bsp.engine.pool import Pool
     from bsp.processes import Process
 
 _NOBODY = -2  # a rank that no process has; -1 is that of processes outside the group
@@ -34,6 +36,11 @@ class Steps:
     text : the call as messages show it.  agreed : what must be equal on all processes, beside `text`.
     """
 
+    __slots__ = (
+        "_agreed", "_all_take_part", "_channel", "_choice", "_group_tag", "_taken", "_task",
+        "hint", "me", "n", "note", "owns", "pool", "proc", "ranks", "text",
+    )  # fmt: skip
+
     def __init__(self, proc: Process, text: str, group: Sequence[int] | None, *agreed: Any) -> None:
         self.proc = proc
         self._task = proc._task
@@ -43,6 +50,9 @@ class Steps:
         self._taken = 0
         self.hint = 0
         self.note: Any = None
+        self.pool: Pool | None = None  # what the processes gave to all in the last superstep
+        self._all_take_part = group is None
+        self.owns = True  # whether arrays that arrived in the last superstep are this process's own
         self._choice: Choice | None = None
         self.ranks: Sequence[int] = range(proc.nprocs)
         self._group_tag: bytes | None = None
@@ -58,20 +68,61 @@ class Steps:
         """True if this process takes part in the data."""
         return self.me >= 0
 
-    def post(self, ranks: Iterable[int], value: Packed, note: Any = None) -> None:
-        """Queue a private message to these ranks.  `value` is not copied, so it must not change before `step`."""
+    def post(self, ranks: Iterable[int], value: Packed, note: Any = None, kept: bool = False) -> None:
+        """Queue a private message to these ranks.  `value` is not copied, so it must not change before `step`.
+
+        kept : the only receiver is this process, which reads what arrives before its program goes on.
+        """
         dests = tuple(self.ranks[rank] for rank in ranks)
         array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
         tag = None if note is None and self._group_tag is None else dumps((self._group_tag, note))
         if dests:
             self._channel.outbox.effects.append(
-                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=True)
+                Send(self.proc.pid, dests, self._channel.id, tag, array, pickled, borrowed=array is not None, kept=kept)
             )
+
+    def post_to_all(self, value: Packed, first: int = 0, lent: bool = True) -> None:
+        """Queue the same private message to all ranks from `first` on; an element keeps it once (`bsp.engine.pool`).
+
+        Where other processes are left out, every receiver gets a message of its own.
+        lent : whether the program may change `value` while processes here still read it.
+        """
+        if not self._all_take_part:
+            self.post(range(first, self.n), value)
+            return
+        array, pickled = (None, value) if isinstance(value, bytes) else (value, None)
+        self._channel.outbox.effects.append(
+            Send(
+                self.me,
+                range(first, self.n),
+                self._channel.id,
+                None,
+                array,
+                pickled,
+                borrowed=lent and array is not None,
+                pooled=True,
+            )
+        )
+
+    def post_each(self, values: Sequence[Packed]) -> None:
+        """Queue a private message to each rank; small pickles for all processes stay together (`bsp.engine.pool`)."""
+        small = all(type(value) is bytes and len(value) < DIRECT_BYTES for value in values)
+        if small and self._all_take_part:
+            pickles: list[Any] = list(values)
+            self._channel.outbox.effects.append(Row(self.me, 0, self._channel.id, pickles))
+            return
+        for rank, value in enumerate(values):
+            self.post([rank], value)
+
+    def land(self, places: Sequence[np.ndarray]) -> None:
+        """Name the memory, by rank, into which the next step may receive arrays that come from other elements."""
+        self._channel.landings = {pid: [place] for pid, place in zip(self.ranks, places, strict=True)}
 
     def step(self, hint: int = 0) -> dict[int, Packed]:
         """End a superstep; return what arrived, by rank.  Collective: all processes call it.
 
-        Afterwards `self.hint` is the largest hint of all processes, and `self.note` the last note that arrived.
+        What was given to all is shared with the other processes here: `own` unpacks it, or makes a copy.  Afterwards
+        `self.hint` is the largest hint of all processes, and `self.note` the last note that arrived.
         """
         contexts = (self.proc._context, self._channel) if self._taken == 0 else (self._channel,)
         call = Call(self.text, _digest(*self._agreed, self._taken), contexts, hint)
@@ -80,8 +131,14 @@ class Steps:
         self._task.choice = self._choice
         self._taken += 1
         self.hint = self._task.boundary(call)
+        pool = self.pool = self._task.element.pool
+        self.owns = pool is None or pool.take()
+        if self._channel.landings:
+            self._channel.landings = {}
+        if pool is not None and pool.packed:
+            return pool.packed
         arrived, self._channel.arrived = self._channel.arrived, []
-        found: dict[int, Packed] = {}
+        found: dict[int, Packed] = {} if pool is None else pool.column(self.me)
         for source, tag, array, pickled in arrived:
             group_tag, note = (None, None) if tag is None else pickle.loads(tag)
             if group_tag != self._group_tag:
@@ -90,6 +147,10 @@ class Steps:
                 self.note = note
             found[self.ranks.index(source)] = array if pickled is None else pickled
         return found
+
+    def own(self, packed: Packed) -> Any:
+        """Return the value that arrived, unpacked, as this process's own."""
+        return pickle.loads(packed) if isinstance(packed, bytes) else packed if self.owns else packed.copy()
 
     def of_all(self, arrived: dict[int, Packed], count: int | None = None) -> list[Packed]:
         """Return what ranks 0..count-1 sent, in their order; None: all ranks.

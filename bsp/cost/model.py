@@ -131,7 +131,7 @@ class Machine:
     r: float = 2e9
     g: float = 4.0
     L: float = 2e4
-    o: float = 2e3
+    o: float = 1e3
     name: str = "default"
     kind: str = "default"
     memory: float = 0.0

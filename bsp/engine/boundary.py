@@ -5,6 +5,9 @@ carries everything small; (2) the memory that gets address is read; (3) large bl
 announces BLOCKS, straight into their owners; (4) replies follow where a header announces GET; (5) puts are
 applied in the order of D1, and messages are handed out in the order of D2.
 
+A superstep with nothing but small puts and messages takes a shorter way (`small_packets`, `deliver_small`): one
+exchange, and what arrives is applied as it is read.
+
 Gets are read before any put is written, so they return the contents as they stood when every process
 reached the boundary (D1).  Step (3) writes into coarrays before step (5), which is allowed only for blocks
 whose memory no other put of this superstep touches (`delivery.alone`).  Values that are still in a coarray's
@@ -23,8 +26,8 @@ import numpy as np
 from bsp.engine.delivery import Range, Ranges, address_range, alone, asked_items, read, write, written_range
 from bsp.transport import header as h
 from bsp.transport.base import Blocks
-from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode
-from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.transport.packet import DIRECT_BYTES, Arrival, Packet, Pickle, decode, opened, plain_put, pooled_pickle
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 from bsp.values.payload import items_in, received
 
 if TYPE_CHECKING:
@@ -37,23 +40,30 @@ Answer = tuple[Get, np.ndarray]
 class Boundary:
     """The traffic of one superstep of one element; made by the element, used once.
 
-    Call order: `send`, `receive`, `deliver`.  What the processes here issued for each other never leaves the element.
+    Call order: `send`, `receive`, `deliver`; or `small_packets`, and where nobody needs more, `deliver_small`.
+    What the processes here issued for each other never leaves the element.
     """
+
+    __slots__ = (
+        "_arrivals", "_asked", "_element", "_here", "_lends", "_ordered", "_packets", "_small", "_transport", "sent",
+    )  # fmt: skip
 
     def __init__(self, element: Element, effects: Sequence[Effect]) -> None:
         """Split `effects`, in (source pid, issue order), by the element that they go to."""
         self._element = element
         self._transport = element.transport
         self.sent = effects
+        self._small = True  # whether there is nothing here but small puts and messages
         self._lends = False  # whether something issued here still refers to memory that this superstep may write to
         self._here: list[Effect] = []
         self._packets: dict[int, Packet] = {}
-        self._arrivals: dict[int, Arrival] = {}
-        self._ordered: list[Effect] = []
         self._asked: dict[int, list[Get]] = {}
         owner, index = element.owner, element.index
         for effect in effects:
             if isinstance(effect, Send):
+                if effect.pooled:
+                    self._deal(effect)
+                    continue
                 for k in sorted({owner[dest] for dest in effect.dests}):
                     dests = tuple(dest for dest in effect.dests if owner[dest] == k)
                     if k == index:
@@ -63,13 +73,41 @@ class Boundary:
                         self._here.append(effect.to(dests, borrowed))
                     else:
                         self._packet(k).add(effect, dests)
-            elif owner[effect.dest] == index:
-                self._here.append(effect)
-                self._lends = self._lends or (isinstance(effect, Put) and effect.borrowed)
+            elif isinstance(effect, Row):
+                self._deal_row(effect)
             else:
-                self._packet(owner[effect.dest]).add(effect)
+                k = owner[effect.dest]
                 if isinstance(effect, Get):
-                    self._asked.setdefault(owner[effect.dest], []).append(effect)
+                    self._small = False
+                    if k != index:
+                        self._asked.setdefault(k, []).append(effect)
+                if k != index:
+                    self._packet(k).add(effect)
+                    continue
+                self._here.append(effect)
+                if isinstance(effect, Put):
+                    self._lends = self._lends or effect.borrowed
+                    self._small = self._small and effect.values.nbytes < DIRECT_BYTES
+
+    def _deal(self, effect: Send) -> None:
+        """Assign a value for all processes of a range to each of their elements, once."""
+        if effect.borrowed and effect.array is not None and effect.array.nbytes < DIRECT_BYTES:
+            effect.array, effect.borrowed = effect.array.copy(), False
+        for k in range(self._element.owner[effect.dests[0]], self._transport.elements):
+            if k == self._element.index:
+                self._here.append(effect)
+                self._lends = self._lends or (effect.borrowed and not effect.shared)
+            else:
+                self._packet(k).add(effect)
+
+    def _deal_row(self, row: Row) -> None:
+        """Assign each element its part of a row."""
+        for k in range(self._transport.elements):
+            part = row.part(self._element.layout.pids(k))
+            if k == self._element.index:
+                self._here.append(part)
+            else:
+                self._packet(k).add(part)
 
     # --------------------------------------------------------------------------- out
 
@@ -107,6 +145,54 @@ class Boundary:
             header = header._replace(flags=flags, row_count=len(encoded), row_total=total, row_max=longest)
         return self._transport.control(header, encoded)
 
+    def small_packets(self) -> dict[int, bytes] | None:
+        """Return the packets for the other elements if all that was issued here fits into their slots, else None."""
+        if not self._small or self._lends:
+            return None
+        encoded = {}
+        room = self._transport.room()
+        for k, packet in self._packets.items():
+            data = encoded[k] = packet.encode()
+            if packet.blocks or len(data) > room:
+                return None
+        return encoded
+
+    def deliver_small(self, packets: dict[int, bytes | memoryview]) -> list[tuple[int, bytes]]:
+        """Apply everything, in D1's and D2's order; return the texts that arrived.
+
+        packets : those of the other elements, none of which has more to deliver.
+        """
+        element, index = self._element, self._element.index
+        texts: list[tuple[int, bytes]] = []
+        for k in sorted([*packets, index]) if packets else (index,):
+            if k == index:
+                self._apply(self._here)
+                continue
+            records, printed = opened(packets[k])
+            texts += printed
+            for record in records:
+                if (put := plain_put(record)) is not None:
+                    dest, context, coarray, start, stop, data = put
+                    target = element.instance(dest, context, coarray)
+                    target._flat[start:stop] = items_in(data, target._dtype, stop - start)
+                elif (given := pooled_pickle(record)) is not None:
+                    element.take(*given)
+                else:
+                    self._apply(decode([record], [], element.dtype_of, element.landing).effects)
+        return texts
+
+    def _apply(self, effects: Sequence[Effect]) -> None:
+        """Write puts, and hand out messages, in their order."""
+        element = self._element
+        for effect in effects:
+            if isinstance(effect, Send):
+                element.hand_out(effect)
+            elif isinstance(effect, Put | PutEach):
+                write(effect, element.coarray(effect))
+            else:
+                assert isinstance(effect, Row)
+                element.take_row(effect)
+
     # ---------------------------------------------------------------------------- in
 
     def receive(self, flags: int) -> list[Effect]:
@@ -115,7 +201,9 @@ class Boundary:
         flags : those of the headers of all elements together, here and in `deliver`.
         """
         dtype_of, landing = self._element.dtype_of, self._element.landing
-        self._arrivals = {k: decode(data, dtype_of, landing) for k, data in self._transport.packets(flags).items()}
+        self._arrivals = {
+            k: decode(*opened(data), dtype_of, landing) for k, data in self._transport.packets(flags).items()
+        }
         self._ordered = self._here
         if self._arrivals:
             self._arrivals[self._element.index] = Arrival(self._here, [], [])
@@ -136,6 +224,8 @@ class Boundary:
         for effect in self._ordered:
             if isinstance(effect, Send):
                 sends.append(effect)
+            elif isinstance(effect, Row):
+                element.take_row(effect)
             elif isinstance(effect, Get):
                 reads.append((effect, element.coarray(effect)))
             else:

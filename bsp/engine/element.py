@@ -32,6 +32,7 @@ import numpy as np
 from bsp.cost.model import DEFAULT, Machine
 from bsp.engine.boundary import Boundary
 from bsp.engine.layout import Hosting
+from bsp.engine.pool import Pool
 from bsp.engine.registration import Entry, agree
 from bsp.engine.staging import Staging
 from bsp.engine.task import END, IN_CHILD, RAISED, WAITING, Task, status_of
@@ -43,8 +44,8 @@ from bsp.interpreter.imports import Imports
 from bsp.source import NOWHERE, SourceLine, is_ours, traceback_of
 from bsp.transport import header as h
 from bsp.transport.base import Solo, Transport
-from bsp.values.effects import Effect, Get, Put, PutEach, Send
-from bsp.values.payload import received
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
+from bsp.values.payload import Packed, received
 
 if TYPE_CHECKING:
     import greenlet
@@ -126,8 +127,10 @@ class Element:
         self.failure: Exception | None = None
         self.verdict: Verdict | None = None
         self.staging = Staging()
+        self.pool: Pool | None = None  # what processes gave to all in the superstep that has just ended
         self.shared: dict[Any, Any] = {}  # results that libraries share between processes here; never changed
         self.prices: dict[tuple[str, int, bool, bool], tuple[str, tuple[tuple[str, float], ...]]] = {}  # see `choice`
+        self.calls: dict[Any, Any] = {}  # what collectives have found out about calls like these
         self.lifeline = lifeline
         self._console: Any = sys.stdout if console is None else console
         self._imports = Imports(lambda: self.turn)
@@ -291,11 +294,12 @@ class Element:
         4. FAULTS: exchange reports and judge them; nothing is delivered.
         5. Deliver, release coarrays, print, and begin the next superstep.
         """
+        self.pool = None
         tasks = self.tasks
         first = tasks[0].call
         digest = first.digest
         flags = hint = 0
-        busy = self.checking
+        busy, printed = self.checking, False
         bad = -1
         for task in tasks:
             call = task.call
@@ -316,7 +320,7 @@ class Element:
                 if context.releases or context.registered != len(context.coarrays):
                     flags |= h.REGISTERED
             if task.text is not None and task.text.tell():
-                busy = True
+                busy = printed = True
         if not (busy or flags or hint):
             if self.transport.quiet(self.superstep, digest):
                 self.hint = 0
@@ -324,8 +328,16 @@ class Element:
                 return
             headers = self.transport.headers()
             boundary = Boundary(self, ())
-        else:
+        elif flags or hint or printed or self.watched:
             boundary, headers = self._tell(digest, flags, bad, hint)
+        else:
+            boundary = Boundary(self, self._drain())
+            more = self._exchange_small(boundary, digest)
+            if more is None:
+                self.hint = 0
+                self._advance()
+                return
+            headers = more
         seen, self.hint = h.combined(headers, headers[self.index])
         if seen & h.REGISTERED and not seen & h.FAULTS:
             if not self._register():
@@ -348,6 +360,29 @@ class Element:
             self._release()
         self._print(boundary.texts())
         self._advance()
+
+    @property
+    def watched(self) -> bool:
+        """Whether something observes the traffic or carries shapes only: nothing is cut short then."""
+        return (
+            self.recorder is not None or self.progress is not None or self.checking or self.abstract is not None
+        )  # fmt: skip
+
+    def _exchange_small(self, boundary: Boundary, digest: bytes) -> list[h.Header] | None:
+        """Exchange and deliver small puts and messages, if there is nothing else on any element.
+
+        Else return the headers of all elements, as `_tell` does.
+        """
+        packets = boundary.small_packets()
+        if packets is None or any(task.fault for task in self.tasks):
+            return self._tell(digest, 0, -1, 0, boundary)[1]
+        came = self.transport.small(self.superstep, digest, packets)
+        if came is None:
+            return self.transport.headers()
+        texts = boundary.deliver_small(came)
+        if texts:
+            self._print(texts)
+        return None
 
     def _tell(
         self, digest: bytes, flags: int, bad: int, hint: int, boundary: Boundary | None = None
@@ -398,7 +433,7 @@ class Element:
             try:
                 for context in task.call.contexts:
                     if context.outbox.effects:
-                        effects.extend(context.outbox.drain())
+                        effects += context.outbox.drain()
             except (LocalMistake, TypeError) as mistake:
                 task.fault = mistake
         if self.recorder is not None:
@@ -450,20 +485,26 @@ class Element:
 
     def coarray(self, effect: Put | PutEach | Get) -> Coarray:
         """Return the instance that an effect addresses, on one of the processes here."""
-        return self._instance(effect.dest, effect)
+        return self.instance(effect.dest, effect.context, effect.coarray)
+
+    def instance(self, pid: int, context: int, coarray: int) -> Coarray:
+        """Return the instance of a coarray on a process here."""
+        instance = self._at(pid).contexts[context].coarrays[coarray]
+        assert instance is not None
+        return instance
 
     def dtype_of(self, pid: int, context: int, coarray: int) -> np.dtype[Any]:
         """Return the dtype of a coarray's instance on a process here."""
-        instance = self._at(pid).contexts[context].coarrays[coarray]
-        assert instance is not None
-        return instance.local.dtype
+        return self.instance(pid, context, coarray).dtype
 
-    def landing(self, source: int, dests: tuple[int, ...], context: int) -> np.ndarray | None:
+    def landing(self, source: int, dests: tuple[int, ...] | range, context: int) -> np.ndarray | None:
         """Return the array into which the receiver wants the next array from `source`, or None.
 
         Each array that arrives takes the next place.  A message for several receivers has no single place: it uses one
-        place of each, and each receiver gets a copy.
+        place of each, and each receiver gets a copy.  A range of receivers stands for all processes here.
         """
+        if isinstance(dests, range):
+            dests = (self.tasks[0].pid,) if len(self.tasks) == 1 else ()
         place = None
         for dest in dests:
             landings = self._at(dest).contexts[context].landings
@@ -473,28 +514,50 @@ class Element:
 
     def dtype(self, get: Get) -> np.dtype[Any]:
         """Return the dtype of the answer to a get of a process here: that of its own instance, the same everywhere."""
-        return self._instance(get.source, get).local.dtype
+        return self.dtype_of(get.source, get.context, get.coarray)
 
     def _at(self, pid: int) -> Task:
         """Return the process `pid`, which runs here."""
         return self.tasks[pid - self.tasks[0].pid if self.sample is None else self.sample.place[pid]]
 
-    def _instance(self, pid: int, effect: Put | PutEach | Get) -> Coarray:
-        """Return the instance, on process `pid` here, of the coarray that an effect addresses."""
-        coarray = self._at(pid).contexts[effect.context].coarrays[effect.coarray]
-        assert coarray is not None
-        return coarray
-
     def hand_out(self, send: Send) -> None:
-        """Append a message to the inboxes of its receivers here; every receiver gets a copy of its own (D9)."""
+        """Append a message to the inboxes of its receivers here; every receiver gets a copy of its own (D9).
+
+        A pooled one goes to the pool, once.
+        """
+        if send.pooled:
+            self._pool(send)
+            return
         for k, dest in enumerate(send.dests):
             array = send.array
-            if array is not None and not send.shared and (send.borrowed or k):  # the first may have the buffered one
+            lent = send.borrowed and not send.kept
+            if array is not None and not send.shared and (lent or k):  # the first may have the buffered one
                 array = array.copy()
             if array is not None:
                 array = received(array)
             arriving = self._at(dest).contexts[send.context].arriving
             arriving.append((send.source, send.tag, array, send.pickled))
+
+    def _pool(self, send: Send) -> None:
+        """Put a value for all processes here into the pool."""
+        array = send.array
+        if array is not None:
+            array = received(array.copy() if send.borrowed and not send.shared else array)
+        packed = send.pickled if array is None else array
+        assert packed is not None
+        self.take(send.source, packed)
+
+    def take(self, source: int, packed: Packed) -> None:
+        """Put a value that process `source` gives to all into the pool."""
+        if self.pool is None:
+            self.pool = Pool(len(self.tasks))
+        self.pool.packed[source] = packed
+
+    def take_row(self, row: Row) -> None:
+        """Put values for each process here into the pool."""
+        if self.pool is None:
+            self.pool = Pool(len(self.tasks))
+        self.pool.rows.append(row)
 
     # --------------------------------------------------------------------------- text
 

@@ -40,6 +40,12 @@ class Transport(Protocol):
         Collective: the other elements call this or `control`.
         """
 
+    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+        """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'.
+
+        Returns None if another element has more, or a fault: `headers` and `packets` follow, as after `control`.
+        """
+
     def headers(self) -> list[Header]:
         """Return the headers of the last control exchange, by element."""
 
@@ -93,6 +99,11 @@ class Solo:
         """Return True: a single element never disagrees."""
         self._agreed = time.perf_counter() - self._began
         return True
+
+    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+        """Return no packets: there are no other elements."""
+        self._agreed = time.perf_counter() - self._began
+        return {}
 
     def headers(self) -> list[Header]:
         """Return no headers: there are no other elements."""

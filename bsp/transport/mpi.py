@@ -19,7 +19,18 @@ from bsp.cost.model import DEFAULT, Machine
 from bsp.errors import LocalMistake
 from bsp.source import here
 from bsp.transport.exchange import Blocks, ExchangeSizes, checked, choose_large, choose_small, exchange
-from bsp.transport.header import BODY, SIZE, Header, clock_of, pack_quiet, set_body, set_inline, unpack
+from bsp.transport.header import (
+    BODY,
+    SIZE,
+    Header,
+    clock_of,
+    pack_quiet,
+    pack_small,
+    set_body,
+    set_inline,
+    small_inline,
+    unpack,
+)
 
 _SLOTS = (256, 1024, 4096)  # bytes: an Alltoall of 4 KiB slots costs little more than one of 64 B
 
@@ -97,6 +108,39 @@ class MpiTransport:
                 self._bodies = {}
                 return False
         return True
+
+    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+        """Exchange headers and packets that fit into slots, for an element with nothing else; return the others'."""
+        out, into = self._out, self._into
+        sizes = list(map(len, packets.values()))
+        row = (len(sizes), sum(sizes), max(sizes)) if sizes else (0, 0, 0)
+        clock = time.perf_counter() - self._began
+        packed = pack_small(clock, superstep, digest, row)
+        for offset in self._offsets:
+            out[offset : offset + SIZE] = packed
+        for k, packet in packets.items():
+            offset = self._offsets[k]
+            set_inline(out, offset, len(packet))
+            out[offset + SIZE : offset + SIZE + len(packet)] = packet
+        self._alltoall(self._out_spec, self._into_spec)
+        self._headers = None
+        self._bodies = {}
+        found: dict[int, bytes | memoryview] = {}
+        longest = row[2]
+        for k, offset in enumerate(self._offsets):
+            if k == self.index:
+                continue
+            sent = small_inline(into, offset, superstep, digest)
+            if sent is None:
+                return None
+            inline, most = sent
+            if most > longest:
+                longest = most
+            if inline:
+                found[k] = bytes(into[offset + SIZE : offset + SIZE + inline])
+        if longest:
+            self._fit(longest)
+        return found
 
     def headers(self) -> list[Header]:
         """Return the headers of the last exchange, by element."""

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.source import SourceLine
-from bsp.values.effects import Effect, Get, Put, PutEach, Send
+from bsp.values.effects import Effect, Get, Put, PutEach, Row, Send
 from bsp.values.payload import items_in
 from bsp.values.region import Region
 
 DIRECT_BYTES = 1 << 15
 
 _MARSHAL = 2  # the last version in which equal values have equal bytes, however often they are referenced
-_PUT, _EACH, _GET, _SEND, _PICKLE = range(5)
+_PUT, _PLAIN, _EACH, _GET, _SEND, _PICKLE, _ROW = range(7)
 
 
 @dataclass(slots=True)
@@ -38,9 +38,15 @@ class Packet:
     lends: bool = False  # whether some block may be memory that the program writes to
 
     def add(self, effect: Effect, dests: tuple[int, ...] | None = None) -> None:
-        """Append an effect; `dests` are the receivers of a Send on that element."""
+        """Append an effect; `dests` are the receivers of a Send on that element, None for a pooled one."""
         if isinstance(effect, Put):
             region = effect.region
+            if region.index is None and effect.op is None and not effect.line and effect.values.nbytes < DIRECT_BYTES:
+                self.records.append(
+                    (_PLAIN, effect.source, effect.dest, effect.context, effect.coarray, region.start, region.stop,
+                     effect.values.tobytes())
+                )  # fmt: skip
+                return
             self.lends = self.lends or effect.borrowed
             index = None if region.index is None else pickle.dumps(region.index, 5)
             self.records.append(
@@ -59,19 +65,25 @@ class Packet:
                 (_GET, effect.source, effect.dest, effect.context, effect.coarray, pickle.dumps(where, 5),
                  tuple(effect.line))
             )  # fmt: skip
+        elif isinstance(effect, Row):
+            self.records.append((_ROW, effect.source, effect.first, effect.context, effect.pickles))
         elif effect.pickled is not None:
-            # marshal writes no bytes object over 2 GiB, and would copy one of any size
-            pickled = np.frombuffer(effect.pickled, np.uint8)
+            pickled, data = effect.pickled, effect.pickled
+            if len(pickled) >= DIRECT_BYTES or type(pickled) is not bytes:
+                # marshal writes no bytes object over 2 GiB, and would copy one of any size
+                data = self._data(np.frombuffer(pickled, np.uint8))  # type: ignore[assignment]
+            to = dests or _ends(effect.dests)
             self.records.append(
-                (_PICKLE, effect.source, dests, effect.context, effect.tag, pickled.size, self._data(pickled))
-            )
+                (_PICKLE, effect.source, to, effect.context, effect.tag, len(pickled), data, effect.pooled)
+            )  # fmt: skip
         else:
             array = effect.array
             assert array is not None
             self.lends = self.lends or (effect.borrowed and not effect.shared)
+            to = dests or _ends(effect.dests)
             self.records.append(
-                (_SEND, effect.source, dests, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
-                 self._data(array))
+                (_SEND, effect.source, to, effect.context, effect.tag, None, _dtype_out(array.dtype), array.shape,
+                 self._data(array), effect.pooled)
             )  # fmt: skip
 
     def _data(self, values: np.ndarray) -> bytes | None:
@@ -112,18 +124,37 @@ class Arrival:
     texts: list[tuple[int, bytes]]
 
 
+Record = tuple[Any, ...]
+
+
+def opened(data: bytes | bytearray | memoryview) -> tuple[list[Record], list[tuple[int, bytes]]]:
+    """Return the records and the texts in a packet."""
+    records, texts = marshal.loads(data)
+    return records, texts
+
+
+def plain_put(record: Record) -> tuple[int, int, int, int, int, bytes] | None:
+    """Return (dest, context, coarray, start, stop, bytes) if a record puts small values into one range, else None."""
+    return record[2:] if record[0] == _PLAIN else None
+
+
+def pooled_pickle(record: Record) -> tuple[int, bytes] | None:
+    """Return (source, pickle) of a record that gives a small pickle to all processes, else None."""
+    return (record[1], record[6]) if record[0] == _PICKLE and record[7] and record[6] is not None else None
+
+
 def decode(
-    data: bytes | memoryview,
+    records: list[Record],
+    texts: list[tuple[int, bytes]],
     dtype_of: Callable[[int, int, int], np.dtype[Any]],
-    landing: Callable[[int, tuple[int, ...], int], np.ndarray | None],
+    landing: Callable[[int, tuple[int, ...] | range, int], np.ndarray | None],
 ) -> Arrival:
-    """Return the effects in a packet.
+    """Return the effects in a packet that has been opened.
 
     dtype_of : returns the dtype of a coarray here, from (pid, context, coarray).
     landing : returns the memory that a receiver has for the next array of a message, or None, from (source, dests,
         context).
     """
-    records, texts = marshal.loads(data)
     awaited: list[np.ndarray | Put | Pickle] = []
     effects: list[Effect] = []
 
@@ -136,7 +167,11 @@ def decode(
 
     for record in records:
         kind = record[0]
-        if kind == _PUT:
+        if kind == _PLAIN:
+            _, source, dest, context, coarray, start, stop, inline = record
+            known = items_in(inline, dtype_of(dest, context, coarray), stop - start)
+            effects.append(Put(source, dest, context, coarray, Region(known.shape, start, stop), known, None))
+        elif kind == _PUT:
             _, source, dest, context, coarray, shape, start, stop, index, op, line, inline = record
             region = Region(shape, start, stop, None if index is None else pickle.loads(index))
             dtype = dtype_of(dest, context, coarray)
@@ -159,15 +194,18 @@ def decode(
             else:
                 get.positions = place
             effects.append(get)
+        elif kind == _ROW:
+            effects.append(Row(*record[1:]))
         elif kind == _PICKLE:
-            _, source, dests, context, tag, size, inline = record
-            send = Send(source, dests, context, tag, None, inline)
+            _, source, dests, context, tag, size, inline, pooled = record
+            send = Send(source, range(*dests) if pooled else dests, context, tag, None, inline, pooled=pooled)
             if inline is None:
                 awaited.append(Pickle(send, np.empty(size, np.uint8)))
             effects.append(send)
         else:
-            _, source, dests, context, tag, _, described, shape, inline = record
-            place, dtype = landing(source, dests, context), _dtype_in(described)
+            _, source, dests, context, tag, _, described, shape, inline, pooled = record
+            to = range(*dests) if pooled else dests
+            place, dtype = landing(source, to, context), _dtype_in(described)
             if inline is None and place is not None and place.dtype == dtype and place.size == prod(shape):
                 awaited.append(place)
                 array = place.reshape(shape)
@@ -175,8 +213,13 @@ def decode(
                 array = values(inline, dtype, prod(shape)).reshape(shape)
             if inline is not None:
                 array = array.copy()  # the receiver's own: aligned and writable (D9)
-            effects.append(Send(source, dests, context, tag, array, None))
+            effects.append(Send(source, to, context, tag, array, None, pooled=pooled))
     return Arrival(effects, awaited, texts)
+
+
+def _ends(dests: tuple[int, ...] | range) -> tuple[int, int]:
+    """Return the first and the last of a range of receivers, the last exclusive."""
+    return dests[0], dests[-1] + 1
 
 
 _AWAITED = np.empty(0)  # the values of a put until the place where they are received is chosen

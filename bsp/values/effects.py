@@ -9,7 +9,7 @@ first, then puts and accumulates in order of (source pid, issue order).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,7 @@ class Send:
     """A message for each process in `dests`; the payload is an array, or the bytes of a pickle."""
 
     source: int
-    dests: tuple[int, ...]
+    dests: tuple[int, ...] | range  # a range if pooled
     context: int
     tag: bytes | None
     array: np.ndarray | None
@@ -79,12 +79,32 @@ class Send:
     borrowed: bool = False  # array is the sender's own memory: every receiver takes a copy
     shared: bool = False  # array is never written to: receivers on the sender's element get it without a copy
     line: SourceLine = NOWHERE
+    kept: bool = False  # the sender is the receiver, and only reads what arrives: it gets no copy
+    pooled: bool = False  # an element keeps it once, for all receivers there (`bsp.engine.pool`)
 
-    def to(self, dests: tuple[int, ...], borrowed: bool) -> Send:
+    def to(self, dests: tuple[int, ...] | range, borrowed: bool) -> Send:
         """Return the same message for some of its receivers."""
         return Send(
-            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line
+            self.source, dests, self.context, self.tag, self.array, self.pickled, borrowed, self.shared, self.line,
+            self.kept, self.pooled,
         )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Row:
+    """A message with a small pickle for each of the processes from `first` on; an element keeps its part as it is."""
+
+    source: int
+    first: int
+    context: int
+    pickles: list[bytes]
+    line: SourceLine = NOWHERE
+
+    def part(self, pids: range) -> Row:
+        """Return the part for some of its receivers."""
+        return Row(
+            self.source, pids.start, self.context, self.pickles[pids.start - self.first : pids.stop - self.first]
+        )
 
 
 @dataclass(slots=True)
@@ -109,7 +129,7 @@ class ScalarPuts:
         self.line = line
 
 
-Effect = Put | PutEach | Get | Send
+Effect = Put | PutEach | Get | Send | Row
 
 
 @dataclass(slots=True)
@@ -118,13 +138,15 @@ class Outbox:
 
     effects: list[Effect | Deferred | ScalarPuts] = field(default_factory=list)
 
-    def drain(self) -> Iterator[Effect]:
-        """Yield all effects in issue order, and empty the outbox."""
+    def drain(self) -> list[Effect]:
+        """Return all effects in issue order, and empty the outbox."""
         effects, self.effects = self.effects, []
+        found: list[Effect] = []
         for effect in effects:
             if isinstance(effect, ScalarPuts):
-                yield from effect.finish(effect.items)
+                found += effect.finish(effect.items)
             elif isinstance(effect, Deferred):
-                yield from effect.resolve()
+                found += effect.resolve()
             else:
-                yield effect
+                found.append(effect)
+        return found

@@ -36,8 +36,14 @@ class Reduction:
         """True if pieces of an array may be combined separately: for elementwise ufuncs; False for other functions."""
         return self.ufunc is not None and self.ufunc.signature is None
 
-    def __call__(self, a: Any, b: Any) -> Any:
-        """Return `a` combined with `b`; arrays and NumPy scalars keep the dtype and type of `a`."""
+    def __call__(self, a: Any, b: Any, into: np.ndarray | None = None) -> Any:
+        """Return `a` combined with `b`; arrays and NumPy scalars keep the dtype and type of `a`.
+
+        into : an array for the result, of `a`'s shape and dtype.
+        """
+        if into is not None and self.elementwise:
+            assert self.ufunc is not None
+            return self.ufunc(a, b, out=into, casting="unsafe")
         if self.ufunc is not None and (isinstance(a, (np.ndarray, np.generic)) or is_abstract(a)):
             result = self.ufunc(a, b)
             return a.dtype.type(result) if isinstance(a, np.generic) else result.astype(a.dtype, copy=False)
@@ -124,13 +130,16 @@ def operation(op: str | np.ufunc | Callable[[Any, Any], Any]) -> Reduction:
     return Reduction(getattr(op, "__qualname__", "function"), None, op)
 
 
-def combine(values: Sequence[Any], op: Reduction) -> Any:
-    """Return all values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations."""
+def combine(values: Sequence[Any], op: Reduction, into: np.ndarray | None = None) -> Any:
+    """Return all values combined in the balanced binary tree of D3.  Work: len(values) - 1 operations.
+
+    into : an array for the result of several arrays.
+    """
     level = list(values) if len(values) > 1 else [op.alone(values[0])]
-    while len(level) > 1:
+    while len(level) > 2:
         paired = [op(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
         level = paired + level[len(paired) * 2 :]
-    return level[0]
+    return op(level[0], level[1], into) if len(level) == 2 else level[0]
 
 
 Node = tuple[int, int]  # (k, i): the values i·2^k ... (i + 1)·2^k - 1, as far as there are so many
@@ -165,17 +174,28 @@ def combine_nodes(nodes: dict[Node, Any], n: int, op: Reduction) -> dict[Node, A
     return {node: held[node] for node in sorted(held, key=lambda node: node[1] << node[0])}
 
 
-def prefix(values: Sequence[Any], count: int, op: Reduction) -> Any:
-    """Return combine(values[:count], op), the same bytes, from aligned blocks of 2^j values.
+class Prefixes:
+    """The first values of a sequence combined, for any number of them: the bytes of `combine(values[:count], op)`.
 
-    The tree over `count` values is its aligned blocks, largest first, folded from the right.
+    The tree over `count` values is its aligned blocks of 2^j values, largest first, folded from the right.  Blocks are
+    combined once: all prefixes of n values take O(n log n) operations.
     """
-    blocks, start = [], 0
-    while start < count:
-        size = 1 << ((count - start).bit_length() - 1)
-        blocks.append(combine(values[start : start + size], op))
-        start += size
-    result = blocks.pop()
-    while blocks:
-        result = op(blocks.pop(), result)
-    return result
+
+    def __init__(self, values: Sequence[Any], op: Reduction) -> None:
+        self._op = op
+        self._levels = [list(values)]  # of level j: blocks of 2^j values
+        while len(self._levels[-1]) > 1:
+            below = self._levels[-1]
+            self._levels.append([op(below[i], below[i + 1]) for i in range(0, len(below) - 1, 2)])
+
+    def first(self, count: int) -> Any:
+        """Return values[:count] combined, for at least one; a single value as it is."""
+        blocks, start = [], 0
+        for level in range(count.bit_length() - 1, -1, -1):
+            if count >> level & 1:
+                blocks.append(self._levels[level][start >> level])
+                start += 1 << level
+        result = blocks.pop() if count > 1 else self._op.alone(blocks.pop())
+        while blocks:
+            result = self._op(blocks.pop(), result)
+        return result

@@ -24,7 +24,7 @@ At: TypeAlias = Part | tuple[Part, ...]  # what `resolve` takes
 _LARGEST = np.iinfo(np.intp).max
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Region:
     """The elements that an index selects: a flat C range if `index` is None, else an index for NumPy."""
 

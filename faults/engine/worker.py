@@ -150,6 +150,12 @@ class AgentTransport:
         self._read_headers(h.Header._make(h.unpack(bytearray(mine), 0)))
         return False
 
+    def small(self, superstep: int, digest: bytes, packets: dict[int, bytes]) -> dict[int, bytes | memoryview] | None:
+        """Hold a control exchange for a bundle with small packets and nothing else; return those of the others."""
+        headers = self.control(h.Header(0.0, superstep, 0, 0, digest, -1, 0, 0, 0, 0, 0), packets)
+        flags, hint = h.combined(headers, headers[self.index])
+        return None if flags or hint else self.packets(flags)
+
     def _mixed(self, digest: bytes) -> bytes:
         """Combine a boundary's digest with the number of heads passed, which must be equal on all processes (N10)."""
         return (int.from_bytes(digest, "little") ^ (self.heads + 1)).to_bytes(8, "little")

@@ -62,6 +62,7 @@ def compared(p: int, sources: list[Any], steps: list[Any]) -> None:
     def main(proc: bsp.Process) -> None:
         theirs = [start(shape, is_complex) for shape, _, is_complex in sources]
         mine = [ba.asarray(start(shape, is_complex), grid=grid) for shape, grid, is_complex in sources]
+        kept = []  # what was read must not change with the arrays
         for step in steps:
             errors = []
             numbers = [isinstance(each, np.generic) for each in theirs]
@@ -76,8 +77,13 @@ def compared(p: int, sources: list[Any], steps: list[Any]) -> None:
             if step[1] == "read":
                 k = step[2] % len(mine)
                 agree(mine[k], theirs[k])
+                kept.append((mine[k].compute(), mine[k].persist().to_local(), np.array(theirs[k])))
+                kept[-1] += ({at: block.copy() for at, block in kept[-1][1].items()},)
         for a, b in zip(mine, theirs, strict=True):
             agree(a, b)
+        for whole, blocks, values, before in kept:
+            np.testing.assert_array_equal(whole, values)
+            assert all(np.array_equal(blocks[at], before[at]) for at in blocks)
 
     bsp.run(main, nprocs=p)
 

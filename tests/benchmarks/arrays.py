@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from match import PEERS, ROUNDS, Match, Row, compared, has, measured, on_two_ranks, ours
+from same_code import SAME_CODE
 
 CONTENDER = str(Path(__file__).with_name("arrays_contender.py"))
 
@@ -23,10 +24,18 @@ WORKS: list[tuple[str, str, dict[str, float]]] = [
     ("sort", "`sort`, 32 M", {"numpy": 1 / 1.1}),
     ("percentiles", "three exact percentiles, 2^24", {"numpy": 0.5}),
 ]
+WORKS += [(work, what, {"numpy": most}) for work, what, most in SAME_CODE]
 SMALL = [  # work, what it is, at most so many seconds, calls in it
     ("expression", "an expression over 100 elements, second pass, p = 2", 0.5e-3, 100),
     ("building", "building 100 lazy operations", 0.3e-3, 100),
     ("overhead", "planning and exchange of the slowest of eight small expressions, p = 2", 2e-3, 0),
+    ("scalars", "`x[k] = 1.0`, 2^24 elements, p = 2", 10e-6, 100),
+    ("small", "`(s + 1.).persist()`, 100 elements, p = 2", 15e-6, 100),
+    ("graph", "a graph of 3,000 sums", 0.3, 1),
+]
+RATIOS = [  # work, what it is, against, at most: the ratio is the work's answer
+    ("blocked", "`A + B`, 2048² in blocks of 64 × 64", "one block a process", 1.5),
+    ("blocked_sums", "`A.sum(axis=0)`, 2048² in blocks of 64 × 64", "one block a process", 1.5),
 ]
 NAMES = {"numpy": "NumPy, 2 threads", "hand": "mpi4py by hand", "dask": "Dask, 2 threads", "heat": "Heat, 2 ranks"}
 
@@ -67,7 +76,12 @@ def rows(only: set[str] | None = None) -> Iterator[Row]:
             took = statistics.median(
                 each["seconds"] / calls if calls else each["answer"] for each in found
             )  # fmt: skip
-            yield what, "", f"{most * 1e3:.1f} ms", f"{took * 1e3:.3f} ms", took <= most
+            yield what, "", f"{most * 1e3:g} ms", f"{took * 1e3:.3f} ms", took <= most
+        for work, what, against, most in RATIOS:
+            if only is not None and work not in only:
+                continue
+            ratio = statistics.median(match.turn("ours", work)["answer"] for _ in range(ROUNDS))
+            yield what, against, f"{most}×", f"{ratio:.2f}×", ratio <= most
     finally:
         match.end()
 

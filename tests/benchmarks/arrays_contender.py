@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from same_code import works
 from turns import (  # NumPy from where its threads are told
     NAME,
     Work,
@@ -79,7 +80,11 @@ def of_numpy() -> dict[str, Callable[[], Work]]:
         x = vector(1, N)
         return lambda: np.percentile(x, PERCENTILES), lambda q: float(q.sum())
 
-    return locals()
+    def array(seed: int, shape: Any) -> np.ndarray:
+        return vector(seed, int(np.prod(shape))).reshape(shape)
+
+    found = {name: made for name, made in locals().items() if name in WORKS}
+    return found | works(np, array, lambda x: x)
 
 
 def of_dask() -> dict[str, Callable[[], Work]]:
@@ -342,12 +347,64 @@ def ours() -> dict[str, Callable[[], Work]]:
 
         return work, float
 
-    return {name: made for name, made in locals().items() if name in WORKS}
+    def scalars() -> Work:
+        x = ba.zeros(N).persist()
+
+        def work() -> Any:
+            for k in range(100):
+                x[k * 1000] = 1.0
+            return x
+
+        return work, lambda x: 100.0
+
+    def small() -> Work:
+        s = ba.ones(100).persist()
+
+        def work() -> Any:
+            for _ in range(100):
+                found = (s + 1.0).persist()
+            return found
+
+        return work, lambda x: float(x.sum())
+
+    def graph() -> Work:
+        x = ba.asarray(np.arange(100.0))
+
+        def work() -> Any:
+            return ba.compute(*[(x + float(k)).sum() for k in range(3000)])
+
+        return work, lambda sums: float(sums[7])
+
+    def in_blocks(sums: bool) -> Work:
+        whole, cut = (
+            [array(k, (2048, 2048)).rechunk(grid=grid).persist() for k in (1, 2)]
+            for grid in ((proc.nprocs, 1), (32, 32))
+        )
+
+        def work() -> float:
+            taken = []
+            for a, b in (whole, cut):
+                began = time.perf_counter()
+                for _ in range(5):
+                    (a.sum(axis=0) if sums else a + b).persist()
+                taken.append(time.perf_counter() - began)
+            return taken[1] / taken[0]
+
+        return work, float
+
+    def blocked() -> Work:
+        return in_blocks(False)
+
+    def blocked_sums() -> Work:
+        return in_blocks(True)
+
+    found = {name: made for name, made in locals().items() if name in WORKS}
+    return found | works(ba, array, lambda x: x.persist())
 
 
 WORKS = (
     "hypotenuse", "chained", "matmul", "gram", "redistribute", "moments", "masked", "sort", "percentiles",
-    "expression", "building", "overhead",
+    "expression", "building", "overhead", "scalars", "small", "graph", "blocked", "blocked_sums",
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ other = 1 - comm.rank
 ROUNDS = 15
 
 
-def seconds(work: Callable[[], None], repeat: int) -> float:
+def seconds(work: Callable[[], object], repeat: int) -> float:
     """The time of one call, the ranks starting together."""
     comm.Barrier()
     began = time.perf_counter()
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], None], repeat: int) -> float:
     return (time.perf_counter() - began) / repeat
 
 
-def compare(ours: Callable[[], None], theirs: Callable[[], None], repeat: int) -> dict[str, list[float]]:
+def compare(ours: Callable[[], object], theirs: Callable[[], object], repeat: int) -> dict[str, list[float]]:
     """`ROUNDS` times both, in alternating order; the slower rank's time counts."""
     times: dict[str, list[float]] = {"ours": [], "theirs": []}
     ours(), theirs()
@@ -54,6 +54,52 @@ def empty() -> dict[str, list[float]]:
         comm.Alltoallv([nothing, (none, none), MPI.DOUBLE], [nothing, (none, none), MPI.DOUBLE])
 
     return compare(proc.sync, theirs, 2000)
+
+
+def word() -> dict[str, list[float]]:
+    """A put of a word each way and a boundary, against Isend and Irecv of the word."""
+    x = proc.coarray(1)
+    value, target = np.ones(1), np.empty(1)
+    proc.sync()
+
+    def ours() -> None:
+        x.put(other, value)
+        proc.sync()
+
+    def theirs() -> None:
+        MPI.Request.Waitall([comm.Irecv(target, other), comm.Isend(value, other)])
+
+    return compare(ours, theirs, 2000)
+
+
+def number() -> dict[str, list[float]]:
+    """An allreduce of a Python number against mpi4py's for Python objects."""
+    return compare(lambda: proc.allreduce(1.0), lambda: comm.allreduce(1.0), 2000)
+
+
+def vector(words: int) -> dict[str, list[float]]:
+    """An allreduce of an array against Allreduce into an array that is there."""
+    values, total = np.ones(words), np.empty(words)
+    return compare(lambda: proc.allreduce(values), lambda: comm.Allreduce(values, total), 20)
+
+
+def both_ways(mebibytes: int, buffered: bool) -> dict[str, list[float]]:
+    """A put of one block each way against Isend and Irecv of the same blocks."""
+    words = mebibytes << 17
+    x = proc.coarray(words)
+    values, target = np.ones(words), np.empty(words)
+    proc.sync()
+
+    def ours() -> None:
+        x.put(other, values, buffered=buffered)
+        proc.sync()
+
+    def theirs() -> None:
+        MPI.Request.Waitall([comm.Irecv(target, other), comm.Isend(values, other)])
+
+    times = compare(ours, theirs, max(1, 64 // mebibytes))
+    assert (x.local == 1).all()
+    return times
 
 
 def block(mebibytes: int, buffered: bool) -> dict[str, list[float]]:
@@ -141,6 +187,13 @@ def many_processes() -> dict[str, list[float]]:
 
 WORKS = {
     "empty": empty,
+    "word": word,
+    "number": number,
+    "vector": lambda: vector(1_000_000),
+    "both 1 MiB": lambda: both_ways(1, False),
+    "both 4 MiB": lambda: both_ways(4, False),
+    "both buffered 1 MiB": lambda: both_ways(1, True),
+    "both buffered 4 MiB": lambda: both_ways(4, True),
     "put 1 MiB": lambda: block(1, False),
     "put 16 MiB": lambda: block(16, False),
     "buffered 1 MiB": lambda: block(1, True),

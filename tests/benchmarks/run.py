@@ -8,6 +8,8 @@ and leaves the others as they are.
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -39,12 +41,28 @@ Row = tuple[str, str, str, str, bool]  # what, against what, target, measured, m
 
 SPEED = [
     ("empty", "empty superstep", "mpi4py `Alltoall` of counts + empty `Alltoallv`", 1.5),
+    ("word", "8 B `put` each way", "mpi4py `Isend`/`Irecv` of the word each way", 5),
+    ("number", "`allreduce(1.0)`", "mpi4py's `allreduce(1.0)`", 1.5),
+    ("vector", "`allreduce` of 1,000,000 float64", "mpi4py `Allreduce` into an array that is there", 1.5),
+    ("both 1 MiB", "1 MiB `put` each way, unbuffered", "mpi4py `Isend`/`Irecv` of the blocks", 1.2),
+    ("both 4 MiB", "4 MiB `put` each way, unbuffered", "the same", 1.2),
+    ("both buffered 1 MiB", "1 MiB `put` each way, buffered", "the same", 2.3),
+    ("both buffered 4 MiB", "4 MiB `put` each way, buffered", "the same", 2.3),
     ("put 1 MiB", "1 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
     ("put 16 MiB", "16 MiB `put`, unbuffered", "mpi4py `Isend`/`Irecv` of the block", 1.2),
     ("buffered 1 MiB", "1 MiB `put`, buffered", "the same", 2.3),
     ("buffered 16 MiB", "16 MiB `put`, buffered", "the same", 2.3),
     ("put_each", "`put_each` of 1,000,000 float64 to random places", "NumPy masks, int32 positions, `Alltoallv`", 1.1),
     ("scalar puts", "10,000 scalar puts in a loop", "10,000 interleaved `isend`/`recv` of a float", 0.6),
+]
+
+# p, rounds, work, what, at most in milliseconds
+WIDE = [
+    (64, 101, "put", "8 B `put` to the neighbour", 0.25),
+    (64, 101, "allreduce", "`allreduce(1.0)`", 0.35),
+    (512, 15, "exscan", "`exscan(1)`", 10.0),
+    (512, 5, "alltoall", "`alltoall` of a number for each", 150.0),
+    (2048, 7, "exscan", "`exscan(1)`", 50.0),
 ]
 
 
@@ -102,6 +120,9 @@ def runtime(repeats: int) -> Iterator[Row]:
     more = (statistics.median(many) - statistics.median(two)) * 1e3
     yield ("64 processes on 2 elements, empty superstep", "2 processes", "0.1 ms more", f"{more:.3f} ms more",
            more <= 0.1)  # fmt: skip
+    for p, rounds, work, what, at_most in WIDE:
+        taken = ask("wide.py", p, 2, str(rounds), work)[work]
+        yield f"{p} processes on 2 elements: {what}", "", f"{at_most:g} ms", f"{taken:.3g} ms", taken <= at_most
     low, middle, high = quartiles(start_up(7))
     yield ("start-up of `bsprun -p 64`", "`mpiexec -n 2` of Python, mpi4py, NumPy", "1.5×",
            f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= 1.5)  # fmt: skip
@@ -142,6 +163,16 @@ def table(name: str, repeats: int) -> str:
     return "\n".join(lines)
 
 
+def versions() -> str:
+    """The versions of what we are compared with."""
+    names = ("mpi4py", "numpy", "scipy", "pandas", "scikit-learn", "statsmodels", "dask", "glum")
+    return ", ".join(
+        f"{name} {importlib.metadata.version(name)}"
+        for name in names
+        if importlib.util.find_spec(name.replace("scikit-learn", "sklearn"))
+    )
+
+
 def _import_time() -> float:
     code = "import time; t = time.perf_counter(); import bsp; bsp.process(); print(time.perf_counter() - t)"
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
@@ -153,7 +184,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="jobs of 15 rounds each (default 3)")
     parser.add_argument("--write", action="store_true", help="replace the table in docs/benchmarks.md")
     parser.add_argument("--only", nargs="+", choices=tuple(PARTS), default=tuple(PARTS), help="parts to measure")
+    parser.add_argument("--quick", action="store_true", help="the main ratios, in three minutes: the runtime, one job")
     options = parser.parse_args()
+    if options.quick:
+        options.only, options.repeats, options.write = ("runtime",), 1, False
+    print(f"contenders: {versions()}", flush=True)
     measured = {PARTS[name][0]: table(name, options.repeats) for name in options.only}
     if options.write:
         before, rest = PAGE.read_text().split(BEGIN)

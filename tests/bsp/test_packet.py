@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bsp.source import SourceLine
-from bsp.transport.packet import DIRECT_BYTES, Packet, decode
+from bsp.transport.packet import DIRECT_BYTES, Packet, decode, opened
 from bsp.values.effects import Put, PutEach, Send
 from bsp.values.region import Region
 
@@ -20,7 +20,7 @@ def test_packets_bring_effects_back_as_they_were() -> None:
     packet.add(Send(1, (2, 3), 1, b"tag", np.arange(6).reshape(2, 3), None), (3,))
     packet.add(Send(1, (2,), 1, None, None, b"pickle"), (2,))
     arrival = decode(
-        packet.encode(), lambda pid, context, coarray: np.dtype(float), lambda source, dests, context: None
+        *opened(packet.encode()), lambda pid, context, coarray: np.dtype(float), lambda source, dests, context: None
     )
     assert len(packet.blocks) == len(arrival.awaited) == 1
     first, second, third, fourth, fifth, sixth = arrival.effects

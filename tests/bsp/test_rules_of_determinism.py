@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bsp
-from bsp.values.operations import combine, operation, prefix
+from bsp.values.operations import Prefixes, combine, operation
 
 PROCS = [1, 2, 3, 4, 5, 8]
 
@@ -107,9 +107,9 @@ def test_d3_every_algorithm_reproduces_the_bytes_of_the_one_tree(run: Any, nproc
 def test_d3_a_prefix_has_the_bytes_of_the_tree_over_its_values(count: int) -> None:
     values = list(np.random.default_rng(count).standard_normal(40) * 1e3)
     add = operation("add")
-    assert prefix(values, count, add) == combine(values[:count], add) == tree_by_hand(values[:count])
+    assert Prefixes(values, add).first(count) == combine(values[:count], add) == tree_by_hand(values[:count])
     text = [chr(97 + k % 26) for k in range(40)]  # not commutative: the order is the pids'
-    assert prefix(text, count, operation(operator.add)) == "".join(text[:count])
+    assert Prefixes(text, operation(operator.add)).first(count) == "".join(text[:count])
 
 
 @pytest.mark.parametrize("nprocs", [1, 3, 4, 7])

@@ -12,7 +12,7 @@ from bsp.cost.model import WORD, Cost, Machine, Traffic
 from bsp.cost.prediction.sample import Sample, Sent
 from bsp.cost.record.account import SuperstepSums
 from bsp.cost.record.recorder import BLOCK, FINE, SEND, STAGED, Exchanged, Recorder, added_up
-from bsp.values.effects import Effect, Get, Put, PutEach
+from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.payload import size_of
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class SampleRecorder(Recorder):
                 size = 0 if effect.positions is None else WORD * effect.positions.size
                 sent.append(Sent(effect.source, (effect.dest,), size, FINE))
                 self._gets.append(effect)
+            elif isinstance(effect, Row):
+                each = enumerate(effect.pickles)
+                sent += [Sent(effect.source, (effect.first + k,), len(pickled), SEND) for k, pickled in each]
             else:
                 size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 sent.append(Sent(effect.source, effect.dests, size, SEND))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bsp.cost.model import DEFAULT, WORD, Cost, Machine
 from bsp.cost.units import counted, in_seconds, in_words
 from bsp.notebook import display_line, replace_line
-from bsp.values.effects import Effect, Get, Put, PutEach
+from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.payload import size_of
 
 if TYPE_CHECKING:
@@ -199,5 +199,7 @@ def _ends(effect: Effect) -> list[tuple[int, int]]:
     if isinstance(effect, Get):
         items = prod(effect.region.shape) if effect.positions is None else effect.positions.size  # type: ignore[union-attr]
         return [(effect.dest, WORD * items)]
+    if isinstance(effect, Row):
+        return [(effect.first + k, len(each)) for k, each in enumerate(effect.pickles)]
     size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
     return [(dest, size) for dest in effect.dests]

@@ -14,6 +14,7 @@ value sent to several processes of an element crosses once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from math import prod
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ import numpy as np
 
 from bsp.cost.model import WORD, Machine, Traffic
 from bsp.cost.record.account import Account, SuperstepSums, starts
-from bsp.values.effects import Effect, Get, Put, PutEach
+from bsp.values.effects import Effect, Get, Put, PutEach, Row
 from bsp.values.payload import size_of
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Recorder:
         self._work: list[float] = []
         self._wall: list[float] = []
         self._single: list[int] = []  # superstep, source, dest, bytes, kind of each effect, one after the other
-        self._multi: list[tuple[int, int, tuple[int, ...], int]] = []
+        self._multi: list[tuple[int, int, Sequence[int], int]] = []  # superstep, source, dests, bytes of each
+        self._rows: list[tuple[int, Row]] = []
         self._registers: list[int] = []
         self._folded: list[SuperstepSums] = []
         self._settled = 0
@@ -106,6 +108,8 @@ class Recorder:
             elif isinstance(effect, Get):
                 size = 0 if effect.positions is None else WORD * effect.positions.size
                 single += (step, effect.source, effect.dest, size, FINE)
+            elif isinstance(effect, Row):
+                self._rows.append((step, effect))
             else:
                 size = size_of(effect.pickled) if effect.array is None else effect.array.nbytes  # type: ignore[arg-type]
                 if len(effect.dests) == 1:
@@ -161,7 +165,7 @@ class Recorder:
     def _fold(self) -> None:
         """Turn the lists into sums, with one row for each superstep since the last fold."""
         rows, p = len(self._wall), self.nprocs
-        single = np.array(self._single, np.int64).reshape(-1, 5)
+        single = np.concatenate([np.array(self._single, np.int64).reshape(-1, 5), *starmap(_listed, self._rows)])
         step, source, dest, size, kind = single.T
         each = [len(dests) for _, _, dests, _ in self._multi]
         if each:
@@ -190,16 +194,22 @@ class Recorder:
                 heat=added_up(bin_of[of], bin_of[to_], bytes_, (self.bins, self.bins)),
             )
         )
-        for waiting in (self._work, self._wall, self._single, self._multi, self._registers):
+        for waiting in (self._work, self._wall, self._single, self._multi, self._rows, self._registers):
             waiting.clear()
 
     def _crossing(self) -> np.ndarray:
-        """Return multiple sends as rows (superstep, source element, destination element, bytes, receivers there)."""
-        rows = [
-            (step, self.owner[source], element, size, count)
-            for step, source, dests, size in self._multi
-            for element, count in zip(*np.unique(self.owner[list(dests)], return_counts=True), strict=True)
-        ]
+        """Return multiple sends as rows (superstep, source element, destination element, bytes, copies made there).
+
+        Of a pooled value, whose receivers are a range, an element keeps one.
+        """
+        rows = []
+        for step, source, dests, size in self._multi:
+            if isinstance(dests, range):
+                there = range(self.owner[dests[0]], self.owner[dests[-1]] + 1)
+                rows += [(step, self.owner[source], element, size, 1) for element in there]
+                continue
+            elements, counts = np.unique(self.owner[list(dests)], return_counts=True)
+            rows += [(step, self.owner[source], k, size, count) for k, count in zip(elements, counts, strict=True)]
         return np.array(rows, np.int64).reshape(-1, 5)
 
     def _between(self, single: np.ndarray, rows: int) -> tuple[tuple[Traffic, Traffic], ...]:
@@ -266,6 +276,13 @@ class Recorder:
         if self.account is not None:
             work = np.concatenate([work for work, _, _ in tail])
             self.account.end(work, tail[0][1], [made for *_, some in tail for made in some])
+
+
+def _listed(step: int, row: Row) -> np.ndarray:
+    """Return the messages of a row as rows (superstep, source, destination, bytes, kind)."""
+    size = np.array(list(map(len, row.pickles)))
+    to = row.first + np.arange(len(size))
+    return np.stack(np.broadcast_arrays(step, row.source, to, size, SEND), axis=-1)
 
 
 def added_up(row: np.ndarray, column: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> np.ndarray:

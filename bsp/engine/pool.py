@@ -1,0 +1,51 @@
+"""What every process gives to all others in one superstep, kept together on each element.
+
+Where each process of a collective sends one value to all, the processes of an element receive the same values.  The
+element keeps each value once instead of copying it for every receiver, and what follows from the values, such as their
+sum, is made by the first process that needs it.  So the work on an element grows with p, not with p times the number of
+processes there.  Where each sends one small value to each, the element keeps them in rows, one for each sender, and a
+receiver takes its column: nothing is done message by message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bsp.values.effects import Row
+from bsp.values.payload import Packed
+
+
+class Pool:
+    """The values of one superstep, for the processes of one element.
+
+    Each of them takes the pool once, and may not change what it finds there unless it is the last.
+
+    packed : values for all, by source, in the order of the pids.  rows : values for each, likewise.
+    shared : whether several processes read the pool.
+    """
+
+    def __init__(self, readers: int) -> None:
+        self.packed: dict[int, Packed] = {}
+        self.rows: list[Row] = []
+        self.shared = readers > 1
+        self._readers = readers
+        self._made: dict[Any, Any] = {}
+
+    def take(self) -> bool:
+        """Count that one more process reads the values; return whether it is the last, to which they belong."""
+        self._readers -= 1
+        return not self._readers
+
+    def column(self, pid: int) -> dict[int, Packed]:
+        """Return what the rows have for a process, by source."""
+        return {row.source: row.pickles[pid - row.first] for row in self.rows}
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` makes of the values, under the name `what`; the next process gets the same object.
+
+        An exception of `make` goes to the caller, and the next process tries again.
+        """
+        if what not in self._made:
+            self._made[what] = make()
+        return self._made[what]
