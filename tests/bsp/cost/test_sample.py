@@ -302,3 +302,14 @@ def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
     assert "processes ran" not in found.stdout
     found = bsprun("-p", "2", "--every-process", str(script))
     assert found.returncode == 0, found.stderr
+
+
+def test_the_command_says_what_would_help(tmp_path: Path) -> None:
+    script = tmp_path / "values.py"
+    script.write_text("import bsp\nimport numpy as np\nif np.ones(3).sum() > 2:\n    bsp.process().sync()\n")
+    found = bsprun("-p", "2000", "--abstract", str(script))
+    assert "a branch needs the values of" in found.stderr
+    assert "--every-process" not in found.stderr  # it would need them, too
+    found = bsprun("-p", "1001", str(script))
+    assert found.returncode == 0, found.stderr
+    assert "all 1001 processes run in this one, in turn; --abstract runs a few that stand for all" in found.stderr
