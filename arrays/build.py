@@ -57,6 +57,14 @@ def from_whole(values: Any, layout: Layout | None = None) -> Node:
     return leaf(values.shape, values.dtype, layout, dealt_blocks(values, layout, here.pid))
 
 
+def from_own(values: Any) -> Node:
+    """Return `from_whole` of an array that nothing else refers to: it becomes the block where it is one, uncopied."""
+    layout = automatic(values.shape, world().nprocs)
+    if layout.blocks == 1 and layout.replicated and isinstance(values, np.ndarray) and values.flags.c_contiguous:
+        return leaf(values.shape, values.dtype, layout, {(0,) * values.ndim: values})
+    return from_whole(values, layout)
+
+
 def operand(value: Any) -> Node:
     """Return the node of an operand of arithmetic: an array, a Python number, or a NumPy array-like of numbers."""
     from bsp.arrays.array import Array  # imported here: that module imports this one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,17 +152,27 @@ def _choice(
     here: World, a: GivenOperand, b: GivenOperand, method: int | str, memory: float | None, leaf: str, moved: bool
 ) -> Counted:
     """Return the way to multiply; if operands are `moved`, the price includes bringing them to its layout."""
-    shape = (a.shape[0], a.shape[1], b.shape[1])
-    sources = (a.layout, b.layout) if moved else (None, None)
-
-    def extra(cost: Counted) -> float:
-        h = bringing(sources, cost.schedule.layouts(here.nprocs), here.nprocs, a.dtype.itemsize)
-        return Cost(0, h, 1).price(here.machine) if h else 0.0
-
     limit = here.memory if memory is None else memory
     if not isinstance(limit, (int, float)) or not limit >= 0:
         raise ValueError(f"matmul: memory={memory!r}: bytes, 0 or more")
-    return chosen(shape, here.nprocs, method, limit, here.machine, a.dtype.itemsize, leaf, extra)
+    return _cheapest(
+        (a.shape[0], a.shape[1], b.shape[1]), (a.layout, b.layout) if moved else (None, None), here.nprocs, method,
+        limit, here.machine, a.dtype.itemsize, leaf,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _cheapest(
+    shape: tuple[int, int, int], sources: tuple[Layout | None, Layout | None], nprocs: int,
+    method: int | str, limit: float, machine: Machine, itemsize: int, leaf: str,
+) -> Counted:  # fmt: skip
+    """Return the cheapest way, with what it takes to bring operands from their layouts."""
+
+    def extra(cost: Counted) -> float:
+        h = bringing(sources, cost.schedule.layouts(nprocs), nprocs, itemsize)
+        return Cost(0, h, 1).price(machine) if h else 0.0
+
+    return chosen(shape, nprocs, method, limit, machine, itemsize, leaf, extra)
 
 
 def brought(here: World, operands: Sequence[GivenOperand], layouts: Sequence[Layout], kept: bool) -> list[Blocks]:

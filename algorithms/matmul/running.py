@@ -37,6 +37,8 @@ def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DTyp
         return {}
     own_a, own_b = (own(block) for blocks in (a, b) for block in blocks.values())
     (at,) = c.mine(here.pid)
+    if cost.schedule.processes == cost.schedule.rounds == 1:
+        return {at: product(here, own_a, own_b, leaf)}
     if cost.schedule.way in (SHIFTED, SPREAD):
         return {at: _in_rounds(here, cost, place, own_a, own_b, c.block_shape(at), dtype, leaf)}
     total = broadcast(here, cost, place, own_a, own_b, leaf)

@@ -9,7 +9,7 @@ from numpy.linalg import LinAlgError
 
 from bsp import arrays as ba
 from bsp.algorithms.qr import methods
-from bsp.algorithms.qr.pricing import METHODS, gram_first, of_factored, of_nothing
+from bsp.algorithms.qr.pricing import METHODS, choice, of_factored, of_nothing
 from bsp.arrays import linalg
 from bsp.arrays.linalg import panels, row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
@@ -24,7 +24,7 @@ __all__ = ["QR", "qr"]
 class QR(tuple[Array, Array]):
     """The pair (Q, R), with the method that made it.
 
-    method : "direct", "indirect", "cholesky2" or "columns".  reason : a sentence that says why.
+    method : "direct", "indirect", "cholesky", "cholesky2" or "columns".  reason : a sentence that says why.
     condition : σ₁/σₙ of R, and so of A; nan in a run without values, and for "columns", where R is dealt.
     """
 
@@ -47,13 +47,13 @@ def qr(A: ArrayLike, method: str = "auto") -> QR:
     """Factor A = Q·R: Q has orthonormal columns, R is upper triangular with a real diagonal >= 0.  Collective.
 
     A : (m, n), an array or what asarray takes; integers become float64.
-    method : "direct", "indirect", "cholesky2": see `methods`; each as exact as its condition allows, or LinAlgError.
+    method : "direct", "indirect", "cholesky", "cholesky2": see `methods`; each is exact, or LinAlgError.
         "columns": reflections by block columns, for what is not tall: see `panels.householder`.
-        "auto": for tall A the cheapest that leaves ‖QᴴQ - I‖ near machine precision.  Where `cost` has cholesky2
-        cheaper than direct, A's condition is read from the Cholesky factor of AᴴA, and from R by a tree if that is
-        above 0.1/√(n·eps).  With R there, indirect takes 4(m/p)n² flops more, direct 6(m/p)n² and twice the memory:
-        so indirect up to 0.1/(n·eps), then direct.  A is tall if every process has n rows or more, or n² <=
-        REPLICATED_SIZE.
+        "auto": for tall A the cheapest that leaves ‖QᴴQ - I‖ near machine precision.  Where AᴴA costs little beside
+        direct (see `pricing.choice`), A's condition is read from its Cholesky factor: up to 2, that is R.  Up to
+        0.1/√(n·eps), cholesky2 or direct, whichever `cost` has cheaper; above, the condition is read from R by a tree.
+        With R there, indirect takes 4(m/p)n² flops more, direct 6(m/p)n² and twice the memory: so indirect up to
+        0.1/(n·eps), then direct.  A is tall if every process has n rows or more, or n² <= REPLICATED_SIZE.
     Returns Q (m, k), dealt like A's rows, and R (k, n) on every process, k = min(m, n); "columns" leaves both by
         columns.  Of a wide A the first m columns are factored, and R's others are Qᴴ·A.
     Cost: `cost(m, n, p, method, machine)`.  A that is not by rows is brought so: one total exchange, mn/p words.
@@ -95,7 +95,8 @@ def factored(rows: RowBlocks, dtype: DType, method: str, name: str) -> tuple[Fac
         made = methods.indirect(rows, r, dtype)
     else:
         r = methods.gram_factor(rows, dtype)
-        made = None if r is None else methods.cholesky2(rows, r, dtype)
+        make = methods.cholesky if method == "cholesky" else methods.cholesky2
+        made = None if r is None else make(rows, r, dtype)
     if made is None:
         _refuse(rows, dtype, method, name)
     return made, method, asked, methods.condition(made.r)
@@ -106,15 +107,27 @@ def _auto(rows: RowBlocks, dtype: DType, name: str) -> tuple[Factors, str, str, 
     here = world()
     m, n = rows.layout.shape
     p = 1 if rows.layout.replicated else here.nprocs
-    if not gram_first(m, n, p, here.machine, dtype.itemsize):
-        found = methods.direct(rows, dtype)
-        check(found.r, rows, name)
+    chosen = choice(m, n, p, here.machine, dtype.itemsize)
+    if not chosen.gram:
         reason = f"direct: {m} x {n} on {p} processes is so small that reflections are cheapest, whatever the condition"
-        return found, "direct", reason, methods.condition(found.r)
+        return _by_reflections(rows, dtype, name, reason)
     r = methods.gram_factor(rows, dtype)
     limit = methods.cholesky_limit(n, dtype)
     kappa = np.inf if r is None else methods.condition(r, scaled=True)
     if not kappa > limit:
+        made = methods.cholesky(rows, r, dtype)
+        if made is not None:
+            reason = (
+                f"cholesky: with its columns scaled to length 1 A has condition {kappa:.1e}, at most {methods.NEAR:g}, "
+                "so one pass leaves Q orthogonal"
+            )
+            return made, "cholesky", reason, methods.condition(made.r)
+        if not chosen.twice:
+            reason = (
+                f"direct: with its columns scaled to length 1 A has condition {kappa:.1e}, too much for one pass with "
+                f"AᴴA (limit {methods.NEAR:g}), and reflections cost less than a second one"
+            )
+            return _by_reflections(rows, dtype, name, reason)
         made = methods.cholesky2(rows, r, dtype)
         if made is not None:
             reason = (
@@ -137,7 +150,13 @@ def _auto(rows: RowBlocks, dtype: DType, name: str) -> tuple[Factors, str, str, 
         del made
     beyond = f"too much for A·R⁻¹ (limit {sharp:.1e})" if kappa > sharp else "but A·R⁻¹ is not near to orthogonal"
     reason = f"direct: {said}, {beyond}, so reflections make Q"
+    return _by_reflections(rows, dtype, name, reason)
+
+
+def _by_reflections(rows: RowBlocks, dtype: DType, name: str, reason: str) -> tuple[Factors, str, str, float]:
+    """Factor by the direct method."""
     found = methods.direct(rows, dtype)
+    check(found.r, rows, name)
     return found, "direct", reason, methods.condition(found.r)
 
 
@@ -146,7 +165,10 @@ def _refuse(rows: RowBlocks, dtype: DType, method: str, name: str) -> NoReturn:
     r = methods.r_only(rows, dtype)
     check(r, rows, name)
     n = rows.layout.shape[1]
-    limit = (methods.cholesky_limit if method == "cholesky2" else methods.indirect_limit)(n, dtype)
+    limit = {
+        "cholesky": methods.NEAR, "cholesky2": methods.cholesky_limit(n, dtype),
+        "indirect": methods.indirect_limit(n, dtype),
+    }[method]  # fmt: skip
     raise LinAlgError(
         f"{name}: method={method!r} cannot make Q orthogonal: with its columns scaled to length 1 A has condition "
         f"{methods.condition(r, scaled=True):.1e}; about {limit:.1e} is the most for {n} columns of {dtype}; "

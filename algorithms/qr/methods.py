@@ -1,10 +1,12 @@
-"""Three ways to factor tall rows, and the tests of whether their Q is orthogonal.
+"""Four ways to factor tall rows, and the tests of whether their Q is orthogonal.
 
 - *direct*: reflections in a tree (Benson, Gleich, Demmel 2013).  Q is orthogonal to rounding, whatever A.
 - *indirect*: R by the same tree without Q, then Q₁ = A·R⁻¹, which is less orthogonal the greater A's condition is;
   one refinement, Q₁ = Q·R₂ with R₂ by a second such tree, mends that (Constantine and Gleich 2011).
-- *cholesky2*: R₁ is the Cholesky factor of AᴴA, Q₁ = A·R₁⁻¹, and once more from Q₁ (Yamamoto, Nakatsukasa, Yanagisawa,
-  Fukaya 2015).  AᴴA has the square of A's condition, so it ends where that is 1/eps.
+- *cholesky*: R is the Cholesky factor of AᴴA, Q = A·R⁻¹.  Q is orthogonal to eps times the square of A's condition: to
+  rounding only where A's columns are nearly orthogonal already, as those of noise are.
+- *cholesky2*: the same, and once more from Q (Yamamoto, Nakatsukasa, Yanagisawa, Fukaya 2015).  AᴴA has the square of
+  A's condition, so it ends where that is 1/eps.
 
 Both refinements work because Q₁ is much better conditioned than A; its own R₂, which every process has, tells
 whether it is: no claim about orthogonality rests on an estimate.  The scale of A's columns does not matter to any of
@@ -24,7 +26,7 @@ from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
 from bsp.arrays.procedures import DType, world
 
-NEAR = 2.0  # the condition of Q₁ up to which its refinement is orthogonal to rounding
+NEAR = 2.0  # the condition up to which one Cholesky factor, or one refinement, leaves Q orthogonal to rounding
 
 
 def cholesky_limit(columns: int, dtype: DType) -> float:
@@ -81,18 +83,47 @@ def indirect(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
         second = r_only(q, dtype)
     if not (np.isfinite(second).all() and condition(second) <= NEAR):
         return None
-    return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
+    return Factors(passes.divided(q, second, dtype, in_place=True, near=True), second @ r)
 
 
-def gram_factor(rows: RowBlocks, dtype: DType) -> Any:
+def gram_factor(rows: RowBlocks, dtype: DType, shift: Any = None) -> Any:
     """Return R₁ of AᴴA = R₁ᴴR₁; None if that has no Cholesky factor in floating point.
+
+    shift : a row that is subtracted from all rows of A.
 
     Cost: W = (m/p)n², and half of AᴴA summed over processes: H = (p-1)n²/2, S = 1, or about n² in 2, or up and down
     a tree: the cheapest.
     """
     with np.errstate(all="ignore"):  # what is no number has no factor
-        squared = passes.gram(rows, dtype)
+        squared = passes.gram(rows, dtype, shift)
     return _cholesky(_summed(rows, squared))
+
+
+def is_near(r: Any, rows: int, limit: float = NEAR) -> bool:
+    """Return whether the R of `gram_factor` of so many rows is of a condition up to a limit, columns scaled.
+
+    AᴴA must be exact, too: of columns whose squares come near to the least numbers it is not.
+    """
+    numbers = np.finfo(r.dtype)
+    least = np.sqrt(rows * numbers.tiny / numbers.eps)
+    return condition(r, scaled=True) <= limit and bool((np.linalg.norm(r, axis=0) >= least).all())
+
+
+def column_means(rows: RowBlocks, dtype: DType) -> Any:
+    """Return the means of the columns over all rows.  Cost: (m/p)n flops, one sum of n words."""
+    with np.errstate(all="ignore"):
+        return _added(rows, passes.total(rows, dtype)) / rows.layout.shape[0]
+
+
+def cholesky(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
+    """Return Q = A·R⁻¹ and R, of `gram_factor`; None if Q would not be orthogonal to rounding.
+
+    Cost: with `gram_factor` W = 2(m/p)n², H and S those of a sum of n²/2 words, M = (m/p)n words: Q.  A is read twice.
+    """
+    if not is_near(r, rows.layout.shape[0]):
+        return None
+    with np.errstate(all="ignore"):
+        return Factors(passes.divided(rows, r, dtype, near=True), r)
 
 
 def cholesky2(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
@@ -108,7 +139,7 @@ def cholesky2(rows: RowBlocks, r: Any, dtype: DType) -> Factors | None:
     second = _cholesky(_summed(rows, squared))
     if second is None or condition(second) > NEAR:
         return None
-    return Factors(passes.divided(q, second, dtype, in_place=True), second @ r)
+    return Factors(passes.divided(q, second, dtype, in_place=True, near=True), second @ r)
 
 
 def _summed(rows: RowBlocks, squared: Any) -> Any:
@@ -116,15 +147,17 @@ def _summed(rows: RowBlocks, squared: Any) -> Any:
 
     What has overflowed becomes NaN: BLAS decides the signs of infinities, so those of two processes need have no sum.
     """
-    squared[~np.isfinite(squared)] = np.nan
-    here = world()
-    if here.nprocs == 1 or rows.layout.replicated:
-        return squared
     upper = np.triu_indices(squared.shape[0])
-    total = here.private.allreduce(squared[upper])
     whole = np.zeros_like(squared)
-    whole[upper] = total
+    whole[upper] = _added(rows, squared[upper])
     return whole
+
+
+def _added(rows: RowBlocks, own: Any) -> Any:
+    """Return an array of sums over this process's rows summed over processes; what is not finite becomes NaN."""
+    own[~np.isfinite(own)] = np.nan
+    here = world()
+    return own if here.nprocs == 1 or rows.layout.replicated else here.private.allreduce(own)
 
 
 def _cholesky(upper: Any) -> Any:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bsp.abstract import table
+from bsp.abstract.work import Work
 from bsp.arrays.linalg import row_blocks
 from bsp.arrays.linalg.row_blocks import Factors, RowBlocks
-from bsp.arrays.procedures import DType, world
+from bsp.arrays.procedures import Axis, DType, layout_of, world
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, Totals
 
-METHODS = ("direct", "indirect", "cholesky2")
+METHODS = ("direct", "indirect", "cholesky", "cholesky2")
+TRIED = 0.25  # of the price of reflections, up to which AᴴA is looked at, though its second pass may not pay
 
 
 def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 8) -> Cost:
@@ -21,6 +23,7 @@ def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 
 
     direct: W = 6(m/p)n² + T, H and S those of one tree, M = 2(m/p)n + P: reflections and Q.
     indirect: W = 6(m/p)n² + 2T, H and S those of two trees, M = (m/p)n + P.
+    cholesky: W = 2(m/p)n², H and S those of a sum of n(n+1)/2 words, M = (m/p)n + 8n².
     cholesky2: W = 4(m/p)n², H and S those of two sums of n(n+1)/2 words, M = (m/p)n + 8n².
     auto: the most it can take: it looks at both AᴴA's and R before it is certain that reflections are needed.
     A tree of arity a, p = a^k: T = 4akn³, H = (a-1)n² and S = 1 at each of its k levels; where p is no power two
@@ -30,10 +33,7 @@ def cost(m: int, n: int, p: int, method: str, machine: Machine, itemsize: int = 
     """
     if method not in (*METHODS, "auto"):
         raise ValueError(f"cost: method={method!r} is none of {', '.join((*METHODS, 'auto'))}")
-    totals = Totals(p, machine)
-    counts = np.array([m * (k + 1) // p - m * k // p for k in range(p)])[::-1]  # the fullest first
-    _Way(totals, np.maximum(counts, n) if p > 1 else counts, n, np.dtype(f"f{itemsize}"), 0).take(method)
-    return totals.cost
+    return _declared(Totals(p, machine), m, n, method, itemsize)
 
 
 def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: str) -> tuple[Factors, str, str, float]:
@@ -48,10 +48,41 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
     return Factors(q, costs.array((k, n), dtype)), taken, f"{taken}: a run without values takes the longest way", np.nan
 
 
-def gram_first(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> bool:
-    """Return whether Cholesky, if it is exact enough, is cheaper than reflections, which always are."""
-    found = [cost(m, n, p, method, machine, itemsize).price(machine) for method in ("cholesky2", "direct")]
-    return found[0] < found[1]
+class GramChoice(NamedTuple):
+    """What a machine's rates decide before the condition is known."""
+
+    gram: bool  # whether to look at AᴴA, which one pass gives, before reflections, which are always exact
+    twice: bool  # whether the second pass of cholesky2 is then cheaper than reflections
+
+
+class _Timed(Totals):
+    """Totals in which work counts as the flop-times that the machine's measured rates say, if it has them."""
+
+    def work(
+        self, *, blas1: float = 0, blas2: float = 0, blas3: float = 0, elementwise: float = 0, nbytes: float = 0
+    ) -> None:
+        """See `Costs.work`."""
+        rates, work = self.machine.rates, Work(blas1, blas2, blas3, elementwise, nbytes)
+        seconds = work.seconds({**rates, "bytes": rates["bandwidth"]}) if rates else work.flops / self.machine.r
+        self.cost += Cost(seconds * self.machine.r, 0, 0)
+
+
+def choice(m: int, n: int, p: int, machine: Machine, itemsize: int = 8) -> GramChoice:
+    """Return what is worth trying: whether AᴴA, and whether it twice."""
+
+    def price(method: str) -> float:
+        return _declared(_Timed(p, machine), m, n, method, itemsize).price(machine)
+
+    gram, twice, direct = price("gram"), price("cholesky2"), price("direct")
+    return GramChoice(gram < TRIED * direct or twice < direct, twice - gram < direct)
+
+
+def _declared(totals: Totals, m: int, n: int, method: str, itemsize: int) -> Cost:
+    """Return the cost that the steps of a method declare for the process with the most rows."""
+    p = totals.p
+    counts = np.array([m * (k + 1) // p - m * k // p for k in range(p)])[::-1]  # the fullest first
+    _Way(totals, np.maximum(counts, n) if p > 1 else counts, n, np.dtype(f"f{itemsize}"), 0).take(method)
+    return totals.cost
 
 
 class _Way:
@@ -68,26 +99,32 @@ class _Way:
 
     def take(self, method: str) -> None:
         """Declare all steps of a method."""
-        if method == "auto" and not gram_first(
-            self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize
-        ):
-            method = "direct"
-        if method == "direct":
+        chosen = GramChoice(True, True)
+        if method == "auto":
+            chosen = choice(self.m, self.n, len(self.counts), self.costs.machine, self.dtype.itemsize)
+            method = method if chosen.gram else "direct"
+        if method == "gram":
+            self.gram()
+        elif method == "direct":
             with self.costs.holding(2 * self.block + self.piece):
                 self.tree(True)
         elif method == "indirect":
             with self.costs.holding(self.block + self.piece):
                 self.tree(False)
                 self.refine()
-        elif method == "cholesky2":
+        elif method in ("cholesky", "cholesky2"):
             with self.costs.holding(self.block + self.square):
                 self.gram()
-                self.again()
+                if method == "cholesky":
+                    self.divide(near=True)
+                else:
+                    self.again()
         else:
             self.costs.at_most()
             with self.costs.holding(2 * self.block + self.piece):
                 self.gram()
-                self.again()
+                if chosen.twice:
+                    self.again()
                 self.tree(False)
                 self.refine()
                 self.tree(True)
@@ -102,21 +139,49 @@ class _Way:
         if len(self.counts) > 1:
             self.costs.allreduce(self.n * (self.n + 1) // 2, self.dtype)
 
-    def divide(self) -> None:
-        """Declare the division of rows by a triangle."""
-        self.costs.substituting(self.pass_flops, self.n, nbytes=2 * 8 * self.block)
+    def divide(self, near: bool = False) -> None:
+        """Declare the division of rows by a triangle; by one that is well conditioned it is a product."""
+        if near:
+            self.costs.squaring(self.pass_flops, self.n, nbytes=2 * 8 * self.block)
+        else:
+            self.costs.substituting(self.pass_flops, self.n, nbytes=2 * 8 * self.block)
 
     def again(self) -> None:
         """Declare the second pass of CholeskyQR2."""
         self.divide()
         self.gram()
-        self.divide()
+        self.divide(near=True)
 
     def refine(self) -> None:
         """Declare A·R⁻¹ and its refinement."""
         self.divide()
         self.tree(False)
-        self.divide()
+        self.divide(near=True)
+
+
+def of_centred(costs: Costs, rows: RowBlocks, dtype: DType, limit: float) -> tuple[Any, Any]:
+    """Declare the cost of `components.centred`, assuming that it takes reflections in the end."""
+    here = world()
+    n = rows.layout.shape[1]
+    way = _Way(costs, row_blocks.rows_held(rows.layout, here.nprocs), n, dtype, here.pid)
+    costs.at_most()
+    costs.work(blas2=2.0 * way.own * n)
+    if len(way.counts) > 1:
+        costs.allreduce(n, dtype)
+    way.gram()
+    with costs.holding(way.block + way.piece):
+        costs.work(elementwise=way.own * n)
+        way.tree(False)
+    return costs.array((n,), dtype), costs.array((min(rows.layout.shape), n), dtype)
+
+
+def of_projected(costs: Costs, rows: RowBlocks, shift: Any, small: Any, dtype: DType) -> RowBlocks:
+    """Declare the cost of `passes.projected`."""
+    n, k = small.shape
+    own = sum(block.shape[0] for block in rows.blocks.values())
+    costs.work(blas3=2.0 * own * n * k, elementwise=own * n)
+    layout = layout_of((rows.layout.axes[0], Axis(k)), rows.layout.replicated)
+    return RowBlocks(layout, {at: costs.array((block.shape[0], k), dtype) for at, block in rows.blocks.items()})
 
 
 def of_nothing(costs: Costs, *args: Any, **kwargs: Any) -> None:

@@ -61,6 +61,15 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
     return lent.view(np.ndarray)
 
 
+def copied(block: Any) -> Any:
+    """Return a copy of a block in C order; a large one may reuse memory of the pool.  Also of blocks without values."""
+    if not isinstance(block, np.ndarray):
+        return block.copy()
+    found = empty(block.shape, block.dtype)
+    found[...] = block
+    return found
+
+
 def release() -> None:
     """Free all memory that the pool keeps."""
     global _kept

@@ -80,6 +80,10 @@ class Aggregate:
         """
         return reduced(self.ufunc, values, axes, typed(self.partial(values.dtype)))
 
+    def at_once(self, values: np.ndarray, axes: Axes) -> bool:
+        """Return whether `fold` reads all of `values` where they are, without temporaries that grow with them."""
+        return self.plain or values.size <= self.piece
+
     def into(self, total: np.ndarray, part: np.ndarray, folded: int, merged: int) -> None:
         """Merge `part` into `total` in place.
 
@@ -145,6 +149,12 @@ class Extreme(Aggregate):
     def partial(self, dtype: DType) -> DType:
         """Return the structured dtype of an extreme value and its position."""
         return np.dtype([("value", dtype), ("place", np.int64)])
+
+    def at_once(self, values: np.ndarray, axes: Axes) -> bool:
+        """Return whether the reduced axes are contiguous lines, which NumPy searches where they are, and not many."""
+        kept = [axis for axis in range(values.ndim) if axis not in axes]
+        few = prod(values.shape[axis] for axis in kept) <= self.piece
+        return values.size <= self.piece or (few and values.transpose(*kept, *axes).flags.c_contiguous)
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
         """Return the extreme value of a piece and its position in the whole array."""

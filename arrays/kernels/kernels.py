@@ -20,7 +20,8 @@ import numpy as np
 from bsp.abstract.work import CACHED, counter
 from bsp.arrays.expressions.graph import Blocks, DType
 from bsp.arrays.expressions.layout import Layout, Shape
-from bsp.arrays.kernels.aggregates import Aggregate, finished, typed
+from bsp.arrays.kernels.aggregates import MEAN, SUM, Aggregate, finished, typed
+from bsp.arrays.kernels.elementwise import of_ufunc
 from bsp.arrays.kernels.programs import PIECE, Program, flattened, part, pieces_of, run_in_pieces
 from bsp.arrays.kernels.shared_errors import current
 
@@ -194,6 +195,10 @@ class Overwrite(Map):
         return found
 
 
+_PRODUCTS = (of_ufunc(np.multiply), of_ufunc(np.square))
+_DOTTED = 32 * PIECE  # elements in one dot: enough to share among threads; sums of these are added pairwise
+
+
 class Fold:
     """A kernel that applies a program to every element and aggregates the results over some labels."""
 
@@ -283,12 +288,14 @@ class Fold:
         origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            if self.how.plain or prod(shape) <= self.how.piece:
-                return self.how.fold(np.broadcast_to(values, shape), over, origin).reshape(kept_shape)
-            arrays = [np.broadcast_to(values, shape)]
+            values = filling(values, shape)  # NumPy copies what is read-only, as broadcast arrays are, for argmax
+            if self.how.at_once(values, over):
+                return self.how.fold(values, over, origin).reshape(kept_shape)
+            arrays = [values]
         flat = flattened(arrays, shape) if len(over) == len(shape) and self.how.plain else None
         if flat is not None:
-            return self._folded_flat(flat, params, prod(shape)).reshape(kept_shape)
+            found = self._dotted(flat)
+            return (self._folded_flat(flat, params, prod(shape)) if found is None else found).reshape(kept_shape)
         total = np.empty(kept_shape, partial)
         done: dict[Any, int] = {}
         most = self.how.piece
@@ -314,6 +321,23 @@ class Fold:
                 total[kept] = new
             done[key] = done.get(key, 0) + count
         return total
+
+    def _dotted(self, arrays: list[np.ndarray]) -> np.ndarray | None:
+        """Return a sum of products of two float64 vectors by the BLAS's dot, which writes no products; None for others.
+
+        A dot notes no floating-point errors: where one must be noted, the products are computed after all.
+        """
+        if self.how not in (SUM, MEAN) or len(self.program.code) != 1 or np.geterr()["under"] != "ignore":
+            return None
+        (step,) = self.program.code
+        if step.op not in _PRODUCTS or any(arg >= len(arrays) for arg in step.args):
+            return None
+        x, y = arrays[step.args[0]], arrays[step.args[-1]]
+        if not (x.ndim == y.ndim == 1 and x.dtype == y.dtype == np.float64):
+            return None
+        starts = range(0, x.size, _DOTTED)
+        found = np.asarray(np.add.reduce([np.dot(x[k : k + _DOTTED], y[k : k + _DOTTED]) for k in starts]))
+        return found if np.isfinite(found) else None
 
     def _folded_flat(self, arrays: list[np.ndarray], params: Sequence[Any], size: int) -> np.ndarray:
         """Return the partial result of whole vectors; only for plain aggregates.
@@ -539,7 +563,7 @@ class Product:
             if self.adds:
                 *regions, totals[where] = task.regions
                 task = task._replace(regions=regions)
-            self._add(totals, where, self._product(task, params))
+            self._add(totals, where, self._product(room, task, params))
         return self._slotted(room, totals, lambda shape: np.zeros(shape, self.dtype))
 
     def declared(self, room: Room, tasks: Iterable[StageTask]) -> Blocks:
@@ -566,7 +590,7 @@ class Product:
             return totals
         return unfilled(room.pid, self.slots, {where: total[..., None] for where, total in totals.items()}, empty)
 
-    def _product(self, task: StageTask, params: list[list[Any]]) -> Any:
+    def _product(self, room: Room, task: StageTask, params: list[list[Any]]) -> Any:
         """Return a task's product.  Its regions are in the order of the factors, one or more for each."""
         shape = task.shape
         regions = [region[index] for region, index in zip(task.regions, self.expand, strict=True)]
@@ -576,11 +600,11 @@ class Product:
             regions = regions[program.arrays :]
         along = self._along(shape)
         if along is None:
-            return self._multiplied([
+            return self._multiplied(room, [
                 _factor(program, side, values, tuple(shape[label] for label in labels))
                 for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True)
             ], shape)  # fmt: skip
-        return self._in_pieces(along, sides, params, shape)
+        return self._in_pieces(room, along, sides, params, shape)
 
     def _along(self, shape: Shape) -> int | None:
         """Return the label along which computed factors are cut into pieces that fit the cache; None: they are not cut.
@@ -614,7 +638,7 @@ class Product:
                    [*task.regions, out] if kernel != "blas3" else [])  # fmt: skip
         return out
 
-    def _in_pieces(self, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
+    def _in_pieces(self, room: Room, along: int, sides: list[list[Any]], params: list[list[Any]], shape: Shape) -> Any:
         """Return the product of two factors, computed for a piece of label `along` at a time.
 
         The products of the pieces are added up if the label is summed, else written side by side.
@@ -627,7 +651,7 @@ class Product:
         step = max(1, 2 * PIECE // max(across, 1))
         total: Any = None
         if along in self.out:
-            total = np.empty([shape[label] for label in self.out], self.dtype)
+            total = room.empty(tuple(shape[label] for label in self.out), self.dtype)
         for start in range(0, max(shape[along], 1), step):
             size = max(0, min(step, shape[along] - start))
             extents = tuple(size if label == along else extent for label, extent in enumerate(shape))
@@ -639,7 +663,7 @@ class Product:
             for program, side, values, labels in zip(self.programs, sides, params, self.factors, strict=True):
                 pieces = [part(x, cut(labels)) for x in side]
                 factors.append(_factor(program, pieces, values, tuple(extents[label] for label in labels)))
-            new = self._multiplied(factors, extents)
+            new = self._multiplied(room, factors, extents)
             if along in self.out:
                 total[cut(self.out)] = new
             elif total is None:
@@ -650,11 +674,11 @@ class Product:
                 total += new
         return total
 
-    def _multiplied(self, factors: list[Any], shape: Shape) -> Any:
+    def _multiplied(self, room: Room, factors: list[Any], shape: Shape) -> Any:
         """Return the product of all factors, pair by pair in the order of `path`."""
         terms = list(factors)
         for i, j, left, right, kept in self.path:
-            found = _pair(terms[i], terms[j], left, right, kept, shape)
+            found = _pair(room, terms[i], terms[j], left, right, kept, shape)
             terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [found]
         (only,) = terms
         return only if only.dtype == self.dtype else only.astype(self.dtype)
@@ -712,12 +736,15 @@ def _groups(left: Labels, right: Labels, out: Labels) -> tuple[list[int], list[i
     )  # fmt: skip
 
 
-def _pair(a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
+def _pair(room: Room, a: Any, b: Any, left: Labels, right: Labels, out: Labels, shape: Shape) -> Any:
     """Return the product of two terms by one matmul of stacks of matrices."""
     batch, rows, columns, summed = _groups(left, right, out)
-    found = np.matmul(
-        _arranged(a, left, (batch, rows, summed), shape), _arranged(b, right, (batch, summed, columns), shape)
+    first, second = (
+        _arranged(a, left, (batch, rows, summed), shape),
+        _arranged(b, right, (batch, summed, columns), shape),
     )
+    lengths = (*first.shape[:-1], second.shape[-1])
+    found = np.matmul(first, second, out=room.empty(lengths, np.result_type(first, second)))
     order = [*batch, *rows, *columns]
     found = found.reshape([shape[label] for label in order])
     return found if order == list(out) else found.transpose([order.index(label) for label in out])

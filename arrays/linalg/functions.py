@@ -39,7 +39,7 @@ from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import LEAF, Blocks, DType, leaf
 from bsp.arrays.expressions.layout import Axis, automatic, dealt, layout_of
 from bsp.arrays.gathering import SILENT_BYTES, decided, warned
-from bsp.arrays.linalg import factored, panels, row_blocks
+from bsp.arrays.linalg import factored, panels, row_blocks, transposed
 from bsp.arrays.planning.chains import splits
 from bsp.arrays.procedures.forecast import procedure
 from bsp.arrays.typing import ArrayLike, Axes, DTypeLike, Ord
@@ -149,8 +149,8 @@ def _brought(array: Array, name: str, advice: str, result: int = 0) -> Any:
 
 
 def _given(found: Any) -> Array:
-    """Return an array of a result that every process has computed alike."""
-    return wrap(build.from_whole(as_array(found)))
+    """Return an array of a result that every process has computed alike, and nothing else refers to."""
+    return wrap(build.from_own(as_array(found)))
 
 
 def _everywhere(function: Callable[..., Any], *arrays: Array) -> tuple[Array, ...]:
@@ -260,7 +260,8 @@ def _svd_of(a: Any, full: bool) -> tuple[Any, Any, Any]:
 def _eigh_of(lower: Any) -> Callable[[Any], tuple[Any, Any]]:
     def function(a: Any) -> tuple[Any, Any]:
         values, vectors = np.linalg.eigh(a, lower)
-        return values, vectors * np.conj(_leading(vectors))[..., None, :]
+        vectors *= np.conj(_leading(vectors))[..., None, :]
+        return values, vectors
 
     return function
 
@@ -529,7 +530,7 @@ def cholesky(x: ArrayLike, /, *, upper: bool = False) -> Array:
     if upper:
         a = _adjoint(a)  # with `upper` NumPy reads the upper triangle
     if _is_whole(a):
-        found = _everywhere(np.linalg.cholesky, a)[0]
+        found = _everywhere(transposed.cholesky, a)[0]
     elif a.ndim > 2:
         found = _stacks(np.linalg.cholesky, [a], [2])[0]
     else:
@@ -559,7 +560,7 @@ def solve(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if vector:
         b = b[:, None]
     if (_is_whole(a) and _is_whole(b)) or not a.size or not b.size:
-        found = _everywhere(np.linalg.solve, a, b)[0]
+        found = _everywhere(transposed.solve, a, b)[0]
     elif a.ndim > 2 or b.ndim > 2:
         found = _stacks(np.linalg.solve, [a, b], [2, 2])[0]
     elif _is_whole(a):
@@ -586,7 +587,7 @@ def inv(x: ArrayLike, /) -> Array:
     """Return the inverse.  Cost: `solve` for the identity, 8n³/3p flops.  Raises LinAlgError for a singular matrix."""
     a = _matrix(x, "inv", square=True)
     if _is_whole(a):
-        return _everywhere(np.linalg.inv, a)[0]
+        return _everywhere(transposed.inverse, a)[0]
     if a.ndim > 2:
         return _stacks(np.linalg.inv, [a], [2])[0]
     return panels.solve(a, None, a.dtype)

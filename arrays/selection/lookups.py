@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bsp.arrays.execution import memory
 from bsp.arrays.expressions.layout import Axis, Layout, Shape
 from bsp.declared import Reported, declares
 from bsp.values.payload import is_abstract
@@ -50,7 +51,7 @@ class Owners:
         self.layout = layout
         self.places = places
         self.axes = [layout.axes[axis] for axis in places]
-        self.grid = tuple(axis.parts for axis in self.axes)
+        self.single = all(axis.parts == 1 for axis in self.axes)  # whether all positions are in one part
 
     def codes(self, positions: Sequence[np.ndarray]) -> np.ndarray:
         """Return for each position the number, in C order, of its part along the indexed axes."""
@@ -69,10 +70,8 @@ class Owners:
 
     def inside(self, at: Shape, positions: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Return positions relative to the start of a block."""
-        return [
-            each - int(axis.bounds[at[place]])
-            for axis, place, each in zip(self.axes, self.places, positions, strict=True)
-        ]
+        starts = [int(axis.bounds[at[place]]) for axis, place in zip(self.axes, self.places, strict=True)]
+        return [each - start if start else each for start, each in zip(starts, positions, strict=True)]
 
 
 def _codes_at_most(costs: Reported, owners: Owners, positions: Sequence[Any]) -> np.ndarray:
@@ -134,21 +133,38 @@ def front(block: Any, what: Lookup) -> Any:
     return block if order == tuple(range(len(order))) else block.transpose(order)
 
 
-def elements(block: Any, what: Lookup, inside: Sequence[np.ndarray], local: tuple[slice, ...]) -> Any:
-    """Return the elements of a block at positions inside it, and local slices of the other axes."""
+def elements(block: Any, what: Lookup, inside: Sequence[Any], local: tuple[slice, ...]) -> Any:
+    """Return the elements of a block at positions inside it, and local slices of the other axes; the positions first.
+
+    Along one axis they are taken in the order in which they lie in memory: the result's axes are a permutation of that.
+    """
     view = front(block, what)
-    if isinstance(view, np.ndarray) and len(inside) == 1 and inside[0].ndim == 1:
-        return view[(slice(None), *local)].take(inside[0], axis=0)
-    return view[(*inside, *local)]
+    if not isinstance(view, np.ndarray) or len(inside) != 1 or not view.size:
+        return view[(*inside, *local)]
+    view = view[(slice(None), *local)]
+    order = sorted(range(view.ndim), key=lambda axis: -abs(view.strides[axis]))
+    turned = view.transpose(order)
+    if not turned.flags.c_contiguous:  # `take` would copy all of it
+        return view[inside[0]]
+    (positions,) = inside
+    place, new = order.index(0), positions.ndim
+    shape = (*turned.shape[:place], *positions.shape, *turned.shape[place + 1 :])
+    # mode="clip" writes into `out` without a buffer; no position is out of range
+    found = turned.take(positions, axis=place, out=memory.empty(shape, view.dtype), mode="clip")
+    back = [axis if axis < place else axis + new - 1 for axis in map(order.index, range(1, view.ndim))]
+    return found.transpose(*range(place, place + new), *back)
 
 
-def grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each code that occurs, ascending, with the rows that have it, ascending."""
+ALL = slice(None)
+
+
+def grouped(codes: np.ndarray) -> Iterator[tuple[int, np.ndarray | slice]]:
+    """Yield each code that occurs, ascending, with the rows that have it, ascending; `ALL` if all have the same."""
     if not codes.size:
         return
     low, high = int(codes.min()), int(codes.max())
     if low == high:
-        yield low, np.arange(codes.size)
+        yield low, ALL
         return
     narrow = codes.astype(np.uint16) if high < 1 << 16 else codes
     order = np.argsort(narrow, kind="stable")

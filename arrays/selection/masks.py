@@ -583,7 +583,7 @@ def assigned(node: Node, mask: Node, value: Node) -> Node:
     (value,) = computed(build.relaid(value, target))
     blocks: Blocks = {}
     for at, block in found.values.items():
-        new = blocks[at] = block.copy()
+        new = blocks[at] = memory.copied(block)
         part = value.value[(at[0], *at[ndim:]) if not layout.replicated else (0,) * (1 + len(trailing))]
         _place(new, found.masks[at], part)
     return made_of(shape, dtype, layout, blocks)._node

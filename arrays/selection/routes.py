@@ -8,7 +8,7 @@ superstep.  Elements then move along the routes in one superstep, to the positio
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from bsp.arrays.gathering import SILENT_BYTES
 from bsp.arrays.planning.reshaping import contiguous
 from bsp.arrays.procedures.operands import computed, layout_at, made_of
 from bsp.arrays.procedures.remembered import recalled, remember
-from bsp.arrays.selection.lookups import Lookup, Owners, Slice, codes_of, elements, front, grouped, meeting
+from bsp.arrays.selection.lookups import ALL, Lookup, Owners, Slice, codes_of, elements, front, grouped, meeting
 from bsp.arrays.selection.positions import Dealt, alarm, alarms, checked, dealt_positions, laid_as, refused
 from bsp.declared import Reported, declares
 
@@ -36,7 +36,7 @@ class Ask(NamedTuple):
 
     pid: int  # the process with the block
     number: int  # which of this process's blocks of positions
-    rows: np.ndarray  # the places in that block, flat
+    rows: np.ndarray | slice  # the places in that block, flat; `ALL` of them
     into: tuple[slice, ...]  # its part of the sliced axes
 
 
@@ -81,7 +81,7 @@ def _known_routes(
         if `own`, those that are in its own blocks.
     """
     owners, free = Owners(source, what.places), len(what.outer)
-    codes = codes_of(owners, positions)
+    codes = None if owners.single else codes_of(owners, positions)
     holders = _holders(source, what.places, here.nprocs)
     mine = [(code, at) for code, each in holders.items() for pid, at, _ in each if pid == here.pid]
     routes = Routes([], [], [])
@@ -90,23 +90,30 @@ def _known_routes(
         box = target.box(at)
         window = tuple(slice(*span) for span in box[:free])
         pids = everyone if target.replicated else [int(target.owner[at])]
-        parts = codes[window].reshape(-1)
+        parts = None if codes is None else codes[window].reshape(-1)
         chosen = [each[window].reshape(-1) for each in positions]
         for code, block in mine:
-            rows, piece = np.flatnonzero(parts == code), meeting(source, block, what, box[free:])
-            if rows.size and not piece.empty:
-                inside = owners.inside(block, [each[rows] for each in chosen])
-                routes.serves.extend(Serve(pid, block, inside, piece.local, (rows.size, *piece.shape)) for pid in pids)
+            rows = ALL if parts is None else np.flatnonzero(parts == code)
+            piece = meeting(source, block, what, box[free:])
+            inside = owners.inside(block, [each[rows] for each in chosen])
+            count = int(inside[0].size)
+            if count and not piece.empty:
+                routes.serves.extend(Serve(pid, block, inside, piece.local, (count, *piece.shape)) for pid in pids)
                 if own:
                     routes.asks.append(Ask(here.pid, len(routes.blocks), rows, piece.into))
         if here.pid in pids:
-            for code, rows in grouped(parts) if not own else ():
+            for code, rows in () if own else _groups(parts, chosen[0].size):
                 for pid, block, _ in holders[code]:
                     piece = meeting(source, block, what, box[free:])
                     if not piece.empty:
                         routes.asks.append(Ask(pid, len(routes.blocks), rows, piece.into))
             routes.blocks.append((at, target.block_shape(at)))
     return _by_pid(routes)
+
+
+def _groups(codes: Any, count: int) -> Iterable[tuple[int, Any]]:
+    """Return `grouped(codes)` of so many positions; codes None: all are in the only part."""
+    return grouped(codes) if codes is not None else [(0, ALL)] if count else []
 
 
 def _by_pid(routes: Routes) -> Routes:
@@ -270,7 +277,7 @@ def _whole_cost(costs: Reported, block: Any, what: Lookup, positions: Sequence[A
 @declares(_whole_cost)
 def _whole(block: Any, what: Lookup, positions: Sequence[Any], local: tuple[slice, ...]) -> Any:
     """Return the elements at positions of a block that is the whole array."""
-    return np.asarray(front(block, what)[(*positions, *local)])
+    return np.asarray(elements(block, what, positions, local))
 
 
 def _at_dealt(node: Node, what: Lookup, positions: Sequence[Node]) -> Array:
@@ -321,14 +328,23 @@ def _collected(here: World, node: Node, what: Lookup, target: Layout, routes: Ro
     stays : whether no element leaves its process; then there is no superstep.
     """
     dtype, free = node.kind.dtype, len(what.outer)
-    results = [(at, here.empty(shape, dtype)) for at, shape in routes.blocks]
-    flat = [_rows(block, free) for _, block in results]
     arrived = [(each.pid, elements(node.value[each.at], what, each.inside, each.local)) for each in routes.serves]
     if not stays:
         arrived = here.exchange(_ELEMENTS, arrived)
+    results: list[Any] = [None] * len(routes.blocks)
     for ask, (_, values) in zip(routes.asks, arrived, strict=True):
-        flat[ask.number][(ask.rows, *ask.into)] = values
-    return made_of(target.shape, dtype, target, dict(results))
+        shape = routes.blocks[ask.number][1]
+        if values.size == prod(shape) and (stays or values.flags.c_contiguous):
+            results[ask.number] = values.reshape(shape)  # what arrives is the block; other orders do not arrive as such
+            continue
+        if results[ask.number] is None:
+            results[ask.number] = here.empty(shape, dtype)
+        _rows(results[ask.number], free)[(ask.rows, *ask.into)] = values
+    blocks = {
+        at: here.empty(shape, dtype) if found is None else found
+        for found, (at, shape) in zip(results, routes.blocks, strict=True)
+    }
+    return made_of(target.shape, dtype, target, blocks)
 
 
 # ------------------------------------------------------------------------------ writing

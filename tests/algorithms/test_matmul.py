@@ -18,6 +18,7 @@ import bsp.algorithms.matmul as mm
 import bsp.arrays as ba
 from bsp.algorithms.matmul import bounds, methods, strassen
 from bsp.algorithms.matmul.grids import Candidates
+from bsp.algorithms.matmul.product import _cheapest
 from bsp.arrays.errors import PlanTooLarge
 from bsp.errors import ShapeError
 from tools import matmul_study as study
@@ -80,6 +81,7 @@ def test_any_grid_and_any_rounds_multiply_right_at_the_words_stated(
         schedule = methods.Schedule(11, 23, 9, *grid, **rest)
         monkeypatch.setitem(methods.METHODS, 1, lambda *given, schedule=schedule: Candidates([schedule], []))
         methods.options.cache_clear()
+        _cheapest.cache_clear()
 
         def main(proc: bsp.Process) -> None:
             np.testing.assert_array_equal(mm.matmul(a, b, 1).compute(), a @ b)
@@ -90,6 +92,7 @@ def test_any_grid_and_any_rounds_multiply_right_at_the_words_stated(
             assert counted(main, 12)[:-1] == stated(cost)
         finally:
             methods.options.cache_clear()
+            _cheapest.cache_clear()
 
 
 def of(members: int) -> Any:
@@ -127,13 +130,14 @@ def test_any_schedule_multiplies_right_at_the_words_and_in_the_memory_stated(sch
         np.testing.assert_array_equal(product.compute(), a @ b)
 
     with mock.patch.dict(methods.METHODS, {1: lambda *given: Candidates([schedule], [])}):
-        for cache in (methods.options.cache_clear, forecasts.clear):  # they know the method by its number
+        # they know the method by its number
+        for cache in (methods.options.cache_clear, _cheapest.cache_clear, forecasts.clear):
             cache()
         try:
             cost = mm.cost(schedule.m, schedule.k, schedule.n, 12, 1)
             steps = counted(main, 12)
         finally:
-            for cache in (methods.options.cache_clear, forecasts.clear):
+            for cache in (methods.options.cache_clear, _cheapest.cache_clear, forecasts.clear):
                 cache()
     assert cost.schedule == schedule
     labels = [label for label, _ in steps]
@@ -420,6 +424,7 @@ def test_memory_is_not_below_what_a_run_without_values_takes(
     monkeypatch.setattr(strassen, "CUTOFF", 8)
     methods.counted.cache_clear()
     methods.options.cache_clear()
+    _cheapest.cache_clear()
     try:
         for m, k, n in ((64, 64, 64), (130, 71, 90), (20, 301, 30)):
             for part in (None, 0.6):
@@ -442,6 +447,7 @@ def test_memory_is_not_below_what_a_run_without_values_takes(
     finally:
         methods.counted.cache_clear()
         methods.options.cache_clear()
+        _cheapest.cache_clear()
 
 
 def test_what_does_not_fit_is_refused_with_the_least_that_is_needed() -> None:

@@ -18,6 +18,7 @@ from thinning import examples
 import bsp
 import bsp.arrays as ba
 from bsp.algorithms.qr import QR, cost, passes, qr
+from bsp.algorithms.qr.methods import is_near
 from bsp.arrays.execution import memory
 from bsp.arrays.execution import world as worlds
 from bsp.arrays.expressions import layout
@@ -198,12 +199,12 @@ def test_auto_is_orthogonal_to_1e_14_at_any_condition(exponent: int, nprocs: int
     assert 0.5 < condition / 10.0**exponent < 2
 
 
-def test_auto_takes_the_three_methods_in_turn_as_the_condition_grows() -> None:
+def test_auto_takes_the_four_methods_in_turn_as_the_condition_grows() -> None:
     taken = {
         exponent: run_qr(pieces_of(study.of_condition(3000, 8, 10.0**exponent), 2), "auto")[2:4]
-        for exponent in (2, 10, 15)
+        for exponent in (0.2, 2, 10, 15)
     }
-    assert [method for method, _ in taken.values()] == ["cholesky2", "indirect", "direct"]
+    assert [method for method, _ in taken.values()] == ["cholesky", "cholesky2", "indirect", "direct"]
     for method, reason in taken.values():
         assert reason.startswith(f"{method}: with its columns scaled to length 1 A has condition ")
 
@@ -212,8 +213,46 @@ def test_columns_of_different_length_are_no_reason_to_do_more() -> None:
     a = sample(7, 3000, 8) * np.logspace(0, -14, 8)
     q, r, method, _, condition = run_qr(pieces_of(a, 2), "auto")
     assert_qr(a, q, r)
-    assert method == "cholesky2"
+    assert method == "cholesky"
     assert condition > 1e13
+
+
+@examples(60)
+@given(st.integers(0, 1 << 30), st.floats(-0.3, 0.5), st.integers(1, 40), st.sampled_from([1, 2, 3]))
+def test_one_pass_is_as_orthogonal_as_reflections_or_is_refused(
+    seed: int, exponent: float, n: int, nprocs: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    q, _ = np.linalg.qr(rng.normal(size=(900, n)))
+    v, _ = np.linalg.qr(rng.normal(size=(n, n)))
+    a = (q * np.logspace(0, exponent, n)) @ v * np.exp(rng.normal(size=n) * 20)
+    if is_near(np.linalg.qr(a, mode="r"), 900):
+        found, r, *_ = run_qr(pieces_of(a, nprocs), "cholesky")
+        assert np.abs(found.T @ found - np.eye(n)).max() <= 20 * EPS * n**0.5
+        assert (np.linalg.norm(found @ r - a, axis=0) <= 20 * EPS * n**0.5 * np.linalg.norm(a, axis=0)).all()
+    else:
+        with pytest.raises(
+            LinAlgError, match=r"method='cholesky' cannot make Q orthogonal.*about 2.0e\+00 is the most"
+        ):
+            run_qr(pieces_of(a, nprocs), "cholesky")
+
+
+def test_one_pass_takes_no_columns_whose_squares_underflow() -> None:
+    a = sample(8, 3000, 8)
+    for scale in (1e-145, 1e-150, 1e-155, 1e-158, 1e-160):
+        q, r, *_ = run_qr(pieces_of(a * scale, 2), "auto")
+        assert np.abs(q.T @ q - np.eye(8)).max() < 1e-14
+        np.testing.assert_allclose(q @ (r / scale), a, rtol=0, atol=1e-13)
+
+
+def test_where_the_second_pass_costs_more_reflections_follow_the_first() -> None:
+    machine = Machine(rates={"blas1": 2e9, "blas2": 2e9, "blas3": 8e9, "elementwise": 2e7, "bandwidth": 1e10})
+    for exponent, expected in ((0, "cholesky"), (3, "direct")):
+        a = study.of_condition(3000, 8, 10.0**exponent)
+        q, r, method, reason, _ = run_qr(pieces_of(a, 2), "auto", machine=machine)
+        assert_qr(a, q, r)
+        assert method == expected
+    assert "reflections cost less than a second one" in reason
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e-200, 1e170, 1e250])
@@ -292,13 +331,17 @@ def test_wide_matrices_and_block_columns_refuse_nan_too(dealt: None) -> None:
 
 def test_bad_arguments_are_refused() -> None:
     def main(proc: Any) -> None:
-        with pytest.raises(ValueError, match="qr: method='best' is none of auto, direct, indirect, cholesky2, columns"):
+        with pytest.raises(
+            ValueError, match="qr: method='best' is none of auto, direct, indirect, cholesky, cholesky2, columns"
+        ):
             qr(np.eye(3), "best")
         with pytest.raises(ShapeError, match=r"qr: A of 2 dimensions, \(m, n\), not of shape \(3,\)"):
             qr(np.ones(3))
         with pytest.raises(TypeError, match="not float16"):
             qr(np.ones((3, 2), np.float16))
-        with pytest.raises(ValueError, match="cost: method='lu' is none of direct, indirect, cholesky2, auto"):
+        with pytest.raises(
+            ValueError, match="cost: method='lu' is none of direct, indirect, cholesky, cholesky2, auto"
+        ):
             cost(10, 2, 2, "lu", proc.machine)
 
     bsp.run(main, nprocs=2)
@@ -370,7 +413,7 @@ def counted(body: Callable[[Any], Any], nprocs: int, machine: Machine, abstract:
 @pytest.mark.parametrize("nprocs", [1, 2, 3, 5, 7, 8, 64])
 def test_words_and_supersteps_are_those_of_cost(nprocs: int, machine: str, abstract: bool) -> None:
     where = MACHINES[machine]
-    for method in METHODS:
+    for method in (*METHODS, "cholesky"):
         h = counted(lambda x, method=method: qr(x, method), nprocs, where, abstract)
         expected = cost(400 * nprocs, 6, nprocs, method, where)
         assert (sum(h), len(h)) == (expected.H, expected.S)
@@ -382,7 +425,7 @@ def test_auto_takes_no_more_than_cost_says_and_without_values_just_that(nprocs: 
     bound = cost(400 * nprocs, 6, nprocs, "auto", where)
     h = counted(lambda x: qr(x), nprocs, where, True)
     assert (sum(h), len(h)) == (bound.H, bound.S)
-    well = cost(400 * nprocs, 6, nprocs, "cholesky2", where)
+    well = cost(400 * nprocs, 6, nprocs, "cholesky", where)
     h = counted(lambda x: qr(x), nprocs, where, False)
     assert (sum(h), len(h)) == (well.H, well.S)
     assert bound.H > well.H
@@ -494,6 +537,10 @@ def test_division_by_a_triangle_and_its_gram_matrix_are_what_they_say(dtype: Any
         np.testing.assert_allclose(q @ r, a, rtol=0, atol=1e3 * eps)
         np.testing.assert_allclose(summed, q.conj().T @ q, rtol=0, atol=1e3 * eps * len(a))
         np.testing.assert_allclose(passes.gram(rows, a.dtype), a.conj().T @ a, rtol=0, atol=1e3 * eps * len(a))
+        near = passes.divided(rows, r, a.dtype, near=True)
+        np.testing.assert_allclose(
+            np.concatenate([near.blocks[at] for at in sorted(near.blocks)]), q, rtol=0, atol=1e3 * eps
+        )
         again = passes.divided(found, r, a.dtype, in_place=True)
         assert all(again.blocks[at] is found.blocks[at] for at in found.blocks)
         np.testing.assert_allclose(np.concatenate([*again.blocks.values()]) @ r, q, rtol=0, atol=1e3 * eps)
@@ -513,8 +560,8 @@ def test_the_documented_table_is_what_the_study_finds() -> None:
         documented = [cell.strip() for cell in lines[exponent].strip("|").split("|")]
         (fresh,) = [line for line in study.table([exponent]).splitlines() if line.startswith("| 1e")]
         found = [cell.strip() for cell in fresh.strip("|").split("|")]
-        assert found[5] == documented[5]
-        for mine, its in zip(found[1:5], documented[1:5], strict=True):
+        assert found[6] == documented[6]
+        for mine, its in zip(found[1:6], documented[1:6], strict=True):
             assert ("refused" in mine) == ("refused" in its)
             if "refused" not in mine:
                 pairs = zip(mine.split(","), its.split(","), strict=True)
@@ -527,10 +574,10 @@ def test_every_method_that_is_not_refused_is_orthogonal_in_the_table() -> None:
     for line in text.splitlines():
         if line.startswith("| 1e"):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
-            assert all(cell == "refused" or float(cell.split(",")[0]) < 1e-14 for cell in cells[1:5])
-            assert cells[4] != "refused"
-            taken.append(cells[5])
-    assert list(dict.fromkeys(taken)) == ["cholesky2", "indirect", "direct"]
+            assert all(cell == "refused" or float(cell.split(",")[0]) < 1e-14 for cell in cells[1:6])
+            assert cells[5] != "refused"
+            taken.append(cells[6])
+    assert list(dict.fromkeys(taken)) == ["cholesky", "cholesky2", "indirect", "direct"]
 
 
 def test_the_study_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
+from thinning import examples
 
 import bsp
 import bsp.arrays as ba
@@ -111,6 +114,26 @@ def test_variances_far_below_rounding_of_a_covariance_matrix_are_found() -> None
     variance = same_everywhere(lambda proc: computed(pca(ba.from_local(pieces[proc.pid]), 4))[1], 3)
     expected = np.linalg.svdvals(a - a.mean(axis=0)) ** 2 / 499
     np.testing.assert_allclose(variance, expected, rtol=1e-5)
+
+
+@examples(40)
+@given(st.integers(0, 1 << 30), st.floats(0, 1), st.integers(1, 12), st.sampled_from([1, 2, 3]))
+def test_variances_are_exact_relative_to_themselves_by_either_way(
+    seed: int, exponent: float, n: int, nprocs: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    q, _ = np.linalg.qr(rng.normal(size=(700, n)))
+    a = (q * np.logspace(0, exponent, n)) @ np.linalg.qr(rng.normal(size=(n, n)))[0] + rng.normal(size=n) / 10
+    pieces = pieces_of(a, nprocs)
+    components, variance, _, mean, scores = same_everywhere(
+        lambda proc: computed(pca(ba.from_local(pieces[proc.pid]), n)), nprocs
+    )
+    exact = a.astype(np.longdouble).mean(axis=0)
+    np.testing.assert_allclose(mean, exact.astype(float), rtol=0, atol=8 * EPS)
+    centred = (a - exact).astype(float)
+    np.testing.assert_allclose(variance, np.linalg.svdvals(centred) ** 2 / 699, rtol=5000 * EPS)
+    np.testing.assert_allclose(components @ components.T, np.eye(n), rtol=0, atol=20 * EPS * n**0.5)
+    np.testing.assert_allclose(scores, centred @ components.T, rtol=0, atol=100 * EPS)
 
 
 @pytest.mark.parametrize("shape", [(3, 8), (40, 3), (2, 1)])

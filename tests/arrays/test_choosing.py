@@ -33,6 +33,32 @@ def test_select() -> None:
     )
 
 
+@examples(30)
+@given(
+    st.sampled_from("?bBhefdFDMm"), st.sampled_from(["one", "lines", "column", "number"]), st.floats(0, 1),
+    st.integers(1, 3),
+)  # fmt: skip
+def test_where_takes_the_bits_of_one_or_the_other(dtype: str, other: str, share: float, nprocs: int) -> None:
+    kind = np.dtype(f"{dtype}8[s]" if dtype in "Mm" else dtype)
+    values = RNG.integers(-100, 100, (23, 7)).astype(np.int8).astype(kind)
+    if dtype in "efdFD":
+        values.flat[::5] = np.nan
+        values.flat[1::5] = -0.0
+    held = RNG.random((23, 7)) < share
+    second = {"one": values[::-1], "lines": values[:1], "column": values[:, :1], "number": values[2, 3]}[other]
+
+    def main(proc: bsp.Process) -> list[bytes]:
+        x, mask = ba.asarray(values, grid=(3, 1)), ba.asarray(held, grid=(2, 2))
+        found = [ba.where(mask, x, second), ba.where(mask[:, :1], x, second)]
+        x[mask] = values[0, 0]
+        return [each.compute().tobytes() for each in (*found, x)]
+
+    changed = values.copy()
+    changed[held] = values[0, 0]
+    expected = [np.where(held, values, second), np.where(held[:, :1], values, second), changed]
+    assert bsp.run(main, nprocs=nprocs) == [[each.tobytes() for each in expected]] * nprocs
+
+
 @examples(40)
 @given(st.sampled_from(["raise", "wrap", "clip", "none"]), st.integers(1, 4), st.booleans(), st.integers(1, 4))
 def test_choose(mode: str, count: int, bad: bool, nprocs: int) -> None:

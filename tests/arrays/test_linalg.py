@@ -318,6 +318,34 @@ def test_panels_in_two_phases_give_the_same(dealt: None, nprocs: int) -> None:
         close(found, expected, 1e5)
 
 
+@pytest.mark.parametrize("dtype", [float, np.float32, complex, np.complex64])
+def test_one_large_matrix_is_inverted_and_factored_like_numpys(dtype: Any) -> None:
+    a = sample(31, 200, 200, dtype=dtype)
+    lower = np.tril(a @ a.conj().T / 200 + np.eye(200)).astype(dtype)  # only this triangle is read
+    singular = a.copy()
+    singular[:, 7] = 0
+
+    def main(proc: bsp.Process) -> None:
+        eps = np.finfo(dtype).eps
+        inverse, factor = (each.compute() for each in (ba.linalg.inv(a), ba.linalg.cholesky(lower)))
+        assert inverse.dtype == factor.dtype == np.dtype(dtype)
+        assert inverse.flags.c_contiguous
+        assert np.linalg.norm(inverse @ a - np.eye(200)) <= 200 * eps * np.linalg.cond(a)
+        close(factor, np.linalg.cholesky(lower))
+        for right in (a[:, 0], a[:, :5]):
+            solved = ba.linalg.solve(a, right).compute()
+            assert (solved.shape, solved.dtype) == (right.shape, right.dtype)
+            assert np.linalg.norm(a @ solved - right) <= 200 * eps * np.linalg.cond(a)
+        close(ba.linalg.cholesky(lower.conj().T, upper=True), np.linalg.cholesky(lower.conj().T, upper=True))
+        for function in (ba.linalg.inv, lambda x: ba.linalg.solve(x, a[0])):
+            with pytest.raises(LinAlgError, match="Singular matrix"):
+                function(singular)
+        with pytest.raises(LinAlgError, match="Matrix is not positive definite"):
+            ba.linalg.cholesky(-lower)
+
+    bsp.run(main, nprocs=1)
+
+
 def test_only_the_lower_triangle_is_factored(dealt: None) -> None:
     a = sample(16, 9, 9)
     a = a @ a.T + np.eye(9)

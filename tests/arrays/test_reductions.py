@@ -31,6 +31,34 @@ def test_a_number_is_made_of_many_pieces(name: str, p: int) -> None:
     alike(SCALARS[name], random(400, 400), p=p)
 
 
+@pytest.mark.parametrize("p", [1, 3])
+def test_positions_of_extremes_in_lines_of_any_order_are_numpys(p: int) -> None:
+    x = np.random.default_rng(5).integers(0, 40, (300, 230)).astype(float)  # each extreme several times
+    x[17, 3] = np.nan
+    for axis in (None, 0, 1):
+        alike(lambda xp, x, axis=axis: xp.argmax(x, axis=axis), x, p=p)
+        alike(lambda xp, x, axis=axis: xp.argmin(x.T, axis=axis), x, p=p)
+        alike(lambda xp, x, axis=axis: xp.argmax(x[::3, ::-1], axis=axis), x, p=p)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_a_sum_of_products_is_exact_whatever_its_length(p: int) -> None:
+    for count in (0, 1, 7, 70_001):
+        x, y = np.arange(count) % 7 - 3.0, np.arange(count) % 5 - 2.0
+        alike(lambda xp, x, y: (x * y).sum(), x, y, p=p)
+        alike(lambda xp, x, y: (x[::-1] * y[::-1]).sum(), x, y, p=p)
+        alike(lambda xp, x, y: xp.linalg.norm(x), x, y, p=p)
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid")
+def test_a_sum_of_products_that_are_not_finite_is_numpys() -> None:
+    for bad in (np.nan, np.inf, -np.inf, 1e300):
+        x = np.linspace(-1, 1, 4000)
+        x[[5, 3000]] = bad
+        alike(lambda xp, x: (x * x[::-1]).sum(), x)
+        alike(lambda xp, x: (x**2).sum(), x)
+
+
 def test_in_is_a_question_of_all_elements() -> None:
     def main(proc: bsp.Process) -> tuple[bool, bool, int]:
         x = ba.asarray(np.arange(12).reshape(3, 4), grid=(3, 1))

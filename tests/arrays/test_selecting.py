@@ -72,6 +72,34 @@ def same(got: Any, want: Any) -> bool:
     return bool(got == want)
 
 
+@examples(60)
+@given(st.data())
+def test_slices_along_an_axis_are_taken_whatever_the_order_in_memory(data: st.DataObject) -> None:
+    axis, nprocs = data.draw(st.integers(0, 2)), data.draw(st.sampled_from(PROCESSES))
+    shape = data.draw(st.sampled_from([(), (0,), (1,), (6,), (2, 3)]))
+    order = data.draw(st.permutations(range(3)))
+    grid = data.draw(st.sampled_from(GRIDS))
+    step = data.draw(st.sampled_from([1, 2, -1]))
+    x = RNG.normal(size=SHAPE)
+    given = x.transpose(order)[:, ::step]
+    at = RNG.integers(-given.shape[axis], given.shape[axis], shape)
+
+    def main(proc: bsp.Process) -> tuple[Any, ...]:
+        mine = ba.asarray(x, grid=grid).transpose(order)[:, ::step]
+        key = (slice(None),) * axis
+        found = ba.take(mine, at, axis=axis)
+        whole = mine.copy()
+        whole[(*key, at)] = 2.5
+        return found.compute(), mine[(*key, at)].sum().compute(), whole.compute()
+
+    written = given.copy()
+    written[(*(slice(None),) * axis, at)] = 2.5
+    for found, total, whole in bsp.run(main, nprocs=nprocs):
+        np.testing.assert_array_equal(found, np.take(given, at, axis=axis))
+        np.testing.assert_allclose(total, np.take(given, at, axis=axis).sum(), rtol=0, atol=1e-12)
+        np.testing.assert_array_equal(whole, written)
+
+
 @pytest.mark.parametrize("nprocs", PROCESSES)
 @pytest.mark.parametrize("grid", GRIDS)
 def test_an_index_selects_what_numpy_selects_on_every_process(grid: Any, nprocs: int) -> None:

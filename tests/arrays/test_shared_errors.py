@@ -63,6 +63,8 @@ STRICT: dict[str, Callable[[Any], Any]] = {
     "invalid comes after divide": lambda xp: (xp.asarray(y) // 20) / xp.asarray(y),
     "the first of two operations": lambda xp: np.log(xp.asarray(y)[::-1] + 33) + np.exp(xp.asarray(y) * 999),
     "overflow in a sum": lambda xp: (xp.asarray(y) * 1e307).sum(),
+    "overflow in a sum of products": lambda xp: (xp.asarray(y * 1e160) * xp.asarray(y * 1e150)).sum(),
+    "underflow in a sum of squares": lambda xp: (xp.asarray(y * 1e-170) ** 2).sum(),
     "cast": lambda xp: (xp.asarray(y) * 1e300).astype(np.float32),
     "integers": lambda xp: 7 // (xp.asarray(x) - 12),
     "product": lambda xp: np.exp(xp.asarray(y) * 200) @ xp.asarray(y),

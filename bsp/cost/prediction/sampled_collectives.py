@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bsp.processes import Process
 
 _CHANNEL = 1  # the collectives' context
+_OF_ROOTS = (BROADCAST, SCATTER)  # the root alone chooses how
 Group = Sequence[int] | None
 
 
@@ -57,14 +58,14 @@ class SampledCollectives:
         """
         if group is not None:
             raise CannotStand(f"{text} of a group: a few processes cannot stand for all; predict with all processes")
-        task = proc._task
+        task, name = proc._task, ""
         if chooses is not None:
             chosen: Algorithm = collective.choose(proc, chooses, algorithm, text, False, cuttable)
             self._recorder.costs(_CHANNEL, chosen.costs(Sizes(task.element.machine, proc.nprocs, words)))
+            name = "" if collective in _OF_ROOTS else chosen.name
         superstep = task.element.superstep
         self._given.setdefault(superstep, {})[proc.pid] = value
-        # not the choice, which is the root's alone in a broadcast or a scatter
-        call = Call(text, digest(text, algorithm), (proc._context, task.contexts[_CHANNEL]))
+        call = Call(text, digest(text, name), (proc._context, task.contexts[_CHANNEL]))
         task.boundary(call)
         given, self._last = self._given[superstep], superstep
         self._left[superstep] = self._left.get(superstep, len(given)) - 1
