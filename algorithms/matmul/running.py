@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from bsp.abstract import table
 from bsp.algorithms.matmul.blocks import added, contiguous, own
 from bsp.algorithms.matmul.counts import Counted, Exchange
 from bsp.algorithms.matmul.schedules import SHIFTED, SPREAD, GridPlace, Schedule, span
 from bsp.algorithms.matmul.strassen import product
 from bsp.algorithms.matmul.summa import broadcast
 from bsp.arrays.procedures import Blocks, DType, Layout, Shape, World
+from bsp.cost.model import WORD
+from bsp.declared import Reported
 
 Region = tuple[slice, slice]
 Sends = list[tuple[int, Any]]
@@ -32,6 +35,9 @@ Moves = Generator[tuple[Sends, Landings], dict[int, Any], Any]
 def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DType, leaf: str) -> Blocks:
     """Return this process's block of C from its blocks of A and B, in the layouts of the schedule.  Collective."""
     place = cost.schedule.place(here.pid)
+    if here.sampled:
+        _as_counted(here, cost, dtype)
+        return {} if place is None else {at: here.empty(c.block_shape(at), dtype) for at in c.mine(here.pid)}
     if place is None:
         idle(here, cost.exchanges)
         return {}
@@ -43,6 +49,19 @@ def run(here: World, cost: Counted, a: Blocks, b: Blocks, c: Layout, dtype: DTyp
         return {at: _in_rounds(here, cost, place, own_a, own_b, c.block_shape(at), dtype, leaf)}
     total = broadcast(here, cost, place, own_a, own_b, leaf)
     return {at: here.empty(c.block_shape(at), dtype) if total is None else total}
+
+
+def _as_counted(here: World, cost: Counted, dtype: DType) -> None:
+    """Declare a product where a few processes stand for all: the words of the busiest, work in equal parts."""
+    declared, kernel = Reported(here.proc), table.product_kernel(2, 2, dtype)
+    s, steps = cost.schedule, cost.steps
+    blocks = (s.m * s.k + s.k * s.n + s.m * s.n) / s.processes * dtype.itemsize / WORD
+    work = {kernel: cost.flops * table.complexity(dtype) / (len(steps) + 1)}
+    with declared.holding(max(0, cost.memory - blocks)):
+        for step in steps:
+            declared.work(**work)
+            declared.exchange(step.what, {}, step.h, step.messages)
+        declared.work(**work)
 
 
 def idle(here: World, exchanges: Sequence[Exchange]) -> None:

@@ -6,7 +6,7 @@
     x, residuals, rank, s = lstsq(A, b)
 
 `factoring` chooses between the `methods`: Householder reflections in a tree (direct TSQR), R in a tree and Q = A·R⁻¹,
-refined once (indirect TSQR), and Cholesky of AᵀA, twice (CholeskyQR2); what is not tall goes by block columns.
+refined once (indirect TSQR), and Cholesky of AᵀA, once or twice (CholeskyQR2); what is not tall goes by block columns.
 `pricing` has the cost of each.  `python -m tools.qr_study` shows how orthogonal each leaves Q.
 """
 

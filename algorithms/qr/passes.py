@@ -85,7 +85,8 @@ def _over(rows: RowBlocks, r: Any, dtype: DType, in_place: bool, near: bool, sum
     for at in sorted(rows.blocks):
         block = rows.blocks[at]
         out = block if in_place else world().empty(block.shape, dtype)
-        for piece in _pieces(block):
+        # pieces stay in the cache until they are squared; else one call has the BLAS's threads meet once
+        for piece in [slice(None)] if summed is None else _pieces(block):
             if not in_place:
                 out[piece] = block[piece]
             _divide(out[piece], triangle, near)

@@ -87,7 +87,7 @@ class World:
             new[...] = block
         return new
 
-    def has_assigned(self, *what: Any) -> None:
+    def has_assigned(self, *what: object) -> None:
         """Note what this process has assigned without a plan; the next boundary checks that all have done the same.
 
         Nothing is noted beyond the head of a round: a process that joins there has not carried out what came before.

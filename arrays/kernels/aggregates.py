@@ -151,10 +151,14 @@ class Extreme(Aggregate):
         return np.dtype([("value", dtype), ("place", np.int64)])
 
     def at_once(self, values: np.ndarray, axes: Axes) -> bool:
-        """Return whether the reduced axes are contiguous lines, which NumPy searches where they are, and not many."""
+        """Return whether the reduced axes are contiguous lines, which NumPy searches where they are, and not many.
+
+        NumPy copies what is read-only, too.
+        """
         kept = [axis for axis in range(values.ndim) if axis not in axes]
         few = prod(values.shape[axis] for axis in kept) <= self.piece
-        return values.size <= self.piece or (few and values.transpose(*kept, *axes).flags.c_contiguous)
+        flags = values.transpose(*kept, *axes).flags
+        return values.size <= self.piece or (few and flags.c_contiguous and flags.writeable)
 
     def fold(self, values: np.ndarray, axes: Axes, place: Place) -> np.ndarray:
         """Return the extreme value of a piece and its position in the whole array."""

@@ -1,8 +1,8 @@
 """Kernels: how the tasks of a stage compute blocks from the regions that were brought to them.
 
 A kernel takes a process's tasks and returns the blocks of the stage's value.  Each task has its coordinates, the
-index range of every label, and one region for each reference, with axes in label order.  Blocks are never changed
-afterwards, so a block may be a region itself.
+index range of every label, and one region for each reference, with axes in label order.  No kernel changes a region,
+so a block may be a region itself.  Assignments write into a block only if nothing else refers to it (`writing`).
 
 Each kernel also declares its blocks and their cost, for runs without values: `declared` returns blocks of the same
 shapes and counts the same operations, without calling `compute`.
@@ -289,7 +289,7 @@ class Fold:
         origin = [(start, extent) for (start, _), extent in zip(task.box, self.extents, strict=True)]
         if program.plain:
             values = arrays[program.result] if program.result < len(arrays) else np.asarray(params[0], self.dtype)
-            values = filling(values, shape)  # NumPy copies what is read-only, as broadcast arrays are, for argmax
+            values = filling(values, shape)
             if self.how.at_once(values, over):
                 return self.how.fold(values, over, origin).reshape(kept_shape)
             arrays = [values]

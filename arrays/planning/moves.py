@@ -29,7 +29,7 @@ class Meeting(NamedTuple):
     parts: np.ndarray  # part on each of the source axes, shape (rows, axes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def meeting(label: Axis, axes: tuple[tuple[Axis, Access], ...]) -> Meeting:
     """Return the intersections along one label."""
     length = label.length
@@ -79,16 +79,18 @@ class Pieces(NamedTuple):
         return found
 
     def flow(self, nprocs: int) -> Flow:
-        """Return the traffic, each row a group."""
-        rows = np.arange(len(self.source))
+        """Return the traffic: each row a group, or all in one if every piece goes to everybody."""
         if self.dests is None:
-            group, dest = np.repeat(rows, nprocs), np.tile(np.arange(nprocs), len(rows))
-        else:
-            group, columns = np.nonzero(self.dests >= 0)
-            dest = self.dests[group, columns]
-        one, none = np.ones(len(group), np.int64), np.zeros(len(group), np.int64)
-        senders = FlowEnds(rows, self.source, np.ones(len(rows), np.int64), self.sizes, 0 * rows)
-        return Flow(len(rows), senders, FlowEnds(group, dest, one, one, none))
+            owners, at = np.unique(self.source, return_inverse=True)
+            size = np.bincount(at, self.sizes, len(owners)).astype(np.int64)
+            senders = FlowEnds(0 * owners, owners, np.bincount(at, minlength=len(owners)), size, 0 * owners)
+            everybody, one = np.arange(nprocs), np.ones(nprocs, np.int64)
+            return Flow(1, senders, FlowEnds(0 * everybody, everybody, one, one, 0 * everybody))
+        rows, one = np.arange(len(self.source)), np.ones(len(self.source), np.int64)
+        group, columns = np.nonzero(self.dests >= 0)
+        dest = self.dests[group, columns]
+        senders = FlowEnds(rows, self.source, one, self.sizes, 0 * rows)
+        return Flow(len(rows), senders, FlowEnds(group, dest, 0 * group + 1, 0 * group + 1, 0 * group))
 
 
 def stays(source: Layout, access: Sequence[Access], tasks: Layout) -> bool:

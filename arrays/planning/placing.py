@@ -40,7 +40,8 @@ class Placer:
         self.panels = panels  # supersteps over which the operands of a contraction are brought, a part in each
         self.memory = memory  # bytes a process may use; 0: no limit
         self.loads = None if schedule == "patterns" else Loads(nprocs, schedule)
-        self._fetches: dict[Any, Fetch] = {}
+        self._fetches: dict[int, dict[Any, Fetch]] = {}  # by number of the value
+        self._alike: dict[Any, Fetch] = {}  # by what determines the pieces: the first fetch with these
         self._hosts = Hosts(machine, nprocs)
 
     def placed(self, spec: Spec) -> tuple[Layout, str]:
@@ -265,15 +266,18 @@ class Placer:
 
     def fetch(self, ref: Ref, tasks: Layout) -> Fetch:
         """Return the cached fetch of a reference for tasks of a layout."""
-        key = (ref.value.number, ref.access, tasks)
-        found = self._fetches.get(key)
+        own = self._fetches.setdefault(ref.value.number, {})
+        found = own.get((ref.access, tasks))
         if found is None:
-            found = self._fetches[key] = Fetch(ref, tasks, self.nprocs)
+            key = (ref.value.layout, ref.value.dtype, ref.access, tasks)
+            found = own[ref.access, tasks] = Fetch(ref, tasks, self.nprocs, self._alike.get(key))
+            self._alike.setdefault(key, found)
         return found
 
-    def forget(self, values: int) -> None:
-        """Drop the cached fetches of values with this number or a higher one; the values have been discarded."""
-        self._fetches = {key: fetch for key, fetch in self._fetches.items() if key[0] < values}
+    def forget(self, values: range) -> None:
+        """Drop the cached fetches of values with these numbers, which have been discarded."""
+        for number in values:
+            self._fetches.pop(number, None)
 
 
 def _small_part(refs: Sequence[Ref], size: int) -> bool:

@@ -18,6 +18,7 @@ from collections import ChainMap
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +105,7 @@ class Planner:
         self.placer = Placer(nprocs, machine, schedule, panels, memory)
         self._chains, self._inside = chains(graph)
         self._stored: dict[int, Value] = {}
+        self._best: dict[Any, int] = {}  # see `cheapest`
         self._moments: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._of_moments: dict[tuple[int, tuple[int, ...]], int] = {}  # how many use the same moments
         for node in graph.nodes:
@@ -363,25 +365,31 @@ class Planner:
         how = ANY if dtype.kind == "b" else SUM
         return self._combined(value, slots, how, summed, dtype, text)
 
-    def cheapest(self, *ways: Callable[[], Value]) -> Value:
+    def cheapest(self, *ways: Callable[[], Value], alike: Any = None) -> Value:
         """Return the value made by the way whose stages cost least, the first of equals.
 
         Each way is tried, priced and undone; then the cheapest is carried out.
+
+        alike : a key that determines the prices, if there is one; then only the first call with it tries.
         """
-        prices = []
-        for way in ways:
-            stages, values, stored, made = (
-                len(self.stages),
-                len(self.values),
-                dict(self._stored),
-                dict(self.fusion.made),
-            )
-            way()
-            prices.append(self._price_of(self.stages[stages:]))
-            del self.stages[stages:], self.values[values:]
-            self._stored, self.fusion.made = stored, made
-            self.placer.forget(values)
-        return ways[prices.index(min(prices))]()
+        best = self._best.get(alike)
+        if best is None:
+            prices = []
+            for way in ways:
+                stages, values = len(self.stages), len(self.values)
+                stored, made = len(self._stored), len(self.fusion.made)
+                way()
+                prices.append(self._price_of(self.stages[stages:]))
+                self.placer.forget(range(values, len(self.values)))
+                del self.stages[stages:], self.values[values:]
+                while len(self._stored) > stored:  # a way only adds to these, at the end
+                    self._stored.popitem()
+                while len(self.fusion.made) > made:
+                    self.fusion.made.popitem()
+            best = prices.index(min(prices))
+            if alike is not None:
+                self._best[alike] = best
+        return ways[best]()
 
     def _price_of(self, stages: Sequence[Stage]) -> float:
         total = 0.0
@@ -459,7 +467,8 @@ class Planner:
                 digits = tuple(_digits(self.nprocs, most))
                 if len(digits) > 1:
                     ways.append(partial(self._crossed, value, how, counts, count, dtype, text, digits))
-            return self.cheapest(*ways)
+            alike = (how, value.shape, value.dtype, value.layout, counts.tobytes(), count, dtype)
+            return self.cheapest(*ways, alike=alike)
         targets = [automatic(kept_shape, self.nprocs, False)]
         for axis in range(len(kept_shape)):
             grid = [each.deal for each in value.layout.axes[:-1]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,12 @@ class Ref(NamedTuple):
     @property
     def labels(self) -> tuple[int, ...]:
         """Labels of the reference, ascending, each once: the order of a region's axes."""
-        return tuple(sorted({each.label for each in self.access if each.label >= 0}))
+        return _labels(self.access)
+
+
+@lru_cache(maxsize=1 << 14)
+def _labels(access: tuple[Access, ...]) -> tuple[int, ...]:
+    return tuple(sorted({each.label for each in access if each.label >= 0}))
 
 
 class Spec(NamedTuple):
@@ -91,12 +96,13 @@ class ReadRegion(NamedTuple):
 class Fetch:
     """Exchange that brings one reference to tasks of a layout: pieces, senders, receivers, and superstep."""
 
-    def __init__(self, ref: Ref, tasks: Layout, nprocs: int) -> None:
+    def __init__(self, ref: Ref, tasks: Layout, nprocs: int, alike: Fetch | None = None) -> None:
         self.ref = ref
+        self._alike = alike  # a fetch of another value of the same layout and dtype, with the same pieces
         self.tasks = tasks
         self.level = -1  # level of the first stage that reads it; set by the plan
         self.nprocs = nprocs
-        self.local = stays(ref.value.layout, ref.access, tasks)
+        self.local: bool = alike.local if alike else stays(ref.value.layout, ref.access, tasks)
         self._rows: dict[int, Row] = {}
         self._regions: dict[Shape, ReadRegion] = {}
         self._labels = ref.labels
@@ -105,6 +111,8 @@ class Fetch:
     @cached_property
     def flow(self) -> Flow:
         """All that moves, without a list of the pieces."""
+        if self._alike:
+            return self._alike.flow
         return flow_of(self.ref.value.layout, self.ref.access, self.tasks, self.nprocs)
 
     @cached_property
@@ -112,6 +120,8 @@ class Fetch:
         """Elements that each process sends and receives, and pieces that it sends, once for each receiver."""
         if self.local:
             return (np.zeros(self.nprocs, np.int64),) * 3
+        if self._alike:
+            return self._alike._sums
         return self.flow.sums(self.nprocs)
 
     @cached_property

@@ -44,6 +44,19 @@ class Lookup(NamedTuple):
         return tuple(each.size for _, each in self.slices)
 
 
+_FEW = 8  # parts up to which a comparison with each bound takes less than a search among them
+
+
+def _part_of(axis: Axis, positions: np.ndarray) -> np.ndarray:
+    """Return for each position the number of its part of an axis."""
+    if axis.parts > _FEW:
+        return np.searchsorted(axis.bounds, positions, side="right") - 1
+    found = np.zeros(positions.shape, np.int64)
+    for bound in axis.bounds[1:-1]:
+        found += positions >= bound
+    return found
+
+
 class Owners:
     """The map from positions along the indexed axes to blocks of a layout, and to places in a block."""
 
@@ -57,8 +70,7 @@ class Owners:
         """Return for each position the number, in C order, of its part along the indexed axes."""
         found: Any = 0
         for axis, each in zip(self.axes, positions, strict=True):
-            part = np.searchsorted(axis.bounds, each, side="right") - 1 if axis.parts > 1 else np.zeros_like(each)
-            found = found * axis.parts + part
+            found = found * axis.parts + _part_of(axis, each)
         return np.asarray(found)
 
     def code(self, at: Shape) -> int:

@@ -30,7 +30,7 @@ from bsp.engine.element import Element
 from bsp.engine.layout import Hosting
 from bsp.engine.task import Task
 from bsp.engine.verdict import Verdict
-from bsp.errors import NoRoom
+from bsp.errors import NoRoom, ValueNeeded
 from bsp.host import keep_freed_memory
 from bsp.hosts.build import build, difference
 from bsp.hosts.lifeline import Lifeline, threads_waited_for
@@ -232,6 +232,7 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
 
     The script's output is discarded, except for standard error if the prediction succeeds.
     """
+    from bsp.abstract import NotCounted
     from bsp.cost.prediction.predict import no_input, predicted
 
     stdout, stderr = sys.stdout, sys.stderr
@@ -266,7 +267,8 @@ def _predict(settings: dict[str, Any], program: list[str], script: Script, machi
     what = str(verdict.failure) if verdict.failure is not None else ended
     asks = verdict.failure is None or "IndexError" in what
     hint = "; its arguments, if it needs any, stand after the script" if asks and len(program) == 1 else ""
-    if element.sample is not None:
+    lacks_values = any(isinstance(task.raised, (ValueNeeded, NotCounted)) for task in element.tasks)
+    if element.sample is not None and not lacks_values:
         hint += f" ({len(element.sample.pids)} of {element.nprocs} processes ran, for all; --every-process runs each)"
     return verdict.status or 1, f"bsprun: error: --predict: {what}{hint}\n"
 

@@ -680,10 +680,10 @@ class Member:
     def _is_agreed(self, clone: Clone, donor: int, there: Snapshot) -> bool:
         """Return whether a jump to the donor's state `there` is safe (N11).
 
-        With three live clones, another sibling must have reached the same state, and must have announced the same
-        digests as the donor in all exchanges that the jump skips.
+        With three live clones, now or when the state came, another sibling must have reached the same state, and must
+        have announced the same digests as the donor in all exchanges that the jump skips.
         """
-        if self._needed(clone.bundle) < 2:
+        if max(clone.request.needed, self._needed(clone.bundle)) < 2:
             return True
         others = {element for element in self.view.live(clone.bundle) if element not in (donor, self.element)}
         states = clone.states.siblings.get(there.head, {})
@@ -891,6 +891,7 @@ class Member:
             self._report()
         elif clone.phase is ClonePhase.JUMPING:
             clone.request.offered = state, sender
+            clone.request.needed = self._needed(clone.bundle)
             self._jump(clone)
 
     def _jump(self, clone: Clone) -> None:

@@ -16,8 +16,9 @@ from bsp.arrays.execution import world
 from bsp.arrays.expressions import layout as layouts
 from bsp.arrays.expressions.graph import leaf
 from bsp.arrays.expressions.layout import asked
-from bsp.arrays.planning import placing
+from bsp.arrays.planning import placing, stages
 from bsp.arrays.planning.hosts import Hosts
+from bsp.arrays.planning.moves import pieces
 from bsp.arrays.planning.planner import Planner
 from bsp.cost.model import Level, Machine
 from tools import arrays_study as study
@@ -477,3 +478,26 @@ def test_a_product_on_hosts_is_numpys(shape: tuple[int, int, int], monkeypatch: 
         np.testing.assert_array_equal(ba.sum(ba.asarray(a).T @ ba.asarray(a), axis=0).compute(), (a.T @ a).sum(axis=0))
 
     bsp.predict(main, nprocs=16, machine=CLUSTER, elements=16)
+
+
+def test_alike_stages_share_tables_of_pieces_and_the_choice_of_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the time of planning grows with the number of results by a small factor."""
+    made: list[Any] = []
+    monkeypatch.setattr(stages, "pieces", lambda *args: made.append(args) or pieces(*args))
+    tables, placed = [], []
+
+    def main(proc: bsp.Process, count: int) -> None:
+        vectors = [ba.arange(100.0 * (k % 2 + 1), grid=(3,)) + k for k in range(count)]
+        found = ba.compute(*[vector.sum() for vector in vectors])
+        assert [float(each) for each in found] == [
+            4950.0 + 100 * k if k % 2 == 0 else 19900.0 + 200 * k for k in range(count)
+        ]
+        plan = world.world().planned([vector.sum()._node for vector in vectors], True)[0]
+        placed.append({(stage.pattern, stage.tasks) for stage in plan.stages})
+
+    for count in (4, 20):
+        made.clear()
+        bsp.run(main, count, nprocs=3)
+        tables.append(len(made))
+    assert tables[0] == tables[1]
+    assert all(each == placed[0] for each in placed)

@@ -109,12 +109,23 @@ def start_up(rounds: int) -> list[float]:
     return found
 
 
-def runtime(repeats: int) -> Iterator[Row]:
-    """Yield the rows of the runtime."""
+def speed(repeats: int) -> Iterator[Row]:
+    """Yield the rows of `SPEED`."""
     found = ratios(repeats)
     for name, what, against, most in SPEED:
         low, middle, high = quartiles(found[name])
         yield what, against, f"{most}×", f"{middle:.2f}× ({low:.2f} to {high:.2f})", middle <= most
+
+
+def quick() -> Iterator[Row]:
+    """Yield the main ratios."""
+    yield from speed(1)
+    yield from arrays.rows({"hypotenuse", "gram", "outer", "rows", "by mask", "argmax", "running", "scalars", "small"})
+
+
+def runtime(repeats: int) -> Iterator[Row]:
+    """Yield the rows of the runtime."""
+    yield from speed(repeats)
     two = [t for _ in range(repeats) for t in ask("contenders.py", 2, 2, "many")["many"]["ours"]]
     many = [t for _ in range(repeats) for t in ask("contenders.py", 64, 2, "many")["many"]["ours"]]
     more = (statistics.median(many) - statistics.median(two)) * 1e3
@@ -153,11 +164,10 @@ PARTS: dict[str, tuple[str, Callable[[int], Iterable[Row]]]] = {
 }
 
 
-def table(name: str, repeats: int) -> str:
-    """Measure a part; print its rows and return its table with a heading."""
-    heading, rows = PARTS[name]
+def table(heading: str, rows: Iterable[Row]) -> str:
+    """Measure and print rows; return their table with a heading."""
     lines = [f"## {heading}", "", "| what | against | at most | measured |", "| --- | --- | --- | --- |"]
-    for what, against, most, measured, met in rows(repeats):
+    for what, against, most, measured, met in rows:
         lines.append(f"| {what} | {against} | {most} | {measured}{'' if met else ' **missed**'} |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
@@ -184,12 +194,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="jobs of 15 rounds each (default 3)")
     parser.add_argument("--write", action="store_true", help="replace the table in docs/benchmarks.md")
     parser.add_argument("--only", nargs="+", choices=tuple(PARTS), default=tuple(PARTS), help="parts to measure")
-    parser.add_argument("--quick", action="store_true", help="the main ratios, in three minutes: the runtime, one job")
+    parser.add_argument("--quick", action="store_true", help="the main ratios, in three minutes; nothing is written")
     options = parser.parse_args()
-    if options.quick:
-        options.only, options.repeats, options.write = ("runtime",), 1, False
     print(f"contenders: {versions()}", flush=True)
-    measured = {PARTS[name][0]: table(name, options.repeats) for name in options.only}
+    if options.quick:
+        table("Main ratios", quick())
+        return
+    measured = {PARTS[name][0]: table(PARTS[name][0], PARTS[name][1](options.repeats)) for name in options.only}
     if options.write:
         before, rest = PAGE.read_text().split(BEGIN)
         there, after = rest.split(END)

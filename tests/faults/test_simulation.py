@@ -204,6 +204,12 @@ def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], Simulat
         assert history(ran(draw(seed))) == history(ran(draw(seed)))
 
 
+def test_a_state_that_waits_for_a_second_vote_is_not_used_when_its_donor_is_voted_out() -> None:
+    """With the donor gone two clones are left, which need no vote; the state came when three did."""
+    run = ran(drawn(11273))
+    assert not run.wrong and "outvoted" in {kind for _, kind, _ in run.notes}
+
+
 def test_the_same_seed_gives_the_identical_history_in_another_interpreter() -> None:
     """Neither the seed of string hashing nor what ran before has a say."""
     seeds = [3, 8, 21]

@@ -134,6 +134,8 @@ def predicted(
     seen = machine.using(elements)
     sample = Sample(nprocs) if abstract and nprocs > WIDE and not every_process else None
     notes: list[str] = []
+    if nprocs > WIDE and sample is None and not every_process:
+        say(f"all {nprocs} processes run in this one, in turn; --abstract runs a few that stand for all, in seconds")
     if sample is None:
         recorder = Recorder(nprocs, elements, range(nprocs), seen)
         element = Element(nprocs, None, seed, None, machine, recorder)

@@ -18,6 +18,7 @@ class StateRequest:
         self.attempts = 0  # to join; selects the next donor
         self.refused = 0  # failed attempts to jump; selects the next donor
         self.offered: tuple[Handover, int] | None = None  # the state that has come for a jump, and its donor
+        self.needed = 1  # how many had to agree on a state when that one came: the donor may be voted out meanwhile
         self.rests_until = 0.0  # no later state is asked for before this time (N6)
         self._asked_at = 0.0
         self._in_vain = 0  # requests in a row without an answer in time

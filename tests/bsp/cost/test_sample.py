@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import bsp
 import bsp.arrays as ba
+from bsp.algorithms import matmul as mm
 from bsp.cost.prediction import predict as predicting
 from bsp.cost.prediction.sample import _ROOTED, _SHIFTED, CannotStand, Sample, Sent
 from bsp.values.effects import Send
@@ -149,6 +150,21 @@ def test_a_sample_counts_what_crosses_between_few_elements(
     assert [row["words_by_level"] for row in some] == [row["words_by_level"] for row in every]
     assert some.record["per_process"]["sent"] == every.record["per_process"]["sent"]
     assert some.record["per_process"]["received"] == every.record["per_process"]["received"]
+
+
+@pytest.mark.parametrize("p", [30, 64])
+@pytest.mark.parametrize("method", [1, 2, 4, "recursive", "summa"])
+def test_a_product_has_the_words_that_are_counted_for_it(p: int, method: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def main(proc: bsp.Process) -> None:
+        found = mm.matmul(
+            ba.ones((230, 190)), ba.ones((190, 210)), method, memory=60_000 if method == "recursive" else 0
+        )
+        assert ba.sum(found).compute().shape == ()
+
+    every, some = both(main, p, monkeypatch)
+    assert h_of(some) == h_of(every)
+    assert some.seconds == pytest.approx(every.seconds, rel=0.05)
+    assert some.peak_bytes == pytest.approx(every.peak_bytes, rel=0.2)
 
 
 def numbers(proc: bsp.Process) -> None:
@@ -302,3 +318,14 @@ def test_the_command_says_that_a_sample_failed(tmp_path: Path) -> None:
     assert "processes ran" not in found.stdout
     found = bsprun("-p", "2", "--every-process", str(script))
     assert found.returncode == 0, found.stderr
+
+
+def test_the_command_says_what_would_help(tmp_path: Path) -> None:
+    script = tmp_path / "values.py"
+    script.write_text("import bsp\nimport numpy as np\nif np.ones(3).sum() > 2:\n    bsp.process().sync()\n")
+    found = bsprun("-p", "2000", "--abstract", str(script))
+    assert "a branch needs the values of" in found.stderr
+    assert "--every-process" not in found.stderr  # it would need them, too
+    found = bsprun("-p", "1001", str(script))
+    assert found.returncode == 0, found.stderr
+    assert "all 1001 processes run in this one, in turn; --abstract runs a few that stand for all" in found.stderr
