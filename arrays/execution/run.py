@@ -13,7 +13,7 @@ from bsp.arrays.kernels.kernels import StageTask
 from bsp.arrays.kernels.shared_errors import Notes, current
 from bsp.arrays.planning.orders import Direct, Pieced, PlanOrders, TaskOrder
 from bsp.arrays.planning.plan import Plan
-from bsp.arrays.planning.stages import Fetch, Row, Value
+from bsp.arrays.planning.stages import Fetch, PieceRow, Value
 from bsp.declared import shaped
 from bsp.engine.task import Call
 from bsp.transport.header import digest
@@ -163,7 +163,7 @@ class Run:
         if not np.may_share_memory(piece, whole):
             whole[into] = piece
 
-    def _piece(self, fetch: Fetch, number: int, row: Row) -> Any:
+    def _piece(self, fetch: Fetch, number: int, row: PieceRow) -> Any:
         if row.source in (self.world.pid, -1):
             return fetch.piece(self.blocks(fetch.ref.value)[row.block], row.where)
         return self._arrived[number][row.number]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bsp.arrays.expressions.layout import Shape
-from bsp.arrays.planning.stages import Fetch, ReadRegion, Row, Stage
+from bsp.arrays.planning.stages import Fetch, PieceRow, ReadRegion, Stage
 from bsp.transport.packet import DIRECT_BYTES
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Sending(NamedTuple):
     """One piece and the processes to which it is sent."""
 
     fetch: Fetch
-    row: Row
+    row: PieceRow
     dests: tuple[int, ...]
 
 

@@ -76,7 +76,7 @@ def expansion(ref: Ref, labels: Sequence[int]) -> tuple[Any, ...]:
     return (*[slice(None) if label in has else None for label in labels], ...)
 
 
-class Row(NamedTuple):
+class PieceRow(NamedTuple):
     """One piece of a region: its source block and its place in the region."""
 
     number: int  # of the row in the table of pieces
@@ -90,7 +90,7 @@ class ReadRegion(NamedTuple):
     """Box that one task reads of one reference, and its pieces."""
 
     shape: Shape
-    rows: list[Row]
+    rows: list[PieceRow]
 
 
 class Fetch:
@@ -103,7 +103,7 @@ class Fetch:
         self.level = -1  # level of the first stage that reads it; set by the plan
         self.nprocs = nprocs
         self.local: bool = alike.local if alike else stays(ref.value.layout, ref.access, tasks)
-        self._rows: dict[int, Row] = {}
+        self._rows: dict[int, PieceRow] = {}
         self._regions: dict[Shape, ReadRegion] = {}
         self._labels = ref.labels
         self._column = {label: k for k, label in enumerate(self._labels)}
@@ -210,7 +210,7 @@ class Fetch:
                 seen[label] = seen.get(label, 0) + 1
         return found
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> PieceRow:
         """Return a row of the table as slices; sender and receivers of the piece use the same object."""
         found = self._rows.get(number)
         if found is not None:
@@ -238,7 +238,7 @@ class Fetch:
             offset = cut[tasks[which[k]]]
             into.append(slice(starts[which[k]] - offset, stops[which[k]] - offset))
         owner = self.ref.value.layout.owner_of(tuple(at))
-        found = self._rows[number] = Row(number, owner, tuple(at), (*index, ...), tuple(into))
+        found = self._rows[number] = PieceRow(number, owner, tuple(at), (*index, ...), tuple(into))
         return found
 
     @cached_property
@@ -248,7 +248,7 @@ class Fetch:
         order = np.argsort(table.source, kind="stable")
         return table, order, np.searchsorted(table.source[order], np.arange(self.nprocs + 1))
 
-    def sends(self, pid: int) -> list[tuple[Row, tuple[int, ...]]]:
+    def sends(self, pid: int) -> list[tuple[PieceRow, tuple[int, ...]]]:
         """Return the rows that a process sends, in order, with the receivers of each."""
         source, tasks = self.ref.value.layout, self.tasks
         if self.local:
