@@ -286,6 +286,8 @@ def judged(name: str, trial: Trial, found: Any, expected: Any) -> str:
             return ""
     if listed(short, trial, KNOWN):
         return ""
+    if short in ("empty", "empty_like"):  # their values are what was in memory
+        found, expected = ((tuple(each.shape), each.dtype) for each in (found, expected))
     try:
         agree(found, expected, text, 512)
     except AssertionError as error:
