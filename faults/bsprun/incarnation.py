@@ -408,8 +408,12 @@ class Incarnation:
             self._numbers += 1
 
     def _drain(self, element: int, why: str) -> None:
-        """Have one element leave in good order; another is started in its place where there is room."""
-        if element not in self.arbiter.leaving and not self.job.preempted:  # then the whole job is about to leave
+        """Have one element leave in good order; another is started in its place where there is room.
+
+        An agent says that it is to leave until it has ended: also when it leaves already, or has left.
+        """
+        known = element in self.arbiter.leaving or element in self.arbiter.dead
+        if not known and not self.job.preempted:  # then the whole job is about to leave
             self._vacancies.append(Vacancy(time.monotonic(), self.crew.host_of(element), True))
             self._obey(self.arbiter.drain(self.seconds(), element, why))
             self._fill_vacancies()

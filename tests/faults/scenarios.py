@@ -333,10 +333,14 @@ def judge(scenario: Scenario, job: Job, injected: Sequence[Fault]) -> dict[str, 
         else:
             beginning = expected.startswith(out) or out.startswith(_sure(expected, job))
             assert beginning, f"I1: no beginning of the text\n{job.story()}"
-    if status:
+    # nobody can tell what is wrong where the other clone has jumped over what it would have said; those who read the
+    # bytes then fall over them, time and again
+    flips = any(fault.kind == "flip" for fault in injected)
+    undecided = flips and scenario.error not in err and "BundleLost" in err and bool(job.events("jumped"))
+    if status and not undecided:
         assert scenario.error in err, f"I3: {scenario.error!r} is not said\n{job.story()}"
     seen = Counter(event["kind"] for event in job.events())
-    if _account(scenario, job, injected) and status == scenario.status:
+    if not undecided and _account(scenario, job, injected) and status == scenario.status:
         for kind, count in scenario.counts.items():
             assert seen[kind] == count, f"I5: {seen[kind]} events {kind!r}, not {count}\n{job.story()}"
         if scenario.check is not None:
@@ -378,7 +382,9 @@ def _account(scenario: Scenario, job: Job, injected: Sequence[Fault]) -> bool:
             assert job.events("jumped", element=_target(fault)), f"I5: {fault} is not in the log\n{job.story()}"
     if not scenario.accounted:
         return not missing
-    ends = {signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU}
+    ends = {
+        signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU,
+    }  # fmt: skip
     agents = Counter(hit.element for hit in job.hits if not hit.worker and hit.number in ends | {signal.SIGUSR1})
     workers = Counter(hit.element for hit in job.hits if hit.worker and hit.number in ends)
     for fault in injected:
@@ -767,7 +773,7 @@ def _bsprun_pauses(job: Job, rng: random.Random) -> None:
 
 
 def _bsprun_silent(job: Job, rng: random.Random) -> None:
-    """bsprun is silent for longer: no element may go on without it."""
+    """bsprun is silent for longer than elements wait for it or another one (--orphan-limit): none may go on."""
     job.round(rng.randrange(5, 15))
     agents = job.agents()
     job.bsprun.send_signal(signal.SIGSTOP)
@@ -910,7 +916,7 @@ SCENARIOS = (
     Scenario(28, "bsprun stands still for a while", "nothing is seen of it", LONG, act=_bsprun_pauses,
              check=_unharmed, hang=SHORT),
     Scenario(28, "bsprun stands still for good", "elements end themselves; a loss by name", ENDLESS,
-             act=_bsprun_silent, status=3, error="BundleLost", accounted=False),
+             act=_bsprun_silent, status=3, error="BundleLost", accounted=False, options=("--orphan-limit", "1")),
     Scenario(29, "SIGKILL of the keeper", "a loss by name", act=_keeper(signal.SIGKILL), status=3, error="BundleLost",
              accounted=False),
     Scenario(29, "SIGTERM of an agent", "it leaves when another has joined in its place", LONG, act=_leave,
