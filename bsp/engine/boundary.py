@@ -235,7 +235,7 @@ class Boundary:
         ranges: list[Range] = []
         if flags & (h.BLOCKS | h.GET) or reads or self._lends:
             ranges = [written_range(put, coarray) for put, coarray in writes]
-        written = Ranges(ranges)
+        written = Ranges(ranges if self._lends or reads else ())  # nothing else is compared with them
         if self._lends and ranges:
             self._keep_borrowed(written)
         answers, replies = self._read(reads, written) if reads else ([], {})

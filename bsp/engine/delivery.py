@@ -71,6 +71,8 @@ def alone(ranges: list[Range]) -> list[bool]:
     One pass over the ranges in order of their starts: a range that meets an earlier one meets, if any, the one that
     reaches furthest.  An empty range inside another one counts as meeting it, which only costs a staged copy.
     """
+    if len(ranges) == 1:
+        return [True]
     order = sorted(range(len(ranges)), key=ranges.__getitem__)
     free = [True] * len(ranges)
     widest = -1  # the earlier range that reaches furthest
