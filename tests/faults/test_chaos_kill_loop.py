@@ -1,6 +1,7 @@
 """64 processes train for 500 rounds while elements and workers are killed and stopped, each when all is whole again.
 
-Only in `make chaos`: 25 hits, far more than the two standbys.  `make test` has scenario 22.
+Only in `make chaos`: 25 hits, or as many as the training lasts on a busy machine, far more than the two standbys.
+`make test` has scenario 22.
 The output must be the plain engine's, byte for byte, every hit healed, and no round lost.
 """
 
@@ -21,7 +22,7 @@ from scenarios import Job
 pytestmark = [pytest.mark.jobs, pytest.mark.rest, pytest.mark.timeout(1800)]
 
 SCRIPT = str(Path(__file__).parents[2] / "examples" / "nonstop_training.py")
-HITS, ROUNDS, COPIES = 25, "500", "40"
+HITS, LEAST, ROUNDS, COPIES = 25, 8, "500", "40"
 BUDGET = 900.0
 WAYS = [(number, worker) for number in (signal.SIGKILL, signal.SIGSTOP) for worker in (False, True)]
 
@@ -54,14 +55,19 @@ def test_training_goes_on_under_a_kill_loop(tmp_path: Path) -> None:
             element = rng.choice(_hosts(job))
             job.strike(element, number, worker)
             struck.append((time.monotonic() - job.began, f"{signal.Signals(number).name} element {element} {worker=}"))
-            job.until(lambda: healed(job, known, element, worker), f"the end of {struck[-1][1]} ({hit=})")
+            what = f"the end of {struck[-1][1]} ({hit=})"
+            job.until(lambda: healed(job, known, element, worker) or job.events("ended"), what)
+            if job.events("ended"):  # what was struck last may not have been noticed any more
+                break
+        last = not healed(job, known, element, worker)
+        assert len(struck) - last >= LEAST, job.story()
         assert job.bsprun.wait(BUDGET) == 0, job.story()
         assert job.out.read_bytes() == expected, job.story()
         seen = Counter(event["kind"] for event in job.events())
-        agents = sum("worker=False" in told for _, told in struck)
-        assert seen["died"] == agents, job.story()
-        assert seen["relaunched"] == len(struck) - agents, job.story()
-        assert seen["appeared"] == agents, job.story()
+        agents = sum("worker=False" in told for _, told in struck[: len(struck) - last])
+        workers = len(struck) - last - agents
+        for kind, wanted in (("died", agents), ("appeared", agents), ("relaunched", workers)):
+            assert wanted <= seen[kind] <= wanted + last, job.story()
         assert not seen["lost"], job.story()
         assert job.events("ended")[0]["rounds_lost"] == 0, job.story()
         job.until(lambda: not job.left(), "the end of all processes", scenarios.GONE)
