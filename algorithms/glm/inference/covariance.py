@@ -15,9 +15,10 @@ import bsp
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
 from bsp.algorithms.glm.problem import LARGEST, Model, Solution
+from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
 from bsp.algorithms.glm.solvers.passes import Gram, chunks, predictor
-from bsp.algorithms.glm.solvers.semidefinite import explained, factor
+from bsp.algorithms.glm.solvers.semidefinite import condition, explained, factor
 from bsp.algorithms.glm.solvers.survey import Survey
 
 
@@ -88,13 +89,19 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
-            dependent = explained(known[bread_name], bread, of.names, model.fit_intercept, kept)
+            dependent = explained(known[bread_name], bread, of.kept_names, model.fit_intercept, kept)
             notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
+            lost = condition(known[bread_name], bread)
+            if lost > NEAR:
+                notes += (
+                    f"columns are nearly collinear: about {digits_left(lost)} digits of the standard errors are right; "
+                    f"solver='newton' finds more",
+                )
         kept = bread.kept
         covariance = bread.inverse(of.d)
         if model.robust:
             outer = factor(known["hessian"], kept).inverse(of.d)
-            robust = _given(of, outer @ known["meat"] @ outer, kept)
+            robust = of.covariance_outside(outer @ known["meat"] @ outer, kept)
     df_resid = of.n_rows - len(kept)
     dispersion: Any = 1.0
     if of.family.free_dispersion:
@@ -109,22 +116,8 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         objective=float(point.value), gradient_norm=float(state.norm), deviance=float(fit.deviance),
         null_deviance=float(of.null_deviance), dispersion=float(dispersion), pearson_chi2=float(fit.chi2),
         log_likelihood=float(likelihood),
-        covariance=None if covariance is None else _given(of, covariance * dispersion, kept),
+        covariance=None if covariance is None else of.covariance_outside(covariance * dispersion, kept),
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
         history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip
-
-
-def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return the covariance of the coefficients of the columns as they were given; NaN for those left out."""
-    if of.shift is not None:
-        back = np.eye(of.d)
-        back[0, 1:] = -of.shift
-        covariance = back @ covariance @ back.T
-    left_out = np.ones(of.d, bool)
-    left_out[kept] = False
-    covariance = (covariance + covariance.T) / 2
-    covariance[left_out] = np.nan
-    covariance[:, left_out] = np.nan
-    return covariance
