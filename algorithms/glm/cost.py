@@ -36,8 +36,8 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
     W = (i + 1)·4(n/p)d.  Each matrix that covariances are made from and the solver has not: d(d + 1)/2 numbers more
     in the last sum, (n/p)d² flops.  A number more in a sum of its own where the likelihood needs it (tweedie).
-    Nearly collinear columns take a tree of R's, d² words at each of its levels, and a point more; sums over their basis
-    kl words and (n/p)d² flops more for each point (see `solvers.collinear`): it depends on values, and is not in the cost.
+    Not in the cost, as values decide it: nearly collinear columns take a tree of R's, d² words at each of its levels,
+    and a point more; then kl words, and (n/p)d² flops for each point (see `solvers.collinear`).
     M = 3n/p + 2kl + 10l + 7d² + 20d words, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows
     shifted and scaled, and its vectors; Hessians.  Of matrices that are missing kl more for each but the first, 4d²
     for each.

@@ -248,7 +248,7 @@ class Regression(Conventions):
         family = self._family
 
         def deviance(eta: Any, y: Any, weights: Any) -> Any:
-            return 2 * weights @ (family.expansion(eta, y).loss - family.least(y))
+            return 2 * weights @ family.excess(eta, y)
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]

@@ -47,7 +47,7 @@ def solve(rows: Rows, model: Model, start: np.ndarray | None = None, progress: P
 def fitted(of: Survey, start: np.ndarray | None = None, progress: Progress | None = None) -> Solution:
     """Fit the survey's model to its rows.  Collective."""
     solver = chosen_solver(of.model, of.d)
-    objective, state = _descended(of, start_of(of, start), solver, progress)
+    objective, state = _descended(of, start_of(of, None if of.is_exact else start), solver, progress)
     states = [state]
     for _ in range(BASES):
         of = objective.of

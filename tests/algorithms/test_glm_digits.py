@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from glm_families import DEFAULTS, EVERY, possible
 from numpy.testing import assert_allclose
 
 import bsp
+from bsp.algorithms.glm.families import family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.problem import Model, Rows, Solution
 
@@ -208,3 +210,56 @@ def test_a_sparse_column_far_from_0_may_have_a_few_zeros() -> None:
     y = X @ [1e-8, 1.0] + rng.normal(size=N)
     sparse, dense = (fits(kind(X), y, family="gaussian")[0] for kind in (scipy.sparse.csr_matrix, np.asarray))
     assert_allclose(sparse.coef, dense.coef, rtol=1e-9)
+
+
+# -------------------------------------------------------------------------- alike, and large
+
+ALIKE = [(family, 0.3 if family_of(family).proportions else value) for family in DEFAULTS for value in (3.0, 0.1, 1e12)]
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "coordinate"])
+@pytest.mark.parametrize(("family", "value"), ALIKE)
+def test_responses_that_are_alike_are_fitted_by_the_intercept_alone(family: str, value: float, solver: str) -> None:
+    X = np.random.default_rng(7).normal(size=(N, 3))
+    found = fits(X, np.full(N, value), family=family, solver=solver)[0]
+    assert found.converged and found.notes == ()
+    assert found.coef.tolist() == [0, 0, 0]
+    assert_allclose(found.intercept, family_of(family).predictor(value), rtol=1e-14)
+    assert 0 <= found.deviance <= 1e-20 * N * max(1.0, value**2)
+
+
+def test_responses_that_differ_a_little_are_not_taken_for_alike() -> None:
+    X, _ = near(1.0, "gaussian")
+    for family in ("gaussian", "poisson", "gamma", "tweedie"):
+        found = fits(X, 1e12 * np.exp(1e-9 * X[:, 0]), family=family)[0]
+        assert found.deviance < 1e-3 * found.null_deviance
+        assert_allclose(found.coef[0], 1e3 if family == "gaussian" else 1e-9, rtol=1e-3)
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma", "inverse-gaussian", "tweedie", "negative-binomial"])
+def test_the_deviance_of_large_responses_is_not_a_difference_of_large_sums(family: str) -> None:
+    """Where all are near their means, it is Pearson's chi² but for third powers."""
+    rng = np.random.default_rng(8)
+    own, mu = family_of(family), 1e5 if family == "negative-binomial" else 1e12
+    y = mu * np.exp(1e-6 * rng.normal(size=N))
+    eta = np.full(N, np.log(mu))
+    assert_allclose(2 * own.excess(eta, y), own.chi2(eta, y), rtol=2e-5)
+    found = fits(np.zeros((N, 0)), y, family=family)[0]
+    assert_allclose(found.deviance, found.pearson_chi2, rtol=1e-5)
+
+
+def test_the_deviance_of_proportions_of_many_trials_keeps_its_digits() -> None:
+    rng = np.random.default_rng(9)
+    y = 0.3 + 1e-7 * rng.normal(size=N)
+    found = fits(np.zeros((N, 0)), y, family="binomial", columns={"trials": np.full(N, 1e12)})[0]
+    assert_allclose(found.deviance, found.pearson_chi2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_unit_deviances_are_twice_what_losses_are_above_the_least(family: str) -> None:
+    own = family_of(family)
+    rng = np.random.default_rng(10)
+    y = possible(family, rng.poisson(1.0, N).astype(float))
+    y = np.where(rng.random(N) < 0.5, y, 0.3) if own.proportions else y
+    eta = own.predictor(rng.uniform(0.1, 0.9, N))
+    assert_allclose(own.excess(eta, y), own.expansion(eta, y).loss - own.least(y), rtol=1e-12, atol=1e-13)

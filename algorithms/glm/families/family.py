@@ -157,6 +157,16 @@ class Family:
         """Return the loss where mu = y: the unit deviance is twice what a loss is above it."""
         return self.loss(y, y)
 
+    def excess(self, eta: Vector, y: Vector) -> Vector:
+        """Return half the unit deviances: each loss less the least one."""
+        with np.errstate(all="ignore"):
+            mu = self.mean(eta)
+            return self.possible(mu, self.excess_of_mean(mu, y))
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return half the unit deviance of a mean.  Override it where loss and least are large numbers of a size."""
+        return self.loss(mu, y) - self.least(y)
+
     def chi2(self, eta: Vector, y: Vector) -> Vector:
         """Return the squares of Pearson's residuals, for dispersion 1."""
         mu = self.mean(eta)
@@ -288,6 +298,18 @@ def family_names() -> str:
 def xlogy(x: Vector, y: Vector) -> Vector:
     """Return x·log(y), and 0 where x is 0."""
     return x * np.log(np.where(x > 0, y, 1.0))
+
+
+def beyond_log(x: Vector) -> Vector:
+    """Return x - log(1 + x), never below 0: near 0, where the difference has no digits, by its series."""
+    near = x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x / 6))))
+    return np.where(np.abs(x) < 1e-3, near, x - np.log1p(x))
+
+
+def counts_excess(mu: Vector, y: Vector) -> Vector:
+    """Return y·log(y/mu) - (y - mu), half the unit deviance of a Poisson count."""
+    some = np.where(y > 0, y, 1.0)
+    return np.where(y > 0, y * beyond_log((mu - y) / some), mu)
 
 
 def gammaln(x: Any) -> Any:

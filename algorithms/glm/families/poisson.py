@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+from bsp.algorithms.glm.families.family import (
+    Expansion,
+    Family,
+    Sums,
+    Vector,
+    counts_excess,
+    gammaln,
+    registered,
+    xlogy,
+)
 
 
 @registered
@@ -36,6 +45,10 @@ class Poisson(Family):
     def information(self, eta: Vector) -> Vector:
         """Return the expected curvature: mu for the log link."""
         return np.exp(eta) if self.by_default else super().information(eta)
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return y·log(y/mu) - (y - mu)."""
+        return counts_excess(mu, y)
 
     def variance(self, mu: Vector) -> Vector:
         """Return mu."""

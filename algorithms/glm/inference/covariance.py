@@ -45,9 +45,9 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
         for rows, X in chunks(of):
             y = of.rows.y[rows]
             eta = predictor(of, X, beta, rows)
-            loss, score, curve = of.family.expansion(eta, y)
+            _, score, curve = of.family.expansion(eta, y)
             w = np.ones_like(y) if of.weights is None else of.weights[rows]
-            here = w @ loss, w @ of.family.chi2(eta, y)
+            here = w @ of.family.excess(eta, y), w @ of.family.chi2(eta, y)
             sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
             for name, gram in grams.items():
                 if name == "meat":
@@ -56,12 +56,12 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
                     gram.add(X, w * (curve if name == "hessian" else of.family.information(eta)))
     halves = [gram.whole()[half(of.d)] for gram in grams.values()]
     total = of.proc.allreduce(np.concatenate([np.stack(sums), terms(of), *halves]))
-    total_loss, chi2 = total[:2]
+    excess, chi2 = total[:2]
     size = of.d * (of.d + 1) // 2
     found = {
         name: unpacked(total[2 + TERMS + i * size : 2 + TERMS + (i + 1) * size], of.d) for i, name in enumerate(wanted)
     }
-    return FitSums(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
+    return FitSums(2 * excess, chi2, of.least + excess, total[2 : 2 + TERMS], found)
 
 
 def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:

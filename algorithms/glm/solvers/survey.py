@@ -25,6 +25,7 @@ from bsp.arrays.procedures import world
 
 SAMPLE = 256  # rows of each process
 LENGTH = 1 << 13  # rows in a chunk of y
+ALIKE = 256 * float(np.finfo(float).eps)  # relative differences of responses that are rounding
 FAR = 8.0  # standard deviations from 0 to a mean
 
 
@@ -60,6 +61,15 @@ class Survey:
     def d(self) -> int:
         """The number of coefficients that a solver looks for, the intercept included."""
         return self.k + self.model.fit_intercept
+
+    @property
+    def is_exact(self) -> bool:
+        """True if the model with an intercept only leaves nothing but rounding: all responses are alike."""
+        if not self.model.fit_intercept or self.rows.offset is not None:
+            return False
+        mu = self.family.mean(self.constant)
+        rounding = ALIKE * (abs(mu) + abs(self.constant) * self.family.link.slope(self.constant))
+        return bool(self.null_chi2 * self.family.variance(mu) <= rounding * rounding * self.sum_weights)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -254,9 +264,7 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
         part = slice(first, first + LENGTH)
         y = rows.y[part]
         eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
-        least = family.least(y)
-        above = family.expansion(eta, y).loss - least
-        here = (w[part] @ each for each in (least, above, family.chi2(eta, y)))
+        here = (w[part] @ each for each in (family.least(y), family.excess(eta, y), family.chi2(eta, y)))
         sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
     return sums
 
