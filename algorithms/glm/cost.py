@@ -155,7 +155,8 @@ class _Fit:
         return Solution(
             coef=self.costs.array((self.k,)), intercept=number() if self.model.fit_intercept else 0.0,
             n_iter=self.usual, converged=True, objective=number(), gradient_norm=number(), deviance=number(),
-            null_deviance=number(), dispersion=number(), pearson_chi2=number(), log_likelihood=number(),
+            null_deviance=number(), dispersion=number(), pearson_chi2=number(),
+            log_likelihood=number() if self.model.family.has_likelihood else None,
             covariance=self.costs.array(square) if self.wanted else None,
             robust_covariance=self.costs.array(square) if self.wanted and self.model.robust else None,
             n_rows=self.costs.array((), int), sum_weights=number(), df_resid=number(), solver=self.method,

@@ -97,16 +97,18 @@ class Solution:
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
         robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
-    dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, ...); 1 of others.
+    dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, quasi-poisson, ...); 1
+        of others.
     df_resid : rows of positive weight, less the coefficients that are not left out.
-    log_likelihood : at the estimates; for aic and bic.
+    log_likelihood : at the estimates; for aic and bic.  None of quasi families.
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
     gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
         an L1 penalty), each in units of the root mean square of its column times that of the null model's residual:
         a correlation, which no change of units alters.  Of the columns that are not left out.
     objective : at the same point, the one that is returned.
     sum_weights : sum_i w_i, trials included.
-    notes : sentences that a reader needs: separation, singular columns by name, no convergence.
+    notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly
+        collinear columns, a dispersion far from the family's.
     history : (objective, gradient norm) of each point that was accepted, the first and the last included.
     """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class Binomial(Family):
     links = convex_links = ("logit", "probit", "cloglog", "identity")
     canonical_link = "logit"
     proportions, lowest, highest, means = True, 0.0, 1.0, (0.0, 1.0)
+    quasi: ClassVar[str | None] = "quasi-binomial"
 
     @property
     def title(self) -> str:

@@ -50,6 +50,8 @@ class Family:
     canonical_link: ClassVar[str | None] = None  # by which the curvature does not depend on y
     parameters: ClassVar[tuple[str, ...]] = ()  # what `__init__` takes before the link, kept under these names
     free_dispersion: ClassVar[bool] = False  # whether the dispersion is estimated
+    has_likelihood: ClassVar[bool] = True  # not of quasi families, which have a mean and a variance only
+    quasi: ClassVar[str | None] = None  # the family of the same mean and variance whose dispersion is estimated
     proportions: ClassVar[bool] = False  # whether y is a share of successes: of trials, or of the second of two labels
     nonnegative: ClassVar[bool] = False  # whether y is a count or an amount
     lowest: ClassVar[float | None] = None  # the response whose loss falls without end as eta falls, if there is one
@@ -218,8 +220,10 @@ class Family:
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the log-likelihood from the sums over all rows; a weight divides its row's dispersion.
 
-        By default that of a family of dispersion 1: the first constant less the loss.
+        By default that of a family of dispersion 1: the first constant less the loss.  None of one without likelihood.
         """
+        if not self.has_likelihood:
+            return None
         if self.free_dispersion:
             self._undefined("log_likelihood(constants, fitted, dispersed), as its dispersion is free")
         return constants[0] - fitted.loss
@@ -241,7 +245,7 @@ def registered(cls: type[Family]) -> type[Family]:
     needed = ["name", "links", "variance", "wrong", "constants"]
     needed += [] if own("expansion") and own("least") else ["loss"]
     needed += [] if own("expansion") else ["variance_slope"]
-    needed += ["log_likelihood"] if cls.free_dispersion else []
+    needed += ["log_likelihood"] if cls.free_dispersion and cls.has_likelihood else []
     for what in needed:
         if not own(what):
             cls._undefined(what)

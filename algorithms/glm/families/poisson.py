@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Poisson(Family):
     name, links = "poisson", ("log", "identity")
     convex_links, canonical_link = ("log", "identity"), "log"
     nonnegative, lowest, means = True, 0.0, (0.0, np.inf)
+    quasi: ClassVar[str | None] = "quasi-poisson"
 
     @property
     def title(self) -> str:

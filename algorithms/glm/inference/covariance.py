@@ -13,6 +13,7 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.families import Family
+from bsp.algorithms.glm.inference.dispersion import dispersion_note
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
 from bsp.algorithms.glm.problem import LARGEST, Model, Solution
 from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
@@ -109,13 +110,16 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         dispersion = fit.chi2 / df_resid if enough else np.nan
         if not enough:
             notes += (f"{of.n_rows:g} rows for {len(kept)} coefficients: nothing is left to estimate a dispersion by",)
+    elif covariance is not None and not state.separated:
+        note = dispersion_note(of, fit.chi2, df_resid)
+        notes += () if note is None else (note,)
     likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
     intercept, coef = of.outside(point.beta)
     return Solution(
         coef=coef, intercept=float(intercept), n_iter=state.steps, converged=state.converged,
         objective=float(point.value), gradient_norm=float(state.norm), deviance=float(fit.deviance),
         null_deviance=float(of.null_deviance), dispersion=float(dispersion), pearson_chi2=float(fit.chi2),
-        log_likelihood=float(likelihood),
+        log_likelihood=None if likelihood is None else float(likelihood),
         covariance=None if covariance is None else of.covariance_outside(covariance * dispersion, kept),
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
