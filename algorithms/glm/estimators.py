@@ -13,6 +13,7 @@ of `bsp.arrays`, files and tables they are collective and the prediction is deal
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -183,6 +184,7 @@ class Regression(Conventions):
             self.n_features_in_ = len(data.coding.columns)
             if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
                 self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+        self._with_offset = data.rows.offset is not None
         if self._classify:
             self.classes_ = data.classes
 
@@ -208,8 +210,12 @@ class Regression(Conventions):
     # ---------------------------------------------------------------------------- predicting
 
     def _linear(self, X: Any, offset: Any) -> Applied:
-        """Return the linear predictor of X's rows."""
+        """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none."""
         self._check_fitted()
+        if offset is None and self._with_offset:
+            warnings.warn(
+                "the model was fitted with an offset, and none is given here: it counts as 0 (offset=...)", stacklevel=3
+            )
         X, offset = parted(X, offset)
         return applied(self, X, offset)
 

@@ -34,6 +34,4 @@ def dispersion_note(of: Survey, chi2: Any, df_resid: Any) -> str | None:
     root = np.sqrt(ratio if ratio > 1 else 1 / ratio)
     link = "" if family.by_default else f":{family.link.name}"
     scaled = f"family='{family.quasi}{link}' scales them by it, " if family.quasi else ""
-    return (
-        f"{said}: standard errors are about {root:.2g} times too {errors}; {scaled}robust=True assumes none"
-    )
+    return f"{said}: standard errors are about {root:.2g} times too {errors}; {scaled}robust=True assumes none"

@@ -26,6 +26,7 @@ from bsp.arrays.procedures import world
 SAMPLE = 256  # rows of each process
 LENGTH = 1 << 13  # rows in a chunk of y
 ALIKE = 256 * float(np.finfo(float).eps)  # relative differences of responses that are rounding
+LEAST = float(np.finfo(float).tiny / np.finfo(float).eps)  # of squares that have all their digits
 FAR = 8.0  # standard deviations from 0 to a mean
 
 
@@ -160,6 +161,8 @@ def survey(rows: Rows, model: Model) -> Survey:
         rows = replace(rows, X=_less(rows.X, shift))
     constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
     least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
+    if np.isnan(chi2) and np.isfinite(above):
+        raise DataError("y differs so little from its mean that the squares are no numbers any more: scale it up")
     if rows.offset is not None and not np.isfinite(above):
         low, high = family.means
         raise DataError(
@@ -264,7 +267,12 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
         part = slice(first, first + LENGTH)
         y = rows.y[part]
         eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
-        here = (w[part] @ each for each in (family.least(y), family.excess(eta, y), family.chi2(eta, y)))
+        squares = family.chi2(eta, y)
+        mu = family.mean(eta)
+        differ = np.abs(y - mu) > ALIKE * np.abs(mu)
+        if differ.any() and squares[differ].max() < LEAST:
+            squares = squares + np.nan  # all processes see it in the sum
+        here = (w[part] @ each for each in (family.least(y), family.excess(eta, y), squares))
         sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
     return sums
 
