@@ -27,10 +27,12 @@ from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
+from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
 
@@ -206,6 +208,14 @@ class Regression(Conventions):
         if not (is_number(level) and 0 < level < 1):
             raise ValueError(f"level={level!r}: between 0 and 1")
         return Summary(self.solution_, self._fitted, self._target, level, self._notes)
+
+    def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
+        """Test that coefficients, by name, or combinations of them, (q, d), have a value: see `hypotheses.wald`."""
+        return wald(self.summary(), hypothesis, value)
+
+    def likelihood_ratio_test(self, reduced: Regression) -> HypothesisTest:
+        """Test that a fit to some of this one's columns is as good: see `hypotheses.likelihood_ratio`."""
+        return likelihood_ratio(self.summary(), reduced.summary())
 
     # ---------------------------------------------------------------------------- predicting
 
