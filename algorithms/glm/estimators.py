@@ -73,8 +73,8 @@ class Regression(Conventions):
     solver : "newton", "lbfgs", "coordinate" (proximal Newton, needed for l1_ratio > 0), "auto": by size.
     tol : of the gradient's largest component at the point that is returned, as a correlation of a column with the
         residuals, which no change of units alters.   max_iter : iterations.
-    robust : standard errors from the sandwich covariance (HC0), which hold if the variance is not the family's; one
-        product of X with itself more.
+    robust : standard errors from the sandwich covariance, which hold if the variance is not the family's; one product
+        of X with itself more.  True is "HC0"; of few rows it is too small: "HC1", "HC2", "HC3" correct for that.
 
     After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
     coef_ : (k,);  intercept_ : a number, 0.0 without one;  n_iter_, converged_, deviance_.
@@ -114,7 +114,7 @@ class Regression(Conventions):
 
     def __init__(
         self, alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto", fit_intercept: bool = True,
-        tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
+        tol: float = 1e-10, max_iter: int = 100, robust: bool | str = False,
     ) -> None:  # fmt: skip
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -174,7 +174,7 @@ class Regression(Conventions):
         """Return the parameters, checked."""
         return Model(
             self.family, self.alpha, self.l1_ratio, bool(self.fit_intercept), self.solver, self.tol, self.max_iter,
-            bool(self.robust),
+            self.robust if isinstance(self.robust, str) else bool(self.robust),
         )  # fmt: skip
 
     def _remember(self, data: Prepared, X: Any) -> None:
@@ -299,7 +299,7 @@ class GLM(Regression):
 
     def __init__(
         self, family: str | Family = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
-        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
+        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool | str = False,
     ) -> None:  # fmt: skip
         super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter, robust)
         self.family = family

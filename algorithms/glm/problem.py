@@ -10,6 +10,8 @@ import numpy as np
 from bsp.algorithms.glm.families import family_of
 
 SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
+ROBUST = ("HC0", "HC1", "HC2", "HC3")
+_KINDS = ", ".join(ROBUST)
 LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
 
@@ -43,7 +45,8 @@ class Model:
     family : a `Family`, or its name (`family_of`), which becomes one: "poisson", "tweedie:1.5", "binomial:probit".
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
     tol : of `Solution.gradient_norm` at the point that is returned.
-    robust : whether to compute the robust covariance, which takes one more product of X with itself.
+    robust : whether to compute the robust covariance, which takes one more product of X with itself, and which: "HC0"
+        (True), "HC1", "HC2", "HC3".
     Raises ValueError for a parameter that cannot be.
     """
 
@@ -54,7 +57,7 @@ class Model:
     solver: str = "auto"
     tol: float = 1e-10
     max_iter: int = 100
-    robust: bool = False
+    robust: bool | str = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", family_of(self.family))
@@ -63,6 +66,7 @@ class Model:
             (self.solver in SOLVERS, f"solver={self.solver!r}: one of {', '.join(SOLVERS)}"),
             (is_number(alpha) and 0 <= alpha < np.inf, f"alpha={alpha!r}: a number, 0 or more"),
             (is_number(l1_ratio) and 0 <= l1_ratio <= 1, f"l1_ratio={l1_ratio!r}: from 0 to 1"),
+            (isinstance(self.robust, bool) or self.robust in ROBUST, f"robust={self.robust!r}: True, False, {_KINDS}"),
             (is_number(self.tol) and self.tol > 0, f"tol={self.tol!r}: a number above 0"),
             (
                 isinstance(max_iter, (int, np.integer)) and max_iter >= 1,
@@ -95,7 +99,7 @@ class Solution:
 
     alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
-        robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
+        robust_covariance : the sandwich.  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
     dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, quasi-poisson, ...); 1
         of others.
