@@ -135,6 +135,21 @@ def test_a_near_fit_of_empty_processes_and_sparse_rows_is_the_same(kind: Any) ->
         )  # fmt: skip
 
 
+@pytest.mark.jobs
+def test_the_bytes_of_a_near_fit_do_not_depend_on_the_number_of_elements() -> None:
+    X, y = near(1e-5, "poisson")
+
+    def main(proc: bsp.Process) -> bytes:
+        part = slice(N * proc.pid // 3, N * (proc.pid + 1) // 3)
+        found = solve(Rows(X[part], y[part]), Model("poisson", robust="HC3"))
+        assert found.covariance is not None and found.robust_covariance is not None
+        return bytes(found.coef.tobytes() + found.covariance.tobytes() + found.robust_covariance.tobytes())
+
+    one, two = (bsp.run(main, nprocs=3, elements=elements) for elements in (1, 2))
+    assert one == two
+    assert len(set(one)) == 1
+
+
 def test_columns_that_are_left_out_leave_the_near_ones_what_they_are() -> None:
     X, y = near(1e-5, "gaussian")
     more = np.column_stack([X[:, :1], np.ones(N), X[:, 1:], X[:, 0] - X[:, 1]])
