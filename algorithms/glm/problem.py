@@ -108,7 +108,8 @@ class Solution:
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
     gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
         an L1 penalty), each in units of the root mean square of its column times that of the null model's residual:
-        a correlation, which no change of units alters.  Of the columns that are not left out.
+        a correlation, which no change of units alters.  Of the columns that are not left out, or of their orthogonal
+        coordinates, if they are nearly collinear; 0 if the null model leaves nothing but rounding.
     objective : at the same point, the one that is returned.
     sum_weights : sum_i w_i, trials included.
     notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly

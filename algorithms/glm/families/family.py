@@ -306,8 +306,12 @@ def xlogy(x: Vector, y: Vector) -> Vector:
 
 def beyond_log(x: Vector) -> Vector:
     """Return x - log(1 + x), never below 0: near 0, where the difference has no digits, by its series."""
-    near = x * x * (1 / 2 - x * (1 / 3 - x * (1 / 4 - x * (1 / 5 - x / 6))))
-    return np.where(np.abs(x) < 1e-3, near, x - np.log1p(x))
+    found = np.asarray(x - np.log1p(x))
+    near = np.abs(x) < 1e-3
+    if near.any():
+        small = np.asarray(x)[near]
+        found[near] = small * small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small * (1 / 5 - small / 6))))
+    return found
 
 
 def counts_excess(mu: Vector, y: Vector) -> Vector:

@@ -16,10 +16,12 @@ def dispersion_note(of: Survey, chi2: Any, df_resid: Any) -> str | None:
     """Return a sentence if a family of dispersion 1 is fitted to responses of another one; None if not.
 
     The ratio's deviation is that of a family of the null model's mean: a row's squared residual has about the variance
-    2 + 1/variance, so that rare counts, whose ratios scatter, give no note.  Of single trials no ratio tells anything.
+    2 + 1/variance, so that rare counts, whose ratios scatter, give no note.  Of single trials no ratio tells anything,
+    nor of responses that are all alike.
     """
     family = of.family
-    if family.free_dispersion or of.model.alpha or df_resid <= 0 or (family.proportions and of.least == 0):
+    single = family.proportions and of.least == 0
+    if family.free_dispersion or of.model.alpha or df_resid <= 0 or single or of.is_exact:
         return None
     ratio = float(chi2 / df_resid)
     unit = float(family.variance(family.mean(of.constant)))
