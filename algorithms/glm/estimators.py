@@ -29,6 +29,7 @@ from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
 from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
@@ -60,6 +61,19 @@ def _of_score(
 def _of_accuracy(costs: Costs, model: Regression, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Any:
     """Declare the cost of a classifier's `score`: one sum over all rows."""
     return _of_score(costs, model, X, y, sample_weight, offset, sums=(2,))
+
+
+def _of_residuals(
+    costs: Costs, model: Regression, X: Any, y: Any, kind: str = "deviance", sample_weight: Any = None,
+    offset: Any = None,
+) -> Any:  # fmt: skip
+    """Declare the cost of `residuals`: of dealt rows a superstep of agreement."""
+    X, _, _, offset = parted(X, y, sample_weight, offset)
+    found = model._linear(X, offset)
+    costs.work(elementwise=A_ROW * len(found.eta))
+    if found.dealt:
+        agreed(lambda: None)
+    return found.mapped(lambda eta: eta)
 
 
 _OF_TABLES = ("missing", "reference", "columns", "exclude")  # parameters of `read_table`
@@ -187,6 +201,7 @@ class Regression(Conventions):
             if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
                 self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
         self._with_offset = data.rows.offset is not None
+        self._labelled = self._classify and data.rows.trials is None
         if self._classify:
             self.classes_ = data.classes
 
@@ -282,6 +297,24 @@ class Regression(Conventions):
         if not null > 0:
             return float(unexplained == 0)  # all y are alike
         return float(1 - unexplained / null)
+
+    @declares(_of_residuals)
+    def residuals(
+        self, X: Rows, y: Column, kind: str = "deviance", sample_weight: Column | None = None,
+        offset: Column | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the residuals of rows, (n,), dealt as X is: "deviance", "pearson", "response" or "working".
+
+        Of a model of trials y is the share of successes, and the trials are weights.  See `inference.residuals`.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r}: one of {', '.join(KINDS)}")
+        X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
+        found = self._linear(X, offset)
+        mine, weights = found.checked(y, sample_weight, labels=self._labelled)
+        if self._labelled:
+            mine = (mine == self.__dict__["classes_"][1]).astype(float)
+        return found.mapped(lambda eta: residuals(self._family, kind, eta, mine, weights))
 
     @property
     def _positive(self) -> bool:
