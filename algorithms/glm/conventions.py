@@ -7,9 +7,11 @@ and warnings raised here are its own, so that `except NotFittedError` in such a 
 
 from __future__ import annotations
 
+import copy
 import inspect
 import sys
 import warnings
+from html import escape
 from importlib import import_module
 from typing import Any, Self
 
@@ -18,12 +20,14 @@ import numpy as np
 from bsp.algorithms.glm.errors import DataError, NotFittedError
 
 _SHOWN = 5  # names in a message
+_ROUTED = {"fit": ("sample_weight", "offset", "trials"), "predict": ("offset",), "score": ("sample_weight", "offset")}
 
 
 class Conventions:
     """The base of models: parameters are the arguments of `__init__`, unchanged; fitted attributes end in "_"."""
 
     n_features_in_: int
+    _metadata_request: Any  # under the name by which scikit-learn's `clone` copies it
     feature_names_in_: np.ndarray
 
     @classmethod
@@ -70,6 +74,54 @@ class Conventions:
         )
 
     _estimator_type = "regressor"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the summary of a fitted model, else the parameters."""
+        fitted: Any = self
+        table: Any = fitted.summary() if self.__sklearn_is_fitted__() else None
+        text = f"<pre>{escape(repr(self))}</pre>"
+        return text + table.to_html() if hasattr(table, "to_html") else text
+
+    # ------------------------------------------------------------------------------ routing
+
+    def get_metadata_routing(self) -> Any:
+        """Return scikit-learn's MetadataRequest: the columns that `fit`, `predict` and `score` ask for."""
+        found = copy.deepcopy(getattr(self, "_metadata_request", None))
+        if found is None:
+            found = import_module("sklearn.utils.metadata_routing").MetadataRequest(owner=self)
+            for method, columns in _ROUTED.items():
+                for column in columns if hasattr(self, method) else ():
+                    getattr(found, method).add_request(param=column, alias=None)
+        return found
+
+    def _routed(self, method: str, columns: dict[str, Any]) -> Self:
+        """Set what a method asks for, as scikit-learn's set_{method}_request: True, False, None, or another name."""
+        if not import_module("sklearn").get_config()["enable_metadata_routing"]:
+            raise RuntimeError(
+                "metadata routing is not enabled: sklearn.set_config(enable_metadata_routing=True) enables it"
+            )
+        for column in columns:
+            if column not in _ROUTED[method]:
+                raise TypeError(
+                    f"set_{method}_request takes {', '.join(f'{each}=' for each in _ROUTED[method])} not {column}="
+                )
+        request = self.get_metadata_routing()
+        for column, alias in columns.items():
+            getattr(request, method).add_request(param=column, alias=alias)
+        self._metadata_request = request
+        return self
+
+    def set_fit_request(self, **columns: bool | str | None) -> Self:
+        """Ask meta-estimators for sample_weight=, offset= or trials= of `fit`, by scikit-learn's metadata routing."""
+        return self._routed("fit", columns)
+
+    def set_predict_request(self, **columns: bool | str | None) -> Self:
+        """Ask meta-estimators for offset= of `predict`, by scikit-learn's metadata routing."""
+        return self._routed("predict", columns)
+
+    def set_score_request(self, **columns: bool | str | None) -> Self:
+        """Ask meta-estimators for sample_weight= or offset= of `score`, by scikit-learn's metadata routing."""
+        return self._routed("score", columns)
 
     @property
     def _positive(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.inference.covariance import matrices_wanted
+from bsp.algorithms.glm.inference.covariance import LEVERED, matrices_wanted
 from bsp.algorithms.glm.inference.likelihood import TERMS
 from bsp.algorithms.glm.problem import Model, Rows, Solution, chosen_solver
 from bsp.algorithms.glm.solvers.lbfgs import PAIRS
@@ -35,7 +35,10 @@ def cost(model: Model, n: int, k: int, p: int, machine: Machine | None = None, i
     Newton and proximal Newton, i iterations: sums of 7 + 2k, 3, i + 1 times 1 + d + d(d + 1)/2, and 5 numbers, each a
     superstep or two; W = (i + 1)((n/p)(d² + 4d) + d³/3).  L-BFGS: 1 + 2d numbers at the first point, 1 + d at others;
     W = (i + 1)·4(n/p)d.  Each matrix that covariances are made from and the solver has not: d(d + 1)/2 numbers more
-    in the last sum, (n/p)d² flops.  A number more in a sum of its own where the likelihood needs it (tweedie).
+    in the last sum, (n/p)d² flops; robust="HC2" and "HC3" sum one in a pass of its own.  A number more in a sum of its
+    own where the likelihood needs it (tweedie).
+    Not in the cost, as values decide it: nearly collinear columns take a tree of R's, d² words at each of its levels,
+    and a point more; then kl words, and (n/p)d² flops for each point (see `solvers.collinear`).
     M = 3n/p + 2kl + 10l + 7d² + 20d words, l = max(64, 2^16/k, k): vectors as long as the rows; a chunk of l rows
     shifted and scaled, and its vectors; Hessians.  Of matrices that are missing kl more for each but the first, 4d²
     for each.
@@ -96,8 +99,9 @@ class _Fit:
         self.newton = self.method != "lbfgs"
         self.wanted = matrices_wanted(model, model.family, self.d)
         self.missing = len(self.wanted - ({model.family.solved_by} if self.newton else set()))
+        self.levered = model.robust in LEVERED and bool(self.wanted)
         self.usual = min(USUAL if self.newton else 3 * USUAL, model.max_iter)
-        rooms = 1 + max(1, self.missing)  # chunks of X: shifted, and scaled for each matrix
+        rooms = 1 + max(1, self.missing, 3 * self.levered)  # chunks of X: shifted, and scaled for each matrix
         squares = MATRICES + 4 * self.missing if self.newton or self.missing else 0
         chunk = (rooms * k + VECTORS) * min(n, chunk_length(k))
         self.memory = 3 * n + chunk + squares * self.d**2 + 20 * self.d
@@ -140,6 +144,10 @@ class _Fit:
         if self.missing:
             self.costs.squaring(self.missing * float(n) * d * d, d)
         self.costs.allreduce(2 + TERMS + self.missing * self.half)
+        if self.levered:
+            self.costs.work(blas3=2.0 * n * d * d, elementwise=A_ROW * n, nbytes=8.0 * n * self.k)
+            self.costs.squaring(float(n) * d * d, d)
+            self.costs.allreduce(self.half)
         if self.model.family.is_dispersed(self.weighted):
             self.costs.allreduce(1)
 
@@ -153,7 +161,8 @@ class _Fit:
         return Solution(
             coef=self.costs.array((self.k,)), intercept=number() if self.model.fit_intercept else 0.0,
             n_iter=self.usual, converged=True, objective=number(), gradient_norm=number(), deviance=number(),
-            null_deviance=number(), dispersion=number(), pearson_chi2=number(), log_likelihood=number(),
+            null_deviance=number(), dispersion=number(), pearson_chi2=number(),
+            log_likelihood=number() if self.model.family.has_likelihood else None,
             covariance=self.costs.array(square) if self.wanted else None,
             robust_covariance=self.costs.array(square) if self.wanted and self.model.robust else None,
             n_rows=self.costs.array((), int), sum_weights=number(), df_resid=number(), solver=self.method,

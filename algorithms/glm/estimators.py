@@ -13,6 +13,7 @@ of `bsp.arrays`, files and tables they are collective and the prediction is deal
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -26,10 +27,13 @@ from bsp.algorithms.glm.data.preparing import Given, Prepared, prepared
 from bsp.algorithms.glm.errors import DataError, agreed
 from bsp.algorithms.glm.families import Family, family_of
 from bsp.algorithms.glm.fitting import solve
+from bsp.algorithms.glm.inference.hypotheses import HypothesisTest, likelihood_ratio, wald
 from bsp.algorithms.glm.inference.prediction import Applied, applied, parted
+from bsp.algorithms.glm.inference.residuals import KINDS, residuals
 from bsp.algorithms.glm.inference.summary import Summary
 from bsp.algorithms.glm.problem import Model, Solution, is_number
 from bsp.algorithms.glm.solvers.newton import Progress
+from bsp.arrays.typing import ArrayLike
 from bsp.cost.model import Cost, Machine
 from bsp.declared import Costs, declares
 
@@ -59,6 +63,19 @@ def _of_accuracy(costs: Costs, model: Regression, X: Any, y: Any, sample_weight:
     return _of_score(costs, model, X, y, sample_weight, offset, sums=(2,))
 
 
+def _of_residuals(
+    costs: Costs, model: Regression, X: Any, y: Any, kind: str = "deviance", sample_weight: Any = None,
+    offset: Any = None,
+) -> Any:  # fmt: skip
+    """Declare the cost of `residuals`: of dealt rows a superstep of agreement."""
+    X, _, _, offset = parted(X, y, sample_weight, offset)
+    found = model._linear(X, offset)
+    costs.work(elementwise=A_ROW * len(found.eta))
+    if found.dealt:
+        agreed(lambda: None)
+    return found.mapped(lambda eta: eta)
+
+
 _OF_TABLES = ("missing", "reference", "columns", "exclude")  # parameters of `read_table`
 
 
@@ -70,8 +87,8 @@ class Regression(Conventions):
     solver : "newton", "lbfgs", "coordinate" (proximal Newton, needed for l1_ratio > 0), "auto": by size.
     tol : of the gradient's largest component at the point that is returned, as a correlation of a column with the
         residuals, which no change of units alters.   max_iter : iterations.
-    robust : standard errors from the sandwich covariance (HC0), which hold if the variance is not the family's; one
-        product of X with itself more.
+    robust : standard errors from the sandwich covariance, which hold if the variance is not the family's; one product
+        of X with itself more.  True is "HC0"; of few rows it is too small: "HC1", "HC2", "HC3" correct for that.
 
     After `fit`, with k coefficients and d = k + 1 with an intercept, else k:
     coef_ : (k,);  intercept_ : a number, 0.0 without one;  n_iter_, converged_, deviance_.
@@ -111,7 +128,7 @@ class Regression(Conventions):
 
     def __init__(
         self, alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto", fit_intercept: bool = True,
-        tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
+        tol: float = 1e-10, max_iter: int = 100, robust: bool | str = False,
     ) -> None:  # fmt: skip
         self.alpha = alpha
         self.l1_ratio = l1_ratio
@@ -171,7 +188,7 @@ class Regression(Conventions):
         """Return the parameters, checked."""
         return Model(
             self.family, self.alpha, self.l1_ratio, bool(self.fit_intercept), self.solver, self.tol, self.max_iter,
-            bool(self.robust),
+            self.robust if isinstance(self.robust, str) else bool(self.robust),
         )  # fmt: skip
 
     def _remember(self, data: Prepared, X: Any) -> None:
@@ -183,6 +200,8 @@ class Regression(Conventions):
             self.n_features_in_ = len(data.coding.columns)
             if not is_frame(X) or all(isinstance(name, str) for name in X.columns):
                 self.feature_names_in_ = np.array([column.name for column in data.coding.columns], object)
+        self._with_offset = data.rows.offset is not None
+        self._labelled = self._classify and data.rows.trials is None
         if self._classify:
             self.classes_ = data.classes
 
@@ -205,11 +224,23 @@ class Regression(Conventions):
             raise ValueError(f"level={level!r}: between 0 and 1")
         return Summary(self.solution_, self._fitted, self._target, level, self._notes)
 
+    def wald_test(self, hypothesis: str | Sequence[str] | ArrayLike, value: float | ArrayLike = 0.0) -> HypothesisTest:
+        """Test that coefficients, by name, or combinations of them, (q, d), have a value: see `hypotheses.wald`."""
+        return wald(self.summary(), hypothesis, value)
+
+    def likelihood_ratio_test(self, reduced: Regression) -> HypothesisTest:
+        """Test that a fit to some of this one's columns is as good: see `hypotheses.likelihood_ratio`."""
+        return likelihood_ratio(self.summary(), reduced.summary())
+
     # ---------------------------------------------------------------------------- predicting
 
     def _linear(self, X: Any, offset: Any) -> Applied:
-        """Return the linear predictor of X's rows."""
+        """Return the linear predictor of X's rows; warn if the model was fitted with an offset, and there is none."""
         self._check_fitted()
+        if offset is None and self._with_offset:
+            warnings.warn(
+                "the model was fitted with an offset, and none is given here: it counts as 0 (offset=...)", stacklevel=3
+            )
         X, offset = parted(X, offset)
         return applied(self, X, offset)
 
@@ -248,7 +279,7 @@ class Regression(Conventions):
         family = self._family
 
         def deviance(eta: Any, y: Any, weights: Any) -> Any:
-            return 2 * weights @ (family.expansion(eta, y).loss - family.least(y))
+            return 2 * weights @ family.excess(eta, y)
 
         def parts(eta: Any, y: Any, weights: Any) -> list[Any]:
             return [weights.sum(), weights @ y, deviance(eta, y, weights)]
@@ -267,6 +298,24 @@ class Regression(Conventions):
             return float(unexplained == 0)  # all y are alike
         return float(1 - unexplained / null)
 
+    @declares(_of_residuals)
+    def residuals(
+        self, X: Rows, y: Column, kind: str = "deviance", sample_weight: Column | None = None,
+        offset: Column | None = None,
+    ) -> Any:  # fmt: skip
+        """Return the residuals of rows, (n,), dealt as X is: "deviance", "pearson", "response" or "working".
+
+        Of a model of trials y is the share of successes, and the trials are weights.  See `inference.residuals`.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind={kind!r}: one of {', '.join(KINDS)}")
+        X, y, sample_weight, offset = parted(X, y, sample_weight, offset)
+        found = self._linear(X, offset)
+        mine, weights = found.checked(y, sample_weight, labels=self._labelled)
+        if self._labelled:
+            mine = (mine == self.__dict__["classes_"][1]).astype(float)
+        return found.mapped(lambda eta: residuals(self._family, kind, eta, mine, weights))
+
     @property
     def _positive(self) -> bool:
         return self._family.nonnegative
@@ -283,7 +332,7 @@ class GLM(Regression):
 
     def __init__(
         self, family: str | Family = "gaussian", alpha: float = 0.0, l1_ratio: float = 0.0, solver: str = "auto",
-        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool = False,
+        fit_intercept: bool = True, tol: float = 1e-10, max_iter: int = 100, robust: bool | str = False,
     ) -> None:  # fmt: skip
         super().__init__(alpha, l1_ratio, solver, fit_intercept, tol, max_iter, robust)
         self.family = family

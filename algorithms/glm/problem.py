@@ -10,6 +10,8 @@ import numpy as np
 from bsp.algorithms.glm.families import family_of
 
 SOLVERS = ("auto", "newton", "lbfgs", "coordinate")
+ROBUST = ("HC0", "HC1", "HC2", "HC3")
+_KINDS = ", ".join(ROBUST)
 LARGEST = 1024  # coefficients, beyond which there is no Hessian
 
 
@@ -43,7 +45,8 @@ class Model:
     family : a `Family`, or its name (`family_of`), which becomes one: "poisson", "tweedie:1.5", "binomial:probit".
     solver : "newton", "lbfgs", "coordinate" (proximal Newton with coordinate descent inside), or "auto": by size.
     tol : of `Solution.gradient_norm` at the point that is returned.
-    robust : whether to compute the robust covariance, which takes one more product of X with itself.
+    robust : whether to compute the robust covariance, which takes one more product of X with itself, and which: "HC0"
+        (True), "HC1", "HC2", "HC3".
     Raises ValueError for a parameter that cannot be.
     """
 
@@ -54,7 +57,7 @@ class Model:
     solver: str = "auto"
     tol: float = 1e-10
     max_iter: int = 100
-    robust: bool = False
+    robust: bool | str = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "family", family_of(self.family))
@@ -63,6 +66,7 @@ class Model:
             (self.solver in SOLVERS, f"solver={self.solver!r}: one of {', '.join(SOLVERS)}"),
             (is_number(alpha) and 0 <= alpha < np.inf, f"alpha={alpha!r}: a number, 0 or more"),
             (is_number(l1_ratio) and 0 <= l1_ratio <= 1, f"l1_ratio={l1_ratio!r}: from 0 to 1"),
+            (isinstance(self.robust, bool) or self.robust in ROBUST, f"robust={self.robust!r}: True, False, {_KINDS}"),
             (is_number(self.tol) and self.tol > 0, f"tol={self.tol!r}: a number above 0"),
             (
                 isinstance(max_iter, (int, np.integer)) and max_iter >= 1,
@@ -95,18 +99,21 @@ class Solution:
 
     alpha : of the model.   coef : (k,);  intercept : 0.0 if there is none.
     covariance : (d, d) of the estimates, d = k + intercept, intercept first; dispersion · inverse Fisher information.
-        robust_covariance : the sandwich (HC0).  None where a penalty makes them meaningless (alpha > 0), and with more
+        robust_covariance : the sandwich.  None where a penalty makes them meaningless (alpha > 0), and with more
         than 1024 coefficients.  Rows and columns of coefficients left out as collinear (see notes) are NaN.
-    dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, ...); 1 of others.
+    dispersion : Pearson's chi²/df_resid of families with a free dispersion (gaussian, gamma, quasi-poisson, ...); 1
+        of others.
     df_resid : rows of positive weight, less the coefficients that are not left out.
-    log_likelihood : at the estimates; for aic and bic.
+    log_likelihood : at the estimates; for aic and bic.  None of quasi families.
     converged : gradient_norm is at most tol; or it is at most 1e-8, and rounding allows no further progress.
     gradient_norm : the largest component of the objective's gradient (of its minimum-norm subgradient, where there is
         an L1 penalty), each in units of the root mean square of its column times that of the null model's residual:
-        a correlation, which no change of units alters.  Of the columns that are not left out.
+        a correlation, which no change of units alters.  Of the columns that are not left out, or of their orthogonal
+        coordinates, if they are nearly collinear; 0 if the null model leaves nothing but rounding.
     objective : at the same point, the one that is returned.
     sum_weights : sum_i w_i, trials included.
-    notes : sentences that a reader needs: separation, singular columns by name, no convergence.
+    notes : sentences that a reader needs: separation, singular columns by name, no convergence, digits lost to nearly
+        collinear columns, a dispersion far from the family's.
     history : (objective, gradient norm) of each point that was accepted, the first and the last included.
     """
 

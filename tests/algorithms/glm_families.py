@@ -30,8 +30,10 @@ def possible(family: str | Family, counts: np.ndarray) -> np.ndarray:
 
 def tight(family: str | Family) -> dict[str, Any]:
     """Options of statsmodels' fit: its iterations converge more slowly where the link is not canonical."""
-    canonical = family_of(family).canonical
-    return {"maxiter": 200, **({"tol": 1e-15} if canonical else {"tol": 1e-13, "tol_criterion": "params"})}
+    own = family_of(family)
+    canonical = own.canonical
+    scale = {} if own.has_likelihood else {"scale": "X2"}
+    return {"maxiter": 200, **scale, **({"tol": 1e-15} if canonical else {"tol": 1e-13, "tol_criterion": "params"})}
 
 
 def theirs_of(family: str | Family) -> Any:
@@ -41,4 +43,4 @@ def theirs_of(family: str | Family) -> Any:
     parameters = {_THEIRS[each]: getattr(own, each) for each in own.parameters}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of links by which some linear predictors are no means
-        return getattr(sm.families, type(own).__name__)(link, **parameters)
+        return getattr(sm.families, type(own).__name__.removeprefix("Quasi"))(link, **parameters)

@@ -69,7 +69,7 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
     others : columns that are used as they are: rows that miss one of their values are left out, too.
 
     Cost: one superstep, h = (p - 1)·O(columns).
-    Raises DataError on every process: missing or infinite values, a column with one value, no level of a reference.
+    Raises DataError on every process: missing or infinite values, no level of a reference.
     """
     used = [table.column(name) for name in [*columns, *others]]
     kept = _kept(table, used)
@@ -97,7 +97,12 @@ def coding_of(table: Table, columns: Sequence[str], others: Sequence[str]) -> tu
         (f"{rows - left} of {rows} rows have missing values and are left out",) if left < rows else ()
     )
     coding = Coding(tuple(_coded(table, name, facts[table.column(name)]) for name in columns))
-    compared = [f"{column.name} {column.reference!r}" for column in coding.columns if column.levels is not None]
+    notes += tuple(
+        f"column {column.name} is {column.reference!r} in every row: it is left out"
+        for column in coding.columns
+        if column.levels == ()
+    )
+    compared = [f"{column.name} {column.reference!r}" for column in coding.columns if column.levels]
     if compared:
         notes += (f"levels that others are compared with: {', '.join(compared)}",)
     return coding, kept, notes
@@ -164,14 +169,10 @@ def _coded(table: Table, name: str, facts: Sequence[CodingFacts]) -> Coded:
         low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
         if not np.isfinite([low, high]).all():
             raise DataError(f"{table.source}: column {name!r} has an infinite value")
-        if low == high and not some:
-            raise DataError(f"{table.source}: column {name!r} has the same value in every row, {low:g}; exclude it")
         return Coded(name, None)
     codes = range(len(levels)) if some else sorted(set().union(*(fact.present for fact in facts)))
     present = [levels[code] for code in codes]
     reference = table.reference.get(name, present[0])
-    if len(present) == 1 and not some:
-        raise DataError(f"{table.source}: column {name!r} has the same value in every row, {present[0]!r}; exclude it")
     if reference not in present:
         raise DataError(f"{table.source}: column {name!r} has no {reference!r}; it has {', '.join(present)}")
     return Coded(name, tuple(level for level in present if level != reference), reference)

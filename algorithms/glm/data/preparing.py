@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bsp.algorithms.glm.data.coding import Coding, coding_of, matrix
-from bsp.algorithms.glm.data.inputs import matrix_of, numbers, opened, part_of, vector_of
+from bsp.algorithms.glm.data.inputs import is_frame, matrix_of, numbers, opened, part_of, vector_of
 from bsp.algorithms.glm.data.responses import LabelFacts, check_weights, classes_of, facts_of, shares
 from bsp.algorithms.glm.data.table import Table
 from bsp.algorithms.glm.errors import DataError, agreed
@@ -66,6 +66,8 @@ def prepared(X: Any, given: Given, family: Family, classify: bool) -> Prepared:
     data = opened(X)
     if isinstance(data, Table):
         parts, target = _of_table(data, given), given.y if isinstance(given.y, str) else "y"
+        if is_frame(X) and isinstance(given.y, str) and X[given.y].dtype == bool:  # which the table has as 0 and 1
+            parts = parts._replace(vectors=parts.vectors._replace(y=parts.vectors.y.astype(bool)))
     else:
         parts, target = _of_arrays(data, given), "y"
     return _checked(parts, target, family, classify)
@@ -120,6 +122,8 @@ def _looked_at(parts: _Parts, target: str, family: Family, classify: bool) -> Pr
             )
         if trials is not None:
             y = shares(y, trials)
+        elif y.dtype.kind == "b" and not labelled:
+            y = y.astype(np.float64)
         looked_at.extend([numbers(parts.values, "X"), y, weights, offset, trials])
         if parts.place is not None and not texts and not labelled:
             _check_possible(y, family, target, parts.place)
@@ -168,7 +172,7 @@ def _response(values: Any) -> tuple[np.ndarray, bool]:
         return numbers(found, "y", finite=True), False
     if found.dtype.kind == "c":
         raise DataError("Complex data not supported")
-    return found if found.dtype.kind in "iu" else found.astype(np.float64), False
+    return found if found.dtype.kind in "biu" else found.astype(np.float64), False
 
 
 def _check_possible(y: np.ndarray, family: Family, target: str, place: Callable[[int], str]) -> None:

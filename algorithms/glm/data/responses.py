@@ -57,13 +57,13 @@ def classes_of(told: list[LabelFacts], target: str) -> list[Any]:
 
 
 def shares(successes: np.ndarray, trials: np.ndarray) -> np.ndarray:
-    """Return successes of trials as proportions.  Raises DataError with the first that is impossible."""
-    wrong = ~(trials > 0)
+    """Return successes of trials as proportions, 0 of no trials.  Raises DataError with the first impossible one."""
+    wrong = ~(trials >= 0)
     if wrong.any():
-        raise DataError(f"trials must be above 0; one is {trials[np.argmax(wrong)]:g}")
+        raise DataError(f"trials must be 0 or more; one is {trials[np.argmax(wrong)]:g}")
     more = (successes > trials) | (successes < 0)
     if more.any():
         k = int(np.argmax(more))
         raise DataError(f"y counts the successes of its trials: {successes[k]:g} of {trials[k]:g} is impossible")
-    found: np.ndarray = successes / trials
+    found: np.ndarray = successes / np.where(trials > 0, trials, 1)
     return found

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+from bsp.algorithms.glm.families.family import (
+    Expansion,
+    Family,
+    Sums,
+    Vector,
+    counts_excess,
+    gammaln,
+    registered,
+    xlogy,
+)
 
 _TINY = 1e-300
 
@@ -19,6 +28,7 @@ class Binomial(Family):
     links = convex_links = ("logit", "probit", "cloglog", "identity")
     canonical_link = "logit"
     proportions, lowest, highest, means = True, 0.0, 1.0, (0.0, 1.0)
+    quasi: ClassVar[str | None] = "quasi-binomial"
 
     @property
     def title(self) -> str:
@@ -49,6 +59,14 @@ class Binomial(Family):
     def least(self, y: Vector) -> Vector:
         """Return the loss where mu = y: the entropy of a success of probability y."""
         return -xlogy(y, y) - xlogy(1 - y, 1 - y)
+
+    def excess(self, eta: Vector, y: Vector) -> Vector:
+        """Return half the unit deviances: of proportions from mu and 1 - mu, else the losses, which are as exact."""
+        if ((y == 0) | (y == 1)).all():
+            return self.expansion(eta, y).loss
+        mu, rest = self.mean(eta), self.link.complement(eta)
+        with np.errstate(all="ignore"):
+            return self.possible(mu, counts_excess(mu, y) + counts_excess(rest, 1 - y))
 
     def variance(self, mu: Vector) -> Vector:
         """Return mu(1 - mu)."""

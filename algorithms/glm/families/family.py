@@ -50,6 +50,8 @@ class Family:
     canonical_link: ClassVar[str | None] = None  # by which the curvature does not depend on y
     parameters: ClassVar[tuple[str, ...]] = ()  # what `__init__` takes before the link, kept under these names
     free_dispersion: ClassVar[bool] = False  # whether the dispersion is estimated
+    has_likelihood: ClassVar[bool] = True  # not of quasi families, which have a mean and a variance only
+    quasi: ClassVar[str | None] = None  # the family of the same mean and variance whose dispersion is estimated
     proportions: ClassVar[bool] = False  # whether y is a share of successes: of trials, or of the second of two labels
     nonnegative: ClassVar[bool] = False  # whether y is a count or an amount
     lowest: ClassVar[float | None] = None  # the response whose loss falls without end as eta falls, if there is one
@@ -157,6 +159,16 @@ class Family:
         """Return the loss where mu = y: the unit deviance is twice what a loss is above it."""
         return self.loss(y, y)
 
+    def excess(self, eta: Vector, y: Vector) -> Vector:
+        """Return half the unit deviances: each loss less the least one."""
+        with np.errstate(all="ignore"):
+            mu = self.mean(eta)
+            return self.possible(mu, self.excess_of_mean(mu, y))
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return half the unit deviance of a mean.  Override it where loss and least are large numbers of a size."""
+        return self.loss(mu, y) - self.least(y)
+
     def chi2(self, eta: Vector, y: Vector) -> Vector:
         """Return the squares of Pearson's residuals, for dispersion 1."""
         mu = self.mean(eta)
@@ -208,8 +220,10 @@ class Family:
     def log_likelihood(self, constants: Any, fitted: Fitted, dispersed: Any) -> Any:
         """Return the log-likelihood from the sums over all rows; a weight divides its row's dispersion.
 
-        By default that of a family of dispersion 1: the first constant less the loss.
+        By default that of a family of dispersion 1: the first constant less the loss.  None of one without likelihood.
         """
+        if not self.has_likelihood:
+            return None
         if self.free_dispersion:
             self._undefined("log_likelihood(constants, fitted, dispersed), as its dispersion is free")
         return constants[0] - fitted.loss
@@ -231,7 +245,7 @@ def registered(cls: type[Family]) -> type[Family]:
     needed = ["name", "links", "variance", "wrong", "constants"]
     needed += [] if own("expansion") and own("least") else ["loss"]
     needed += [] if own("expansion") else ["variance_slope"]
-    needed += ["log_likelihood"] if cls.free_dispersion else []
+    needed += ["log_likelihood"] if cls.free_dispersion and cls.has_likelihood else []
     for what in needed:
         if not own(what):
             cls._undefined(what)
@@ -288,6 +302,22 @@ def family_names() -> str:
 def xlogy(x: Vector, y: Vector) -> Vector:
     """Return x·log(y), and 0 where x is 0."""
     return x * np.log(np.where(x > 0, y, 1.0))
+
+
+def beyond_log(x: Vector) -> Vector:
+    """Return x - log(1 + x), never below 0: near 0, where the difference has no digits, by its series."""
+    found = np.asarray(x - np.log1p(x))
+    near = np.abs(x) < 1e-3
+    if near.any():
+        small = np.asarray(x)[near]
+        found[near] = small * small * (1 / 2 - small * (1 / 3 - small * (1 / 4 - small * (1 / 5 - small / 6))))
+    return found
+
+
+def counts_excess(mu: Vector, y: Vector) -> Vector:
+    """Return y·log(y/mu) - (y - mu), half the unit deviance of a Poisson count."""
+    some = np.where(y > 0, y, 1.0)
+    return np.where(y > 0, y * beyond_log((mu - y) / some), mu)
 
 
 def gammaln(x: Any) -> Any:

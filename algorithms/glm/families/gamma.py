@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, gammaln, registered
+from bsp.algorithms.glm.families.family import Expansion, Family, Fitted, Sums, Vector, beyond_log, gammaln, registered
 
 
 @registered
@@ -35,6 +35,10 @@ class Gamma(Family):
     def information(self, eta: Vector) -> Vector:
         """Return the expected curvature: 1 for the log link."""
         return np.ones_like(eta) if self.by_default else super().information(eta)
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return (y - mu)/mu - log(y/mu)."""
+        return beyond_log((y - mu) / mu)
 
     def variance(self, mu: Vector) -> Vector:
         """Return mu²."""

@@ -25,6 +25,10 @@ class InverseGaussian(Family):
         """Return y/(2·mu²) - 1/mu."""
         return (0.5 * y / mu - 1) / mu
 
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return (y - mu)²/(2·y·mu²)."""
+        return 0.5 * ((y - mu) / mu) ** 2 / y
+
     def variance(self, mu: Vector) -> Vector:
         """Return mu³."""
         return mu**3

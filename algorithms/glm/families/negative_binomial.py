@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+from bsp.algorithms.glm.families.family import (
+    Expansion,
+    Family,
+    Sums,
+    Vector,
+    beyond_log,
+    counts_excess,
+    gammaln,
+    registered,
+    xlogy,
+)
 
 
 @registered
@@ -44,6 +54,11 @@ class NegativeBinomial(Family):
         grown = np.maximum(eta - np.log(size), 0) + np.log1p(small)  # log(1 + spread·mu)
         total = y + size
         return Expansion(total * grown - y * eta, total * share - y, total * share * (1 - share))
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return y·log(y/mu) - (y + 1/spread)·log((1 + spread·y)/(1 + spread·mu))."""
+        other = beyond_log(self.spread * (mu - y) / (1 + self.spread * y))
+        return np.maximum(counts_excess(mu, y) - (y + 1 / self.spread) * other, 0.0)
 
     def variance(self, mu: Vector) -> Vector:
         """Return mu + spread·mu²."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bsp.algorithms.glm.families.family import Expansion, Family, Sums, Vector, gammaln, registered, xlogy
+from bsp.algorithms.glm.families.family import (
+    Expansion,
+    Family,
+    Sums,
+    Vector,
+    counts_excess,
+    gammaln,
+    registered,
+    xlogy,
+)
 
 
 @registered
@@ -16,6 +25,7 @@ class Poisson(Family):
     name, links = "poisson", ("log", "identity")
     convex_links, canonical_link = ("log", "identity"), "log"
     nonnegative, lowest, means = True, 0.0, (0.0, np.inf)
+    quasi: ClassVar[str | None] = "quasi-poisson"
 
     @property
     def title(self) -> str:
@@ -36,6 +46,10 @@ class Poisson(Family):
     def information(self, eta: Vector) -> Vector:
         """Return the expected curvature: mu for the log link."""
         return np.exp(eta) if self.by_default else super().information(eta)
+
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return y·log(y/mu) - (y - mu)."""
+        return counts_excess(mu, y)
 
     def variance(self, mu: Vector) -> Vector:
         """Return mu."""

@@ -45,6 +45,13 @@ class Tweedie(Family):
         p = self.power
         return y ** (2 - p) / ((p - 1) * (2 - p))
 
+    def excess_of_mean(self, mu: Vector, y: Vector) -> Vector:
+        """Return loss less least, of y > 0 by u = log(mu/y): then neither is large beside the difference."""
+        p, some = self.power, np.where(y > 0, y, 1.0)
+        u = np.log1p((mu - some) / some)
+        beyond = some ** (2 - p) * (np.expm1((1 - p) * u) / (p - 1) + np.expm1((2 - p) * u) / (2 - p))
+        return np.where(y > 0, np.maximum(beyond, 0.0), mu ** (2 - p) / (2 - p))
+
     def variance(self, mu: Vector) -> Vector:
         """Return mu^power."""
         return mu**self.power

@@ -2,7 +2,10 @@
 
 The model's covariance is dispersion · F^-1, F the Fisher information; the robust one is the sandwich H^-1 M H^-1, H
 the Hessian and M the sum over rows of the squared score (HC0), which holds though the variance is not the family's.
-Source: McCullagh & Nelder, 2nd edition, section 2.5; White, Econometrica 48 (1980).
+Of few rows it is too small: HC1 multiplies it by n/(n - d); HC2 and HC3 divide each row's square by 1 - h and by its
+square, h being the row's leverage, which takes the covariance first and so a pass and a superstep more.
+Source: McCullagh & Nelder, 2nd edition, section 2.5; White, Econometrica 48 (1980); MacKinnon & White, J. Econometrics
+29 (1985).
 """
 
 from __future__ import annotations
@@ -13,12 +16,17 @@ import numpy as np
 
 import bsp
 from bsp.algorithms.glm.families import Family
+from bsp.algorithms.glm.inference.dispersion import dispersion_note
 from bsp.algorithms.glm.inference.likelihood import TERMS, log_likelihood, terms
 from bsp.algorithms.glm.problem import LARGEST, Model, Solution
+from bsp.algorithms.glm.solvers.basis import NEAR, digits_left
 from bsp.algorithms.glm.solvers.objective import Objective, half, unpacked
-from bsp.algorithms.glm.solvers.passes import Gram, chunks, predictor
-from bsp.algorithms.glm.solvers.semidefinite import explained, factor
+from bsp.algorithms.glm.solvers.passes import Gram, chunk_length, chunks, is_sparse, predictor
+from bsp.algorithms.glm.solvers.semidefinite import condition, explained, factor
 from bsp.algorithms.glm.solvers.survey import Survey
+
+LEVERED: dict[bool | str, int] = {"HC2": 1, "HC3": 2}  # the powers of 1 - leverage
+EXACT = 1e-10  # of 1 - leverage: rows that are fitted exactly
 
 
 class FitSums(NamedTuple):
@@ -44,9 +52,9 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
         for rows, X in chunks(of):
             y = of.rows.y[rows]
             eta = predictor(of, X, beta, rows)
-            loss, score, curve = of.family.expansion(eta, y)
+            _, score, curve = of.family.expansion(eta, y)
             w = np.ones_like(y) if of.weights is None else of.weights[rows]
-            here = w @ loss, w @ of.family.chi2(eta, y)
+            here = w @ of.family.excess(eta, y), w @ of.family.chi2(eta, y)
             sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
             for name, gram in grams.items():
                 if name == "meat":
@@ -55,12 +63,12 @@ def measured(of: Survey, beta: np.ndarray, wanted: list[str]) -> FitSums:
                     gram.add(X, w * (curve if name == "hessian" else of.family.information(eta)))
     halves = [gram.whole()[half(of.d)] for gram in grams.values()]
     total = of.proc.allreduce(np.concatenate([np.stack(sums), terms(of), *halves]))
-    total_loss, chi2 = total[:2]
+    excess, chi2 = total[:2]
     size = of.d * (of.d + 1) // 2
     found = {
         name: unpacked(total[2 + TERMS + i * size : 2 + TERMS + (i + 1) * size], of.d) for i, name in enumerate(wanted)
     }
-    return FitSums(2 * (total_loss - of.least), chi2, total_loss, total[2 : 2 + TERMS], found)
+    return FitSums(2 * excess, chi2, of.least + excess, total[2 : 2 + TERMS], found)
 
 
 def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
@@ -68,7 +76,37 @@ def matrices_wanted(model: Model, family: Family, d: int) -> set[str]:
     if model.alpha or d > LARGEST:
         return set()
     bread = "hessian" if family.canonical else "information"
-    return {bread, "hessian", "meat"} if model.robust else {bread}
+    if not model.robust:
+        return {bread}
+    return {bread, "hessian"} | (set() if model.robust in LEVERED else {"meat"})
+
+
+def leverages(X: Any, inverse: np.ndarray, intercept: bool) -> np.ndarray:
+    """Return x'·inverse·x (n,) for rows x of [1 X].  Cost: W = 2nk²."""
+    inner = inverse[intercept:, intercept:]
+    found: np.ndarray = ((X @ inner) * X).sum(axis=1)
+    return found + 2 * (X @ inverse[0, 1:]) + inverse[0, 0] if intercept else found
+
+
+def levered_meat(of: Survey, beta: np.ndarray, inverse: np.ndarray, power: int) -> np.ndarray:
+    """Return the sum over all rows of the squared score over (1 - leverage)^power: (d, d).  Collective.
+
+    inverse : of the information, (d, d).   Rows of leverage 1 are fitted exactly, and count for nothing.
+    Cost: a pass of W = 3nd², one superstep of d(d + 1)/2 summed words.
+    """
+    gram = Gram(of.k, of.model.fit_intercept)
+    for rows, X in chunks(of):
+        y = of.rows.y[rows]
+        eta = predictor(of, X, beta, rows)
+        w = np.ones_like(y) if of.weights is None else of.weights[rows]
+        score, information = w * of.family.expansion(eta, y).score, w * of.family.information(eta)
+        step = chunk_length(of.k)
+        parts = [X[low : low + step] for low in range(0, len(y), step)]
+        dense = (part.toarray() if is_sparse(part) else part for part in parts)
+        found = [leverages(part, inverse, of.model.fit_intercept) for part in dense]
+        rest = 1 - information * np.concatenate([*found, np.zeros(0)])
+        gram.add(X, np.where(rest > EXACT, score**2 / np.maximum(rest, EXACT) ** power, 0.0))
+    return unpacked(of.proc.allreduce(gram.whole()[half(of.d)]), of.d)
 
 
 def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
@@ -88,13 +126,22 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
     if needed:
         bread = factor(known[bread_name], kept)
         if not state.separated:
-            dependent = explained(known[bread_name], bread, of.names, model.fit_intercept, kept)
+            dependent = explained(known[bread_name], bread, of.kept_names, model.fit_intercept, kept)
             notes += tuple(f"{what} at the estimates: it has no standard error" for what in dependent)
+            lost = condition(known[bread_name], bread)
+            if lost > NEAR:
+                notes += (
+                    f"columns are nearly collinear: about {digits_left(lost)} digits of the standard errors are right; "
+                    f"solver='newton' finds more",
+                )
         kept = bread.kept
         covariance = bread.inverse(of.d)
         if model.robust:
             outer = factor(known["hessian"], kept).inverse(of.d)
-            robust = _given(of, outer @ known["meat"] @ outer, kept)
+            if model.robust in LEVERED:
+                known["meat"] = levered_meat(of, point.beta, covariance, LEVERED[model.robust])
+            small = of.n_rows / max(of.n_rows - len(kept), 1) if model.robust == "HC1" else 1.0
+            robust = of.covariance_outside(small * (outer @ known["meat"] @ outer), kept)
     df_resid = of.n_rows - len(kept)
     dispersion: Any = 1.0
     if of.family.free_dispersion:
@@ -102,29 +149,18 @@ def concluded(objective: Objective, state: bsp.State, solver: str) -> Solution:
         dispersion = fit.chi2 / df_resid if enough else np.nan
         if not enough:
             notes += (f"{of.n_rows:g} rows for {len(kept)} coefficients: nothing is left to estimate a dispersion by",)
+    elif covariance is not None and not state.separated:
+        note = dispersion_note(of, fit.chi2, df_resid)
+        notes += () if note is None else (note,)
     likelihood = log_likelihood(of, fit.terms, fit.loss, fit.deviance, dispersion)
     intercept, coef = of.outside(point.beta)
     return Solution(
         coef=coef, intercept=float(intercept), n_iter=state.steps, converged=state.converged,
         objective=float(point.value), gradient_norm=float(state.norm), deviance=float(fit.deviance),
         null_deviance=float(of.null_deviance), dispersion=float(dispersion), pearson_chi2=float(fit.chi2),
-        log_likelihood=float(likelihood),
-        covariance=None if covariance is None else _given(of, covariance * dispersion, kept),
+        log_likelihood=None if likelihood is None else float(likelihood),
+        covariance=None if covariance is None else of.covariance_outside(covariance * dispersion, kept),
         robust_covariance=robust, n_rows=int(of.n_rows), sum_weights=float(of.sum_weights),
         df_resid=float(df_resid), solver=solver, alpha=model.alpha, notes=notes, names=of.names,
         history=tuple((float(value), float(norm)) for value, norm in state.history),
     )  # fmt: skip
-
-
-def _given(of: Survey, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return the covariance of the coefficients of the columns as they were given; NaN for those left out."""
-    if of.shift is not None:
-        back = np.eye(of.d)
-        back[0, 1:] = -of.shift
-        covariance = back @ covariance @ back.T
-    left_out = np.ones(of.d, bool)
-    left_out[kept] = False
-    covariance = (covariance + covariance.T) / 2
-    covariance[left_out] = np.nan
-    covariance[:, left_out] = np.nan
-    return covariance

@@ -65,6 +65,14 @@ class Applied(NamedTuple):
         labels : y may be of any kind; else numbers.   check : raises DataError for a y that cannot be.
         Cost of dealt rows: two supersteps.
         """
+        mine, given = self.checked(y, weights, labels, check)
+        found = np.stack(parts(self.eta, mine, given))
+        return world().private.allreduce(found) if self.dealt else found
+
+    def checked(
+        self, y: Any, weights: Any, labels: bool = False, check: Callable[[np.ndarray], None] | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return this process's y and weights, sound on all processes.  Cost of dealt rows: a superstep."""
         mine = self._vector(y, "y")
         mine = np.asarray(mine) if labels else numbers(np.asarray(mine), "y", finite=True)
         given = np.ones(len(self.eta)) if weights is None else numbers(self._vector(weights, "sample_weight"), "")
@@ -79,8 +87,7 @@ class Applied(NamedTuple):
             agreed(look)
         else:
             look()
-        found = np.stack(parts(self.eta, mine, given))
-        return world().private.allreduce(found) if self.dealt else found
+        return mine, given
 
     def _vector(self, value: Any, what: str) -> Any:
         if self.table is not None and isinstance(value, str):

@@ -132,7 +132,9 @@ class Summary:
         if self.model.alpha:
             notes.append("a penalty shrinks coefficients: standard errors, tests and intervals would mean nothing")
         elif self.model.robust:
-            notes.append("standard errors are robust (HC0)")
+            notes.append(
+                f"standard errors are robust ({self.model.robust if self.model.robust is not True else 'HC0'})"
+            )
         return notes
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def lbfgs(objective: Objective, start: np.ndarray, progress: Progress | None) ->
     model, proc = objective.of.model, objective.of.proc
     state = bsp.State(
         point=None, units=None, kept=None, scale=None, pairs=[], norm=np.inf, converged=False, stopped=False,
-        separated=False, steps=0, history=[], moved=np.zeros_like(start), notes=(),
+        separated=False, near=False, steps=0, history=[], moved=np.zeros_like(start), notes=(),
     )  # fmt: skip
     for _ in proc.rounds(model.max_iter + 1, state):
         if state.point is None:

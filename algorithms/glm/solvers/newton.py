@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import bsp
+from bsp.algorithms.glm.solvers.collinear import is_near
 from bsp.algorithms.glm.solvers.objective import Objective, ObjectivePoint
 from bsp.algorithms.glm.solvers.semidefinite import explained, factor
 
@@ -36,14 +37,15 @@ def newton_step(objective: Objective, point: ObjectivePoint, kept: np.ndarray) -
 def descend(objective: Objective, start: np.ndarray, direction: Direction, progress: Progress | None) -> bsp.State:
     """Descend from `start` until the gradient's norm is at most tol, or until progress ends.  Collective.
 
-    Returns a State with point, norm, converged, steps, history, moved (the last step), notes.
+    Returns a State with point, norm, converged, steps, history, moved (the last step), notes; at the first point, with
+    near, if the columns are nearly collinear there (see `collinear`).
     Cost: a superstep of 1 + d + d(d + 1)/2 summed words, a pass and d³/3 flops for each point.
     """
     model, proc = objective.of.model, objective.of.proc
     state = bsp.State(
         point=None, trial=start, step=start, promise=0.0, share=1.0, units=None, kept=None,
         norm=np.inf, converged=False, stopped=False, separated=False,
-        steps=0, history=[], moved=np.zeros_like(start), notes=(),
+        near=False, steps=0, history=[], moved=np.zeros_like(start), notes=(),
     )  # fmt: skip
     for _ in proc.rounds(model.max_iter + 1, state):
         found = objective.at(state.trial)
@@ -63,6 +65,8 @@ def descend(objective: Objective, start: np.ndarray, direction: Direction, progr
             state.moved = state.share * state.step
         state.point, state.norm = found, norm
         state.history = [*state.history, (found.value, norm)]
+        if state.near:
+            break
         if progress is not None:
             progress(state.steps, float(found.value), float(norm))
         if not norm > model.tol:
@@ -90,8 +94,9 @@ def _begin(objective: Objective, first: ObjectivePoint, state: bsp.State) -> Non
     if not objective.lasso:
         found = factor(first.curvature)
         state.kept = found.kept
-        dependent = explained(first.curvature, found, objective.of.names, objective.of.model.fit_intercept)
+        dependent = explained(first.curvature, found, objective.of.kept_names, objective.of.model.fit_intercept)
         state.notes = tuple(f"{what}: it is left out, with coefficient 0" for what in dependent)
+        state.near = objective.of.basis is None and is_near(objective.of, first.curvature, state.kept)
 
 
 def _good(found: ObjectivePoint, norm: Any, state: bsp.State) -> Any:

@@ -77,18 +77,22 @@ def chunk_length(k: int) -> int:
 
 
 def chunks(of: Survey) -> Iterator[tuple[slice, Any]]:
-    """Yield chunks: slices of rows, and their part of X, shifted.  A sparse X is one chunk, not shifted."""
+    """Yield chunks: slices of rows, and their part of X, shifted.  A sparse X is one chunk, unless there is a basis."""
     X, shift = of.rows.X, of.shift
     n, k = X.shape
     if is_sparse(X):
-        yield slice(0, n), X
-        return
+        shift = None  # it has been
+        if of.basis is None:
+            yield slice(0, n), X
+            return
     length = chunk_length(k)
     room = None if shift is None else np.empty((min(length, n), k))
     for first in range(0, n, length):
         rows = slice(first, min(first + length, n))
-        part = X[rows]
-        yield rows, part if room is None or shift is None else np.subtract(part, shift, out=room[: len(part)])
+        part = X[rows].toarray() if is_sparse(X) else X[rows]
+        if room is not None and shift is not None:
+            part = np.subtract(part, shift, out=room[: len(part)])
+        yield rows, part if of.basis is None else of.basis.applied(part)
 
 
 def predictor(of: Survey, X: Any, beta: np.ndarray, rows: slice) -> np.ndarray:

@@ -35,7 +35,9 @@ def separation(objective: Objective, state: bsp.State) -> str | None:
     for name, direction in (("moved", state.moved), ("beta", state.point.beta)):
         against, largest, smallest = _tested(of, direction)
         if largest > 0 and against <= SLIGHT * largest and (name == "moved" or against < 0):
-            return _said(of, direction * state.units, bool(smallest > SLIGHT * largest))
+            slopes = slice(int(of.model.fit_intercept), None)
+            scaled = direction[slopes] * state.units[slopes] if of.basis is None else of.basis.scaled(direction[slopes])
+            return _said(of, scaled, bool(smallest > SLIGHT * largest))
     return None
 
 
@@ -58,9 +60,9 @@ def _tested(of: Survey, direction: np.ndarray) -> np.ndarray:
 
 
 def _said(of: Survey, scaled: np.ndarray, completely: bool) -> str:
-    columns = np.abs(scaled[of.model.fit_intercept :])
+    columns = np.abs(scaled)
     largest = columns.max(initial=0.0)
-    names = [of.names[j] for j in np.flatnonzero(columns > 1e-3 * largest)] if largest > 0 else []
+    names = [of.kept_names[j] for j in np.flatnonzero(columns > 1e-3 * largest)] if largest > 0 else []
     by = f" by {', '.join(names)}" if len(names) <= 10 else f" by a combination of {len(names)} columns"
     how = "completely" if completely else "quasi-completely"
     return (

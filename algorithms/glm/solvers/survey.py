@@ -5,12 +5,13 @@ Two supersteps, which look at y, weights, offset and trials of all rows, and at 
 Columns whose mean is far from 0 beside their spread (years, times, temperatures in kelvin) make X'WX nearly singular
 together with the intercept, though there is nothing wrong with them.  Such columns are shifted by about their mean,
 which changes no fitted value; the intercept is moved back in the end.  A sample of rows finds the shift, for it need
-not be exact.
+not be exact.  Of a sparse matrix such columns have hardly any zeros, and it is shifted once: each value that is stored,
+exactly, with the few zeros filled in.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ import bsp
 from bsp.algorithms.glm.errors import DataError
 from bsp.algorithms.glm.families import Family
 from bsp.algorithms.glm.problem import Model, Rows
+from bsp.algorithms.glm.solvers.basis import OrthogonalBasis
 from bsp.arrays.procedures import world
 
 SAMPLE = 256  # rows of each process
 LENGTH = 1 << 13  # rows in a chunk of y
+ALIKE = 256 * float(np.finfo(float).eps)  # relative differences of responses that are rounding
+LEAST = float(np.finfo(float).tiny / np.finfo(float).eps)  # of squares that have all their digits
 FAR = 8.0  # standard deviations from 0 to a mean
 
 
@@ -30,8 +34,9 @@ FAR = 8.0  # standard deviations from 0 to a mean
 class Survey:
     """One process's rows, checked, and sums over all rows.
 
-    weights : (n_local,) weight·trials, or None if all are 1.  Coefficients here: the intercept first, if there is one,
-    then those of the columns less `shift`.
+    weights : (n_local,) weight·trials, or None if all are 1.   basis : of nearly collinear columns, else None.
+    Coefficients here: the intercept first, if there is one, then those of the columns less `shift`, or of the basis.
+    A sparse X in `rows` has been shifted, a dense one has not.
     """
 
     proc: bsp.Process
@@ -46,21 +51,36 @@ class Survey:
     least: Any  # the weighted losses where mu = y, summed: see Family.least
     null_deviance: Any
     null_chi2: Any
+    basis: OrthogonalBasis | None = None
 
     @property
     def k(self) -> int:
-        """The number of columns of X."""
-        return int(self.rows.X.shape[1])
+        """The number of columns of X, or of the basis."""
+        return int(self.rows.X.shape[1]) if self.basis is None else len(self.basis.columns)
 
     @property
     def d(self) -> int:
-        """The number of coefficients, the intercept included."""
+        """The number of coefficients that a solver looks for, the intercept included."""
         return self.k + self.model.fit_intercept
 
     @property
+    def is_exact(self) -> bool:
+        """True if the model with an intercept only leaves nothing but rounding: all responses are alike."""
+        if not self.model.fit_intercept or self.rows.offset is not None:
+            return False
+        mu = self.family.mean(self.constant)
+        rounding = ALIKE * (abs(mu) + abs(self.constant) * self.family.link.slope(self.constant))
+        return bool(self.null_chi2 * self.family.variance(mu) <= rounding * rounding * self.sum_weights)
+
+    @property
     def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return self.rows.names or tuple(f"x{j}" for j in range(self.k))
+        """The names of the columns of X."""
+        return self.rows.names or tuple(f"x{j}" for j in range(self.rows.X.shape[1]))
+
+    @property
+    def kept_names(self) -> tuple[str, ...]:
+        """The names of the columns that coefficients here are of."""
+        return self.names if self.basis is None else tuple(self.names[j] for j in self.basis.columns)
 
     def inside(self, intercept: float, coef: np.ndarray) -> np.ndarray:
         """Return the coefficients of the shifted columns, from those of the columns as they were given."""
@@ -68,11 +88,41 @@ class Survey:
             return np.array(coef, float)
         return np.concatenate([[intercept + (0.0 if self.shift is None else self.shift @ coef)], coef])
 
+    def shifted(self, beta: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Return intercept and coefficients of the shifted columns, 0 of those that the basis leaves out."""
+        first: Any = beta[0] if self.model.fit_intercept else 0.0
+        slopes = beta[self.model.fit_intercept :]
+        if self.basis is None:
+            return first, slopes
+        own = np.linalg.solve(self.basis.r, slopes)
+        slopes = np.zeros(self.rows.X.shape[1])
+        slopes[self.basis.columns] = own
+        return first - self.basis.means @ own, slopes
+
     def outside(self, beta: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Return intercept and coefficients of the columns as they were given, from those of the shifted columns."""
-        if not self.model.fit_intercept:
-            return 0.0, beta
-        return beta[0] - (0.0 if self.shift is None else self.shift @ beta[1:]), beta[1:]
+        """Return intercept and coefficients of the columns as they were given, from those here."""
+        first, slopes = self.shifted(beta)
+        return first - (0.0 if self.shift is None else self.shift @ slopes), slopes
+
+    def covariance_outside(self, covariance: np.ndarray, kept: np.ndarray) -> np.ndarray:
+        """Return the covariance of the coefficients as given from that of those here; NaN for all but the kept ones."""
+        intercept, k = self.model.fit_intercept, self.rows.X.shape[1]
+        back = np.eye(k + intercept)
+        if self.shift is not None:
+            back[0, 1:] = -self.shift
+        if self.basis is not None:
+            own, places = np.zeros((k + intercept, self.d)), self.basis.columns + intercept
+            own[:intercept, :intercept] = 1.0
+            own[:intercept, intercept:] = -self.basis.means @ self.basis.back
+            own[places, intercept:] = self.basis.back
+            back, kept = back @ own, np.concatenate([np.arange(intercept), places])[kept]
+        covariance = back @ covariance @ back.T
+        covariance = (covariance + covariance.T) / 2
+        left_out = np.ones(k + intercept, bool)
+        left_out[kept] = False
+        covariance[left_out] = np.nan
+        covariance[:, left_out] = np.nan
+        return covariance
 
 
 def survey(rows: Rows, model: Model) -> Survey:
@@ -106,9 +156,13 @@ def survey(rows: Rows, model: Model) -> Survey:
     if bad:
         _say_wrong(proc, len(y), wrong)
     _possible(family, n_rows, total, successes, failures)
-    shift = _shift(sums[7:], some) if model.fit_intercept and isinstance(rows.X, np.ndarray) else None
+    shift = _shift(sums[7:], some) if model.fit_intercept else None
+    if shift is not None and not isinstance(rows.X, np.ndarray):
+        rows = replace(rows, X=_less(rows.X, shift))
     constant = _constant(proc, family, rows, w, (total, successes, failures, closed))
     least, above, chi2 = proc.allreduce(np.stack(_null(family, rows, w, constant)))
+    if np.isnan(chi2) and np.isfinite(above):
+        raise DataError("y differs so little from its mean that the squares are no numbers any more: scale it up")
     if rows.offset is not None and not np.isfinite(above):
         low, high = family.means
         raise DataError(
@@ -213,9 +267,12 @@ def _null(family: Family, rows: Rows, w: np.ndarray, constant: Any) -> list[Any]
         part = slice(first, first + LENGTH)
         y = rows.y[part]
         eta = np.reshape(constant, 1) if rows.offset is None else rows.offset[part] + constant  # the same for all
-        least = family.least(y)
-        above = family.expansion(eta, y).loss - least
-        here = (w[part] @ each for each in (least, above, family.chi2(eta, y)))
+        squares = family.chi2(eta, y)
+        mu = family.mean(eta)
+        differ = np.abs(y - mu) > ALIKE * np.abs(mu)
+        if differ.any() and squares[differ].max() < LEAST:
+            squares = squares + np.nan  # all processes see it in the sum
+        here = (w[part] @ each for each in (family.least(y), family.excess(eta, y), squares))
         sums = [so_far + more for so_far, more in zip(sums, here, strict=True)]
     return sums
 
@@ -241,12 +298,10 @@ def _iterated(proc: bsp.Process, family: Family, rows: Rows, w: np.ndarray, cons
 
 def _sampled(X: Any) -> tuple[int, np.ndarray]:
     """Sample rows, evenly spaced: return their number, and sums of values and of squares by column."""
-    n, k = X.shape
-    if not isinstance(X, np.ndarray):
-        return 0, np.zeros(2 * k)
-    sample = X[:: max(1, n // SAMPLE)]
+    sample = X[:: max(1, X.shape[0] // SAMPLE)]
     with np.errstate(over="ignore", invalid="ignore"):
-        return len(sample), np.concatenate([sample.sum(axis=0), (sample * sample).sum(axis=0)])
+        squares = sample * sample if isinstance(X, np.ndarray) else sample.multiply(sample)
+        return sample.shape[0], np.concatenate([np.asarray(each.sum(axis=0)).ravel() for each in (sample, squares)])
 
 
 def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
@@ -255,3 +310,10 @@ def _shift(sampled: np.ndarray, some: float) -> np.ndarray | None:
         mean, square = sampled.reshape(2, -1) / some
         far = np.isfinite(square) & (mean * mean > FAR**2 * (square - mean * mean))
         return np.where(far, mean.astype(np.float32).astype(float), 0.0) if far.any() else None
+
+
+def _less(X: Any, shift: np.ndarray) -> Any:
+    """Return a CSR matrix less its columns' shifts; memory for all values of the columns that are shifted."""
+    n, far = X.shape[0], np.flatnonzero(shift)
+    ends = np.arange(0, n * len(far) + 1, len(far))
+    return X - type(X)((np.tile(shift[far], n), np.tile(far, n), ends), shape=X.shape)

@@ -1,0 +1,63 @@
+"""Residuals by row are statsmodels', of whole rows and of dealt ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+from glm_families import DEFAULTS, possible, theirs_of, tight
+from numpy.testing import assert_allclose
+
+import bsp
+import bsp.arrays as ba
+from bsp.algorithms import glm
+
+N = 150
+RNG = np.random.default_rng(61)
+X = RNG.normal(size=(N, 3))
+COUNTS = RNG.poisson(np.exp(0.5 + 0.2 * X[:, 0])).astype(float)
+WEIGHTS = RNG.random(N) + 0.5
+
+
+@pytest.mark.parametrize("nprocs", [1, 3, 7])
+@pytest.mark.parametrize("kind", ["response", "pearson", "deviance", "working"])
+@pytest.mark.parametrize("family", DEFAULTS)
+def test_residuals_are_statsmodels(family: str, kind: str, nprocs: int) -> None:
+    y = possible(family, COUNTS)
+    known = sm.GLM(y, sm.add_constant(X), family=theirs_of(family), var_weights=WEIGHTS).fit(**tight(family))
+
+    def main(proc: bsp.Process) -> tuple[Any, Any]:
+        model = glm.GLM(family, tol=1e-13).fit(X, y, WEIGHTS)
+        dealt = model.residuals(ba.array(X), ba.array(y), kind, ba.array(WEIGHTS))
+        return model.residuals(X, y, kind, WEIGHTS), np.asarray(dealt)
+
+    whole, dealt = bsp.run(main, nprocs=nprocs)[-1]
+    assert_allclose(whole, getattr(known, f"resid_{kind}"), rtol=1e-6, atol=1e-8)
+    assert_allclose(dealt, whole, rtol=1e-12)
+
+
+def test_labels_are_0_and_1() -> None:
+    won = COUNTS > 1
+    model = glm.LogisticRegression().fit(X, won)
+    assert_allclose(model.residuals(X, won, "response"), won - model.predict_proba(X)[:, 1])
+    assert_allclose((model.residuals(X, won) ** 2).sum(), model.deviance_, rtol=1e-12)
+    counted = glm.LogisticRegression().fit(X, 1.0 * won, trials=np.full(N, 2.0))
+    assert_allclose((counted.residuals(X, won / 2, sample_weight=np.full(N, 2.0)) ** 2).sum(), counted.deviance_)
+    with pytest.raises(ValueError, match="kind='raw': one of response"):
+        model.residuals(X, won, "raw")
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_residuals_without_values_take_the_supersteps_of_those_with_values(p: int) -> None:
+    def main(proc: Any) -> None:
+        rng = ba.random.default_rng(1)
+        rows, y = rng.normal(size=(60, 3)), rng.integers(0, 2, size=60).astype(float)
+        glm.PoissonRegression(max_iter=1).fit(rows, y).residuals(rows, y)
+
+    counts = [
+        [row["call"] for row in bsp.predict(main, nprocs=p, machine=bsp.Machine(p=p), abstract=each).per_superstep][-1]
+        for each in (False, True)
+    ]
+    assert counts[0] == counts[1]
