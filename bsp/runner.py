@@ -135,9 +135,9 @@ def run_here(
     mine = [task.result for task in element.tasks]
     if transport.elements == 1:
         return mine
-    import cloudpickle
+    from bsp.values import by_value
 
-    parts = transport.gather(cloudpickle.dumps(mine))
+    parts = transport.gather(by_value.dumps(mine))
     results: list[Any] = []
     for k, part in enumerate(parts):
         results += mine if k == element.index else pickle.loads(part)
@@ -189,9 +189,9 @@ def _in_world(
             error = raised
     hosts.Free()
     if world.size > nprocs:
-        import cloudpickle
+        from bsp.values import by_value
 
-        told = world.bcast(cloudpickle.dumps((results, error)) if world.rank == 0 else None)
+        told = world.bcast(by_value.dumps((results, error)) if world.rank == 0 else None)
         if world.rank >= nprocs:
             results, error = pickle.loads(told)
     if error is not None:
@@ -209,13 +209,13 @@ def _first_ranks(value: Any) -> Any:
 
 def _in_a_job(main: Callable[..., Any], args: tuple[Any, ...], job: Launch) -> list[Any]:
     """Start an MPI job that runs `main`; return its results, or raise its exception."""
-    import cloudpickle
+    from bsp.values import by_value
 
     with tempfile.TemporaryDirectory(prefix="bsp-run-") as folder:
         request, answer = os.path.join(folder, "main"), os.path.join(folder, "results")
         with open(request, "wb") as file:
             pickle.dump(sys.path, file)  # so that the job imports the modules that main needs from the same places
-            cloudpickle.dump((main, args), file)
+            by_value.dump((main, args), file)
         job.program = ["--function", request, answer]
         status = start(job)
         if status == 130:
@@ -239,7 +239,7 @@ def serve(
     answer : the file that `run` reads: (results, error).
     Returns the exit status of the element.  Raises LaunchError if the folder is not on this machine.
     """
-    import cloudpickle
+    from bsp.values import by_value
 
     if not is_own(os.path.dirname(request)):
         raise LaunchError(f"bsp.run: {os.path.dirname(request)} is not on this machine: its elements share one")
@@ -253,10 +253,10 @@ def serve(
         error, status = raised, 1
     if transport.index == 0:
         try:
-            data = cloudpickle.dumps((results, error))
+            data = by_value.dumps((results, error))
         except Exception as wrong:  # noqa: BLE001
             told = LaunchError(f"bsp.run: what the job gives back cannot be pickled: {wrong!r} (error: {error!r})")
-            data = cloudpickle.dumps((None, told))
+            data = by_value.dumps((None, told))
         with open(answer, "wb") as file:
             file.write(data)
     return status

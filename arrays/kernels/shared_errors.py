@@ -246,7 +246,7 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
 
     An exception that does not survive pickling becomes a RuntimeError with its type's name and its text.
     """
-    import cloudpickle
+    from bsp.values import by_value
 
     lines = [
         SourceLine((frame.f_code.co_filename, line))
@@ -255,7 +255,7 @@ def _portable(error: Exception) -> tuple[Exception, bytes]:
     ]
     if lines:  # raised in a function of the program: a note, since only this process has the traceback
         error.add_note(f"raised at {lines[-1]}")
-    for pickled in (dumps, cloudpickle.dumps):  # by reference if possible: cloudpickle copies classes by value
+    for pickled in (dumps, by_value.dumps):  # by reference if possible: cloudpickle copies classes by value
         with suppress(Exception):
             data = pickled(error)
             copy = pickle.loads(data)

@@ -195,10 +195,10 @@ def _fitting(origin: Origin, here: World) -> None:
 
 
 def _forecast(origin: Origin, here: World, again: bool = False) -> Forecast:
-    import cloudpickle
+    from bsp.values import by_value
 
     try:
-        key = (here.nprocs, here.machine, here.schedule, cloudpickle.dumps(origin[:3]), again)
+        key = (here.nprocs, here.machine, here.schedule, by_value.dumps(origin[:3]), again)
     except (pickle.PicklingError, TypeError, ValueError):  # what cannot be pickled gives no key
         return _rehearsed(origin, here, again)
     found = _forecasts.get(key)

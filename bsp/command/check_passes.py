@@ -113,14 +113,14 @@ class _Passes:
 
 def _answer(path: str, wrong: Exception) -> None:
     """Replace the error in the answer file of a function's job by `wrong`, unless it is a collective mistake."""
-    import cloudpickle
+    from bsp.values import by_value
 
     with open(path, "rb") as file:
         error = pickle.load(file)[1]
     if not isinstance(error, CollectiveMistake):
         wrong.add_note(f"it raises {type(error).__name__}: {error}")
         with open(path, "wb") as file:
-            cloudpickle.dump((None, wrong), file)
+            by_value.dump((None, wrong), file)
 
 
 def _explained(at: tuple[int, int], one: Record, two: Record, other_hashes: bool) -> Nondeterminism:

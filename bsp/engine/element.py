@@ -676,10 +676,10 @@ def _raised_at(error: BaseException) -> SourceLine:
 
 def _pickled(error: BaseException) -> bytes:
     """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
-    import cloudpickle
+    from bsp.values import by_value
 
     try:
-        data: bytes = cloudpickle.dumps(error)
+        data: bytes = by_value.dumps(error)
         pickle.loads(data)
     except Exception:  # noqa: BLE001 - the report still holds its type, text and traceback
         return b""

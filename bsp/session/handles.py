@@ -20,9 +20,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
-import cloudpickle
-
 from bsp.errors import CannotMove, NotRegistered
+from bsp.values.by_value import ByValue
 
 Key = tuple[int, int]
 
@@ -208,7 +207,7 @@ class Handles:
 # ------------------------------------------------------------------------------------------------- pickles
 
 
-class _Pickler(cloudpickle.Pickler):
+class _Pickler(ByValue):
     """A pickler that writes `key_of(value)` in the place of values for which it is not None."""
 
     def __init__(self, file: Any, key_of: Callable[[Any], Any]) -> None:

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import NamedTuple
 
-import cloudpickle
-
 from bsp.errors import ProcessFailed
 from bsp.source import is_ours
+from bsp.values import by_value
 
 
 class FramePlace(NamedTuple):
@@ -74,7 +73,7 @@ def told(error: BaseException) -> Told:
 def _pickled(error: BaseException) -> bytes:
     """Return the pickle of an exception, or no bytes if it cannot be pickled and read back."""
     try:
-        data: bytes = cloudpickle.dumps(error)
+        data: bytes = by_value.dumps(error)
         pickle.loads(data)
     except Exception:  # noqa: BLE001 - its name and text are told anyway
         return b""
