@@ -213,14 +213,19 @@ def test_a_host_that_is_cut_off_does_nothing_outside(four_hosts: Cluster, steps:
 
 
 def test_a_host_is_drained_while_all_cores_are_busy(four_hosts: Cluster) -> None:
-    """With two clones, in a program that never rests: no round is lost and no element dies."""
+    """With two clones, in a program that never rests until the host is left: no round is lost and no element dies."""
     whole = plain(four_hosts["h1"], STEPS, "40", "", "0")
-    job = Job(four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, program=STEPS, rounds=("40", "", "0.01"))
+    places = ["spare rounds"]
+    job = Job(
+        four_hosts, "-n", "4", "--clones", "2", "--hosts", HALF, program=STEPS, rounds=("40", places[0], "0.01"),
+        places=places,
+    )  # fmt: skip
     job.round(5)
     (started,) = job.events("started")
     there = {element for element, host in enumerate(started["hosts"]) if host == "h3"}
     done = four_hosts["h1"].run(["bsp", "drain", job.name, "h3"])
     assert (done.returncode, done.stdout) == (0, "no element is left on h3\n"), done.stderr + job.story()
+    job.let_go("spare rounds")
     ends_well(job, whole)
     assert {event["element"] for event in job.events("left")} == there and not job.events("died")
 
