@@ -277,7 +277,7 @@ def _shifted(s: Schedule) -> Iterator[dict[str, tuple[Share, list[Phase]]]]:
 
 
 class _Held:
-    """What each of those that share a brick holds of k, and what is read of it, where pieces of k are shifted.
+    """Pieces of k that each of those that share a brick holds, and what is read of them, where pieces are shifted.
 
     members : how many share a brick.  begun : how many processes of a row, or column, begin with each piece, where the
     row itself begins with the first.

@@ -49,7 +49,7 @@ def of_factored(costs: Costs, rows: RowBlocks, dtype: DType, method: str, name: 
 
 
 class GramChoice(NamedTuple):
-    """What a machine's rates decide before the condition is known."""
+    """The choices that follow from a machine's rates, before the condition is known."""
 
     gram: bool  # whether to look at AᴴA, which one pass gives, before reflections, which are always exact
     twice: bool  # whether the second pass of cholesky2 is then cheaper than reflections

@@ -306,7 +306,7 @@ class Fetch:
 
     @cached_property
     def _others(self) -> list[int]:
-        """What the processes that run a task with the same part of each label differ by, on a process grid."""
+        """Differences of the pids, on a process grid, that run tasks with the same part of each label."""
         found = np.zeros(1, np.int64)
         for label, axis in enumerate(self.tasks.axes):
             if label not in self._column and axis.deal > 1:

@@ -1,4 +1,4 @@
-"""What every process gives to all others in one superstep, kept together on each element.
+"""Pools: an element keeps together what every process gives to all others in one superstep.
 
 Where each process of a collective sends one value to all, the processes of an element receive the same values.  The
 element keeps each value once instead of copying it for every receiver, and what follows from the values, such as their

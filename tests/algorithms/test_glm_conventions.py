@@ -1,4 +1,4 @@
-"""What scikit-learn's users pass and expect: labels of any dtype, constant columns, no trials, routing, notebooks."""
+"""Models take what scikit-learn's users pass: labels of any dtype, constant columns, no trials, routing, notebooks."""
 
 from __future__ import annotations
 

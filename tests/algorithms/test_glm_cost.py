@@ -199,7 +199,7 @@ def test_a_score_without_values_takes_the_supersteps_and_words_of_one_with_value
 def test_a_sample_does_not_refuse_a_table_for_values_that_others_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In rows of processes that do not run, a column is 1 and another has a text that no other row has."""
+    """Rows of processes that do not run have the only ones in a column, and the only text of its kind in another."""
     lines = [f"{k % 7},{int(200 <= k < 240)},{'south' if 200 <= k < 240 else 'north'},{k % 3}" for k in range(640)]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["age,rare,region,visits", *lines]) + "\n")

@@ -1,4 +1,4 @@
-"""What moves, by groups of processes, is what the table of all pieces lists: sums, messages, levels, sends, reads."""
+"""Flows by groups of processes hold what the table of all pieces lists: sums, messages, levels, sends, reads."""
 
 from __future__ import annotations
 

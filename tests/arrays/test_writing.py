@@ -183,7 +183,7 @@ def test_a_procedure_that_exchanges_finds_other_assignments_too() -> None:
 
 @pytest.mark.parametrize("p", [2, 3])
 def test_plans_do_not_depend_on_when_garbage_is_collected(p: int) -> None:
-    """On process 0 the base of two views stays in memory, in a cycle, and the views stay its views."""
+    """Plans are alike where process 0 alone keeps the base of two views in memory, in a cycle."""
 
     def main(proc: bsp.Process) -> Any:
         x = ba.arange(float(N), grid=(p,))

@@ -80,10 +80,10 @@ def works(xp: Any, array: Callable[[int, Any], Any], done: Callable[[Any], Any])
         return work, lambda y: float(done(y[::1001].sum()))
 
     def solving(function: Callable[[Any], Any]) -> Work:
-        a = vectors_of_a_definite_matrix()
+        a = definite_matrix()
         return lambda: done(function(a)), total
 
-    def vectors_of_a_definite_matrix() -> Any:
+    def definite_matrix() -> Any:
         x = array(1, (1000, 1000))
         return done(x @ x.T + 1000.0 * xp.eye(1000))
 

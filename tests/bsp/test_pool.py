@@ -120,7 +120,7 @@ def test_some_processes_send_rows_of_small_values_and_others_large_ones(run: Any
 
 @pytest.mark.parametrize("nprocs", [2, 4, 7])
 def test_small_supersteps_meet_others_that_are_not(run: Any, nprocs: int) -> None:
-    """In each superstep one process does what needs more than one exchange, and all others put a word."""
+    """Processes that put a word meet one that needs more than one exchange, in each superstep another."""
 
     def main(proc: bsp.Process) -> None:
         board = proc.coarray(nprocs)

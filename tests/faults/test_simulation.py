@@ -205,7 +205,7 @@ def test_the_same_seed_gives_the_identical_history(draw: Callable[[int], Simulat
 
 
 def test_a_state_that_waits_for_a_second_vote_is_not_used_when_its_donor_is_voted_out() -> None:
-    """With the donor gone two clones are left, which need no vote; the state came when three did."""
+    """The state came when two of three had to agree; without the donor two clones are left, which need no vote."""
     run = ran(drawn(11273))
     assert not run.wrong and "outvoted" in {kind for _, kind, _ in run.notes}
 

@@ -213,7 +213,7 @@ def test_a_host_that_is_cut_off_does_nothing_outside(four_hosts: Cluster, steps:
 
 
 def test_a_host_is_drained_while_all_cores_are_busy(four_hosts: Cluster) -> None:
-    """With two clones, in a program that never rests until the host is left: no round is lost and no element dies."""
+    """No round is lost and no element dies, with two clones and a program that never rests until the host is left."""
     whole = plain(four_hosts["h1"], STEPS, "40", "", "0")
     places = ["spare rounds"]
     job = Job(
